@@ -1,0 +1,164 @@
+"""The graph that both halves of the project share: compressed sparse rows, in host memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sssp_pipeline.errors import InputError
+
+#: Weight types a graph may have; the last three are the wide ones.
+WEIGHT_DTYPES = tuple(np.dtype(name) for name in ("uint32", "int32", "float32", "uint64", "int64", "float64"))
+
+#: One vertex id, `2**32 - 1`, is kept free to mean "none" in predecessor arrays.
+MAX_VERTICES = 2**32 - 1
+NO_VERTEX = np.uint32(2**32 - 1)
+
+
+def unreached_distance(dtype: np.dtype) -> np.generic:
+    """Return the distance that means "unreachable": +inf, or the largest value of an integer type."""
+    dtype = np.dtype(dtype)
+    return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(np.iinfo(dtype).max)
+
+
+def wider_dtype(dtype: np.dtype) -> np.dtype | None:
+    """Return the 64-bit type of the same kind, or None when `dtype` already is 64 bits wide."""
+    dtype = np.dtype(dtype)
+    return np.dtype(f"{dtype.kind}8") if dtype.itemsize < 8 else None
+
+
+@dataclass(frozen=True)
+class GraphTraits:
+    """What a solver may ask about a graph before it is loaded.
+
+    `min_weight`, `max_weight` and `mean_weight` are 0 for a graph without edges.
+    """
+
+    n_vertices: int
+    n_edges: int
+    weight_dtype: np.dtype
+    min_weight: float
+    max_weight: float
+    mean_weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class CsrGraph:
+    """A directed weighted graph in compressed sparse rows; the arrays are shared, never copied or changed.
+
+    Attributes
+    ----------
+    row_offsets
+        (V+1,) int64; the edges of vertex `v` are `row_offsets[v]:row_offsets[v + 1]`.
+    col_indices
+        (E,) uint32; the vertex each edge leads to.
+    weights
+        (E,) of one of `WEIGHT_DTYPES`; finite.
+    """
+
+    row_offsets: np.ndarray
+    col_indices: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def n_vertices(self) -> int:
+        return len(self.row_offsets) - 1
+
+    @property
+    def n_edges(self) -> int:
+        return len(self.col_indices)
+
+    @property
+    def weight_dtype(self) -> np.dtype:
+        return self.weights.dtype
+
+    @property
+    def graph_bytes(self) -> int:
+        return self.row_offsets.nbytes + self.col_indices.nbytes + self.weights.nbytes
+
+    @cached_property
+    def traits(self) -> GraphTraits:
+        some = self.n_edges > 0
+        with np.errstate(over="ignore"):
+            mean = float(self.weights.mean(dtype=np.float64)) if some else 0.0
+        return GraphTraits(
+            n_vertices=self.n_vertices,
+            n_edges=self.n_edges,
+            weight_dtype=self.weight_dtype,
+            min_weight=self.weights.min().item() if some else 0,
+            max_weight=self.weights.max().item() if some else 0,
+            mean_weight=mean,
+        )
+
+    def check(self) -> CsrGraph:
+        """Return the graph itself after checking every invariant.
+
+        Raises
+        ------
+        InputError
+            An array has the wrong type or length, offsets fall, an edge leads nowhere, or a weight is not
+            finite; the message names the first wrong value.
+        """
+        if self.row_offsets.dtype != np.int64 or self.col_indices.dtype != np.uint32:
+            raise InputError(
+                f"CSR arrays have types {self.row_offsets.dtype} and {self.col_indices.dtype}, "
+                "wanted int64 row_offsets and uint32 col_indices"
+            )
+        if self.weights.dtype not in WEIGHT_DTYPES:
+            raise InputError(
+                f"weights have type {self.weights.dtype}",
+                hint="weights are one of " + ", ".join(d.name for d in WEIGHT_DTYPES),
+            )
+        if not 0 <= self.n_vertices <= MAX_VERTICES:
+            raise InputError(f"row_offsets has {len(self.row_offsets)} entries, wanted 1 to 2^32")
+        if len(self.weights) != self.n_edges:
+            raise InputError(f"{self.n_edges} col_indices but {len(self.weights)} weights")
+        if self.row_offsets[0] != 0 or self.row_offsets[-1] != self.n_edges:
+            raise InputError(
+                f"row_offsets run from {self.row_offsets[0]} to {self.row_offsets[-1]}, wanted 0 to {self.n_edges}"
+            )
+        falls = np.flatnonzero(self.row_offsets[1:] < self.row_offsets[:-1])
+        if len(falls):
+            v = int(falls[0])
+            raise InputError(
+                f"row_offsets fall at vertex {v}: {self.row_offsets[v]} then {self.row_offsets[v + 1]}"
+            )
+        if self.n_edges and int(self.col_indices.max()) >= self.n_vertices:
+            e = int(np.argmax(self.col_indices >= self.n_vertices))
+            raise InputError(
+                f"edge {e} leads to vertex {self.col_indices[e]}, but there are {self.n_vertices} vertices"
+            )
+        if self.weights.dtype.kind == "f" and not np.isfinite(self.weights).all():
+            e = int(np.argmin(np.isfinite(self.weights)))
+            raise InputError(f"edge {e} has weight {self.weights[e]}")
+        return self
+
+
+def csr_from_edges(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int) -> CsrGraph:
+    """Return the graph of edges held in memory, rows sorted by target and then weight; parallel edges are kept.
+
+    For graphs that fit several times; `pipeline.ingest` streams the others.
+
+    Parameters
+    ----------
+    src, dst
+        (E,) integers below `n_vertices`.
+    weights
+        (E,) of one of `WEIGHT_DTYPES`.
+
+    Raises
+    ------
+    InputError
+        As `CsrGraph.check`, or an end of an edge is out of range.
+    """
+    for ends, verb in ((src, "start at"), (dst, "lead to")):
+        if len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < n_vertices:
+            raise InputError(
+                f"edges {verb} vertices {ends.min()} to {ends.max()}, but there are {n_vertices} vertices"
+            )
+    order = np.lexsort((weights, dst, src))
+    row_offsets = np.zeros(n_vertices + 1, np.int64)
+    np.cumsum(np.bincount(src, minlength=n_vertices), out=row_offsets[1:])
+    return CsrGraph(row_offsets, dst[order].astype(np.uint32), weights[order]).check()

@@ -1,0 +1,50 @@
+"""Options and fixtures of the whole suite."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+#: Real graphs, never committed; `SSSP_TEST_DATA` names another folder.
+DATA = Path(os.environ.get("SSSP_TEST_DATA", Path(__file__).parents[1].parent / "shared" / "data"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require-gpu", action="store_true", help="fail, not skip, the GPU tests where there is no GPU"
+    )
+
+
+def gpu_missing() -> str | None:
+    """Return why no GPU can be used, or None when one can."""
+    try:
+        import cupy
+    except ImportError as error:
+        return f"CuPy cannot be imported: {error}"
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no CUDA device: {error}"
+    return None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and (reason := gpu_missing()):
+        if item.config.getoption("--require-gpu"):
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def data_file():
+    """Give the path of a real graph by name; the test is skipped, with the reason, where it is absent."""
+
+    def find(name: str) -> Path:
+        path = DATA / name
+        if not path.exists():
+            pytest.skip(f"real graph {path} is not on this machine")
+        return path
+
+    return find
