@@ -1,0 +1,26 @@
+"""The solvers, and the only registry of them: what stands here is offered, documented, tested and measured."""
+
+from __future__ import annotations
+
+from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.kernels.delta_stepping import DeltaStepping
+from sssp_pipeline.kernels.dijkstra import Dijkstra
+from sssp_pipeline.kernels.solver import Solver
+
+SOLVERS: dict[str, Solver] = {solver.name: solver for solver in (DeltaStepping(), Dijkstra())}
+
+
+def solver_named(name: str) -> Solver:
+    """Return the solver registered as `name`.
+
+    Raises
+    ------
+    InputError
+        There is none of that name.
+    """
+    if name not in SOLVERS:
+        raise InputError(
+            f"unknown solver `{name}`",
+            hint=did_you_mean(name, sorted(SOLVERS)) + "Solvers: " + ", ".join(sorted(SOLVERS)),
+        )
+    return SOLVERS[name]

@@ -1,0 +1,128 @@
+"""What a solver is: the contract that every entry of the registry keeps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import InputError
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """How to solve; the same for every source of a call.
+
+    Attributes
+    ----------
+    delta
+        Bucket width in the weights' unit; None lets the solver pick it from the graph.
+    cutoff
+        Only vertices at most this far are reached; the others count as unreachable. None means no limit.
+    predecessors
+        Whether to return predecessors too.
+
+    Raises
+    ------
+    InputError
+        `delta` is not a positive finite number, or `cutoff` negative or not a number.
+    """
+
+    delta: float | None = None
+    cutoff: float | None = None
+    predecessors: bool = False
+
+    def __post_init__(self) -> None:
+        if self.delta is not None and not 0 < self.delta < math.inf:
+            raise InputError(
+                f"delta is {self.delta}", hint="delta is a positive number in the unit of the weights"
+            )
+        if self.cutoff is not None and not self.cutoff >= 0:
+            raise InputError(f"cutoff is {self.cutoff}", hint="cutoff is a distance of zero or more")
+
+
+@dataclass(frozen=True)
+class SourceMetrics:
+    """What solving one source took, and what came of it.
+
+    Attributes
+    ----------
+    source
+        The vertex (internal number) it is about.
+    solver
+        The name in the registry.
+    solve_s
+        Seconds spent on this source alone: device time on a GPU, wall time of one thread on a CPU.
+    vertices_processed
+        The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
+        Dijkstra's algorithm processes every reached vertex once.
+    edges_relaxed
+        How many edges were looked at.
+    reached
+        Vertices with a finite distance, the source among them.
+    max_distance
+        The largest finite distance.
+    teps
+        Edges of reached vertices per second.
+    delta_first, delta_last, delta_changes
+        Bucket width at the start and at the end, and how often it changed; None and 0 without buckets.
+    """
+
+    source: int
+    solver: str
+    solve_s: float
+    vertices_processed: int
+    edges_relaxed: int
+    reached: int
+    max_distance: float
+    teps: float
+    delta_first: float | None = None
+    delta_last: float | None = None
+    delta_changes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Distances from some sources.
+
+    Attributes
+    ----------
+    distances
+        (S, V), the weights' type, host memory, owned by the caller;
+        `csr.unreached_distance(dtype)` where there is no path.
+    predecessors
+        (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None unless asked for.
+    metrics
+        One entry a source, in the order of the sources.
+    """
+
+    distances: np.ndarray
+    predecessors: np.ndarray | None
+    metrics: list[SourceMetrics] = field(default_factory=list)
+
+
+class Solver(Protocol):
+    """An exact shortest-path solver, registered once, in `kernels/__init__.py`."""
+
+    name: str
+    #: "cpu" or "gpu".
+    device: str
+    #: One line for the command line and the docs.
+    summary: str
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        """Return None, or the reason why this solver cannot solve such a graph with these options."""
+        ...
+
+    def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
+        """Return exact distances from each of `sources` (S,) uint32, in the type of the weights.
+
+        Raises
+        ------
+        InputError
+            A shortest path is longer than the type holds; the message names source, vertex and wider type.
+        """
+        ...

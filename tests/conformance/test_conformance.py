@@ -1,0 +1,351 @@
+"""Every solver of the registry x graph x weight type x source x options, exact against an independent oracle.
+
+A solver enters by being registered; one for the GPU is skipped where there is none.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import NO_VERTEX, WEIGHT_DTYPES, csr_from_edges, unreached_distance, wider_dtype
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.certificate import find_fault
+from sssp_pipeline.kernels.solver import SolveOptions
+
+EXAMPLES = settings(
+    deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+EVERY_SOLVER = pytest.mark.parametrize(
+    "solver",
+    [
+        pytest.param(solver, id=name, marks=[pytest.mark.gpu] if solver.device == "gpu" else [])
+        for name, solver in SOLVERS.items()
+    ],
+)
+EVERY_DTYPE = pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
+
+
+def oracle(graph, source, cutoff=None):
+    """Dijkstra in pure Python: sums of integers are exact, sums of floats are numpy's in the weights' type."""
+    dtype = graph.weight_dtype
+    unreached = unreached_distance(dtype)
+    distances = np.full(graph.n_vertices, unreached, dtype)
+    number = dtype.type if dtype.kind == "f" else int
+    best = {source: number(0)}
+    heap = [(number(0), source)]
+    while heap:
+        d, u = heapq.heappop(heap)
+        if d > best[u]:
+            continue
+        distances[u] = d
+        for e in range(graph.row_offsets[u], graph.row_offsets[u + 1]):
+            v = int(graph.col_indices[e])
+            with np.errstate(over="ignore"):
+                candidate = d + number(graph.weights[e])
+            beyond = candidate >= unreached or (cutoff is not None and candidate > cutoff)
+            if not beyond and (v not in best or candidate < best[v]):
+                best[v] = candidate
+                heapq.heappush(heap, (candidate, v))
+    return distances
+
+
+def make(n_vertices, edges, dtype):
+    """The graph of (src, dst, weight) triples; floating weights become tenths, so that sums are rounded."""
+    src, dst, weights = np.array(edges, np.int64).reshape(-1, 3).T
+    if dtype.kind == "f":
+        weights = weights / 10
+    return csr_from_edges(src, dst, weights.astype(dtype), n_vertices)
+
+
+def both_ways(edges):
+    return [*edges, *((v, u, w) for u, v, w in edges)]
+
+
+def lattice(side, weight):
+    """A side x side lattice, both ways, with `weight(place)` on each edge."""
+    right = [(i, i + 1) for i in range(side * side) if (i + 1) % side]
+    down = [(i, i + side) for i in range(side * (side - 1))]
+    return both_ways([(u, v, weight(k)) for k, (u, v) in enumerate(right + down)])
+
+
+#: name -> (vertices, edges, sources)
+SMALL_GRAPHS = {
+    "no sources": (3, [(0, 1, 1)], []),
+    "one vertex": (1, [], [0]),
+    "no edges": (5, [], [0, 4]),
+    "self-loops": (3, [(0, 0, 0), (0, 0, 5), (0, 1, 7), (1, 1, 1), (1, 2, 2)], [0, 1, 2]),
+    "parallel edges": (3, [(0, 1, 9), (0, 1, 3), (0, 1, 3), (1, 2, 8), (1, 2, 4)], [0, 1]),
+    "zero weights": (6, lattice(2, lambda k: 0), [0, 3, 5]),
+    "zero cycle": (5, [(0, 1, 4), (1, 2, 0), (2, 3, 0), (3, 1, 0), (3, 4, 1)], [0, 1, 3]),
+    "unreachable half": (20, both_ways([(i, i + 1, i + 1) for i in range(19) if i != 9]), [0, 9, 10]),
+    "star": (300, both_ways([(0, i, 300 - i) for i in range(1, 300)]), [0, 299]),
+    "hub of parallel roads": (40, [(0, 1 + i % 39, 1000 - i) for i in range(999)], [0]),
+    "long path": (3000, [(i, i + 1, 1 + i % 7) for i in range(2999)], [0, 2990]),
+    "path of the greatest weight": (300, [(i, i + 1, 5000) for i in range(299)] + [(0, 1, 1)], [0]),
+    "ties": (64, lattice(8, lambda k: 1), [0, 27]),
+    "lattice": (400, lattice(20, lambda k: 1 + k * 7919 % 1000), [0, 210]),
+    "weights 1 and 1e8": (400, lattice(20, lambda k: 100_000_000 if k % 3 == 0 else 1), [0, 210]),
+    "doubling weights": (24, both_ways([(i, i + 1, 2**i) for i in range(23)]), [0, 23]),
+    "falling towards the target": (
+        60,
+        [(i, j, 4 * (j - i) ** 2) for i in range(60) for j in range(i + 1, 60)],
+        [0],
+    ),
+    "2^16+1 vertices": (2**16 + 1, [(0, 2**16, 3), (2**16, 2**15, 4), (2**15, 1, 5)], [0, 2**16]),
+}
+EVERY_GRAPH = pytest.mark.parametrize("name", SMALL_GRAPHS)
+
+
+@st.composite
+def random_graphs(draw, dtype):
+    """A long path through the first vertices, then any edges: ties, zeros, loops, and vertices left out."""
+    n_vertices = draw(st.integers(1, 30))
+    weight = st.sampled_from([0, 0, 1, 1, 1, 2, 3, 10, 999, 2**24 + 1])
+    on_path = draw(st.integers(0, n_vertices - 1))
+    path = [(i, i + 1, draw(weight)) for i in range(on_path)]
+    vertex = st.integers(0, n_vertices - 1)
+    others = draw(st.lists(st.tuples(vertex, vertex, weight), max_size=60))
+    return make(n_vertices, path + others, dtype), draw(st.integers(0, on_path))
+
+
+def assert_predecessors(graph, source, distances, predecessors):
+    """Each reached vertex hangs on a tight edge, and the way back ends at the source."""
+    reached = distances != unreached_distance(distances.dtype)
+    assert predecessors.dtype == np.uint32
+    assert_array_equal(predecessors != NO_VERTEX, reached & (np.arange(graph.n_vertices) != source))
+    hops = {source: 0}
+    for v in np.flatnonzero(reached).tolist():
+        way = [v]
+        while way[-1] not in hops:
+            way.append(int(predecessors[way[-1]]))
+            assert len(way) <= graph.n_vertices, "the predecessors run in a circle"
+        for above, below in zip(way[::-1], way[-2::-1], strict=False):
+            row = slice(graph.row_offsets[above], graph.row_offsets[above + 1])
+            weights = graph.weights[row][graph.col_indices[row] == below]
+            assert (distances[above] + weights == distances[below]).any()
+            hops[below] = hops[above] + 1
+
+
+def assert_solves(solver, graph, sources, options):
+    solution = solver.solve(graph, np.array(sources, np.uint32), options)
+    assert solution.distances.dtype == graph.weight_dtype
+    assert solution.distances.shape == (len(sources), graph.n_vertices)
+    assert len(solution.metrics) == len(sources)
+    assert (solution.predecessors is not None) == options.predecessors
+    for i, source in enumerate(sources):
+        row = solution.distances[i]
+        assert_array_equal(row, oracle(graph, source, options.cutoff))
+        assert find_fault(graph, source, row, options.cutoff) is None
+        if solution.predecessors is not None:
+            assert_predecessors(graph, source, row, solution.predecessors[i])
+        reached = row != unreached_distance(row.dtype)
+        edges = int(np.diff(graph.row_offsets)[reached].sum())
+        metrics = solution.metrics[i]
+        assert metrics.source == source
+        assert metrics.solver == solver.name
+        assert metrics.reached == reached.sum()
+        assert metrics.max_distance == row[reached].max()
+        assert metrics.vertices_processed >= metrics.reached
+        assert metrics.edges_relaxed >= edges
+        assert metrics.solve_s > 0
+        assert math.isclose(metrics.teps * metrics.solve_s, edges)
+    return solution
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+@EVERY_GRAPH
+def test_small_graphs(solver, dtype, name):
+    n_vertices, edges, sources = SMALL_GRAPHS[name]
+    graph = make(n_vertices, edges, dtype)
+    largest = max((int(oracle(graph, s).astype(float).clip(max=1e12).max()) for s in sources), default=0)
+    for delta in (None, 0.5, 3, 1e9):
+        for cutoff in (None, 0, 2.5, largest / 3):
+            options = SolveOptions(delta=delta, cutoff=cutoff, predecessors=n_vertices < 1000)
+            if solver.supports(graph.traits, options) is None:
+                assert_solves(solver, graph, sources, options)
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+@EXAMPLES
+@given(data=st.data())
+def test_random_graphs(solver, dtype, data):
+    graph, source = data.draw(random_graphs(dtype))
+    options = SolveOptions(
+        delta=data.draw(st.sampled_from([None, None, 1e-3, 1.0, 7.5, 1e6])),
+        cutoff=data.draw(st.sampled_from([None, None, 0, 0.3, 1, 5, 1000.5])),
+        predecessors=True,
+    )
+    if solver.supports(graph.traits, options) is None:
+        assert_solves(solver, graph, [source, source], options)
+
+
+@EVERY_DTYPE
+@EXAMPLES
+@given(data=st.data())
+def test_certificate_accepts_true_distances_and_no_others(dtype, data):
+    graph, source = data.draw(random_graphs(dtype))
+    cutoff = data.draw(st.sampled_from([None, None, 0, 0.3, 1, 5]))
+    true = oracle(graph, source, cutoff)
+    assert find_fault(graph, source, true, cutoff) is None
+    vertex = data.draw(st.integers(0, graph.n_vertices - 1))
+    unreached = unreached_distance(dtype)
+    wrong = data.draw(
+        st.one_of(
+            st.sampled_from([0, 1, 2, 10, unreached.item()]),
+            st.sampled_from([d.item() for d in true]),
+            st.sampled_from([0.1, 0.7, math.nan, -1.0] if dtype.kind == "f" else [3, 5]),
+        )
+    )
+    changed = true.copy()
+    changed[vertex] = wrong
+    if changed[vertex] == true[vertex]:
+        return
+    fault = find_fault(graph, source, changed, cutoff)
+    assert fault is not None
+    assert fault.vertex == vertex
+    assert fault.true == (None if true[vertex] == unreached else true[vertex])
+    assert str(fault.stored) == str(None if wrong == unreached else changed[vertex].item())
+
+
+# ---- paths that are too long for their type ----
+
+
+def near_the_end(dtype):
+    """Two weights of which the type holds each, but not the sum, and one that makes the sum just fit."""
+    if dtype.kind == "f":
+        return np.finfo(dtype).max, np.finfo(dtype).max / 2, dtype.type(0)
+    last = int(np.iinfo(dtype).max) - 1
+    return last, last // 2, 0
+
+
+def weighted(n_vertices, edges, dtype):
+    src, dst = np.array([(u, v) for u, v, _ in edges]).T
+    return csr_from_edges(src, dst, np.array([w for *_, w in edges], dtype), n_vertices)
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+def test_a_shortest_path_too_long_is_an_error_that_names_the_wider_type(solver, dtype):
+    large, half, _ = near_the_end(dtype)
+    graph = weighted(4, [(0, 1, large), (1, 2, half), (0, 3, 1)], dtype)
+    with pytest.raises(InputError) as caught:
+        solver.solve(graph, np.array([1, 0]), SolveOptions())
+    assert caught.value.message == f"the shortest path from `0` to `2` is longer than {dtype} holds"
+    assert caught.value.hint == (
+        "scale the weights down, or set a cutoff"
+        if dtype.itemsize == 8
+        else f"set `graph.weights.dtype: {wider_dtype(dtype)}`, or a cutoff"
+    )
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+def test_the_longest_distance_that_fits_is_returned(solver, dtype):
+    large, half, nothing = near_the_end(dtype)
+    graph = weighted(3, [(0, 1, large), (1, 2, nothing)], dtype)
+    assert_solves(solver, graph, [0], SolveOptions(predecessors=True))
+    assert_solves(solver, weighted(3, [(0, 1, half), (1, 2, half)], dtype), [0], SolveOptions())
+
+
+@EVERY_SOLVER
+@pytest.mark.parametrize("dtype", [d for d in WEIGHT_DTYPES if d.kind != "f"], ids=lambda dtype: dtype.name)
+def test_one_more_than_fits_is_too_long(solver, dtype):
+    graph = weighted(3, [(0, 1, np.iinfo(dtype).max - 1), (1, 2, 1)], dtype)
+    with pytest.raises(InputError, match="from `0` to `2` is longer"):
+        solver.solve(graph, np.array([0]), SolveOptions())
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+def test_a_sum_too_large_is_no_error_where_a_shorter_path_exists(solver, dtype):
+    large, half, _ = near_the_end(dtype)
+    graph = weighted(4, [(0, 1, large), (1, 2, half), (1, 3, large), (0, 3, 5), (3, 2, 5)], dtype)
+    solution = assert_solves(solver, graph, [0], SolveOptions(predecessors=True))
+    assert_array_equal(solution.distances[0], np.array([0, large, 10, 5], dtype))
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+def test_a_path_too_long_beyond_the_cutoff_is_no_error(solver, dtype):
+    large, half, _ = near_the_end(dtype)
+    graph = weighted(3, [(0, 1, large), (1, 2, half)], dtype)
+    assert_solves(solver, graph, [0], SolveOptions(cutoff=100))
+    assert_solves(solver, graph, [0], SolveOptions(cutoff=float(large) if dtype.kind == "f" else large))
+
+
+# ---- requests ----
+
+
+@EVERY_SOLVER
+def test_a_source_that_is_not_in_the_graph_is_an_error(solver):
+    graph = make(3, [(0, 1, 1)], np.dtype("uint32"))
+    for source in (3, -1):
+        with pytest.raises(InputError) as caught:
+            solver.solve(graph, np.array([0, source]), SolveOptions())
+        assert caught.value.message == f"source {source} is not in the graph"
+        assert caught.value.hint == "its 3 vertices are numbered from 0"
+
+
+@EVERY_SOLVER
+def test_sources_that_are_no_list_of_integers_are_an_error(solver):
+    graph = make(3, [(0, 1, 1)], np.dtype("uint32"))
+    for sources, what in (
+        (np.array([0.0]), "1-dimensional float64"),
+        (np.array([[0]]), "2-dimensional int64"),
+    ):
+        with pytest.raises(InputError, match=f"sources are {what}, wanted a list of integers"):
+            solver.solve(graph, sources, SolveOptions())
+
+
+@EVERY_SOLVER
+def test_an_empty_graph_has_no_distances(solver):
+    graph = make(0, [], np.dtype("float32"))
+    solution = solver.solve(graph, np.array([]), SolveOptions(predecessors=True))
+    assert solution.distances.shape == solution.predecessors.shape == (0, 0)
+
+
+@EVERY_SOLVER
+@pytest.mark.parametrize("dtype", [d for d in WEIGHT_DTYPES if d.kind != "u"], ids=lambda dtype: dtype.name)
+def test_what_is_not_supported_is_refused_with_the_reason(solver, dtype):
+    graph = make(3, [(0, 1, 1), (1, 2, -30)], dtype)
+    reason = solver.supports(graph.traits, SolveOptions())
+    if reason is not None:
+        assert f"{graph.weights.min()}" in reason
+        with pytest.raises(InputError) as caught:
+            solver.solve(graph, np.array([0]), SolveOptions())
+        assert caught.value.message == f"solver `{solver.name}` cannot solve this: {reason}"
+
+
+@EVERY_SOLVER
+def test_threads_do_not_disturb_each_other(solver):
+    graph = make(400, SMALL_GRAPHS["lattice"][1], np.dtype("uint32"))
+    sources = np.arange(0, 400, 7)
+    alone = solver.solve(graph, sources, SolveOptions(predecessors=True))
+    with ThreadPoolExecutor(4) as pool:
+        together = list(
+            pool.map(lambda s: solver.solve(graph, s, SolveOptions(predecessors=True)), np.split(sources, 58))
+        )
+    assert_array_equal(np.concatenate([t.distances for t in together]), alone.distances)
+    assert_array_equal(np.concatenate([t.predecessors for t in together]), alone.predecessors)
+
+
+def test_predecessors_do_not_depend_on_the_solver():
+    graph = make(64, SMALL_GRAPHS["ties"][1], np.dtype("float32"))
+    options = SolveOptions(predecessors=True)
+    first, *others = [
+        s.solve(graph, np.array([0, 27]), options).predecessors for s in SOLVERS.values() if s.device == "cpu"
+    ]
+    assert others
+    for other in others:
+        assert_array_equal(first, other)

@@ -1,0 +1,76 @@
+import math
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels._numba import bit_length
+from sssp_pipeline.kernels._views import distance_limit
+from sssp_pipeline.kernels.solver import SolveOptions
+
+
+@pytest.mark.parametrize("delta", [0, -1.5, math.inf, math.nan])
+def test_an_impossible_delta_is_an_error(delta):
+    with pytest.raises(InputError) as caught:
+        SolveOptions(delta=delta)
+    assert caught.value.message == f"delta is {delta}"
+    assert caught.value.hint == "delta is a positive number in the unit of the weights"
+
+
+@pytest.mark.parametrize("cutoff", [-1, -0.5, math.nan])
+def test_an_impossible_cutoff_is_an_error(cutoff):
+    with pytest.raises(InputError) as caught:
+        SolveOptions(cutoff=cutoff)
+    assert caught.value.message == f"cutoff is {cutoff}"
+    assert caught.value.hint == "cutoff is a distance of zero or more"
+
+
+def test_solvers_are_found_by_name():
+    for name, solver in SOLVERS.items():
+        assert solver_named(name) is solver
+        assert solver.name == name
+        assert solver.device in ("cpu", "gpu")
+
+
+def test_an_unknown_solver_is_an_error_with_a_suggestion():
+    with pytest.raises(InputError) as caught:
+        solver_named("dijsktra")
+    assert caught.value.message == "unknown solver `dijsktra`"
+    assert caught.value.hint.startswith("did you mean `dijkstra`? Solvers: ")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cutoff", "limit"),
+    [
+        ("uint32", None, 2**32 - 1),
+        ("uint32", 2**32 - 2, 2**32 - 1),
+        ("uint32", 2**32 - 3, 2**32 - 2),
+        ("int32", 1e300, 2**31 - 1),
+        ("int32", math.inf, 2**31 - 1),
+        ("int64", 7.9, 8),
+        ("uint64", 2**60, 2**60 + 1),
+        ("uint32", 0, 1),
+        ("float64", None, math.inf),
+        ("float64", 2.5, math.nextafter(2.5, math.inf)),
+        ("float32", 1e39, math.inf),
+        # 0.1 in float32 is above the float64 0.1, so that it lies beyond the cutoff; 0.3 is below.
+        ("float32", 0.1, np.float32(0.1)),
+        ("float32", 0.7, np.nextafter(np.float32(0.7), np.float32(1))),
+    ],
+)
+def test_the_limit_is_the_least_distance_beyond_the_cutoff(dtype, cutoff, limit):
+    found = distance_limit(np.dtype(dtype), cutoff)
+    assert found.dtype == dtype
+    assert found == limit
+
+
+def test_bit_length_is_that_of_python():
+    from numba import njit
+
+    @njit
+    def compiled(value):
+        return bit_length(value)
+
+    for value in (0, 1, 2, 3, 2**31, 2**32, 2**63, 2**64 - 1):
+        assert compiled(np.uint64(value)) == value.bit_length()
