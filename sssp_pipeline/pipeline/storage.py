@@ -1,0 +1,304 @@
+"""The only place that touches fsspec: open, list, fingerprint, and write a file whole or not at all.
+
+A URL without a scheme is a local path. Local files are written beside their place under a temporary name
+and moved there with one rename; object stores show an object only when its upload is complete, which
+is the same promise. The temporary name begins with `TEMP_PREFIX`, so that `remove_temporaries` finds what a
+killed process left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+import fsspec
+from fsspec.core import url_to_fs
+
+from sssp_pipeline.errors import InputError, SsspError
+
+TEMP_PREFIX = ".sssp-partial-"
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """Return the fsspec filesystem of `url` and the path on it.
+
+    Raises
+    ------
+    InputError
+        The scheme is unknown, or the package that serves it is not installed.
+    """
+    try:
+        fs, path = url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"`{redacted(url)}` cannot be opened: {error}", hint=_scheme_hint(url)) from error
+    return fs, path
+
+
+def redacted(url: str) -> str:
+    """Return `url` without the user name, password and query it may carry, to be shown or stored."""
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    place, slash, path = rest.partition("/")
+    shown = place.rpartition("@")[2] + slash + path
+    # Some stores sign a URL in its query; in others `?` belongs to a name or a glob.
+    return scheme + mark + (shown.partition("?")[0] if scheme in ("http", "https") else shown)
+
+
+def join(base: str, *names: str) -> str:
+    """Return the URL of `names` below `base`."""
+    return "/".join([base.rstrip("/"), *names])
+
+
+def expand(urls: list[str]) -> list[str]:
+    """Return `urls` with globs replaced by the files they match, sorted within a glob.
+
+    Raises
+    ------
+    InputError
+        A file is missing, or a glob matches nothing.
+    """
+    found: list[str] = []
+    for url in urls:
+        fs, path = filesystem(url)
+        with reading(url):
+            if any(c in path for c in "*?[") and not fs.exists(path):
+                matches = sorted(p for p in fs.glob(path) if fs.isfile(p))
+                if not matches:
+                    raise InputError(
+                        f"`{redacted(url)}` matches no file", hint="check the pattern and the folder"
+                    )
+                found += [fs.unstrip_protocol(p) if "://" in url or "::" in url else p for p in matches]
+            elif fs.isdir(path):
+                raise InputError(
+                    f"`{redacted(url)}` is a folder, not a file", hint=f"name its files: `{join(url, '*')}`"
+                )
+            elif not fs.exists(path):
+                raise InputError(
+                    f"`{redacted(url)}` does not exist", hint="check the path, or the bucket and key"
+                )
+            else:
+                found.append(url)
+    return found
+
+
+def open_read(url: str) -> IO[bytes]:
+    """Return `url` opened for reading bytes, as stored (not decompressed).
+
+    Raises
+    ------
+    InputError
+        It does not exist or may not be read.
+    """
+    fs, path = filesystem(url)
+    with reading(url):
+        handle: IO[bytes] = fs.open(path, "rb")
+        return handle
+
+
+def read_bytes(url: str) -> bytes:
+    """Return the whole content of `url`; raises `InputError` as `open_read` does."""
+    with reading(url), open_read(url) as handle:
+        return handle.read()
+
+
+def exists(url: str) -> bool:
+    """Return whether there is a file or folder at `url`."""
+    fs, path = filesystem(url)
+    with reading(url):
+        return bool(fs.exists(path))
+
+
+def list_files(url: str) -> list[str]:
+    """Return the paths of all files below the folder `url`, relative to it, sorted; empty if there is none."""
+    fs, path = filesystem(url)
+    fs.invalidate_cache()
+    with reading(url):
+        root = path.rstrip("/") + "/"
+        return sorted(p[len(root) :] for p in fs.find(path) if p.startswith(root))
+
+
+def fingerprint(url: str) -> dict[str, Any]:
+    """Return what tells whether the file at `url` changed: its size, and its etag or modification time."""
+    fs, path = filesystem(url)
+    with reading(url):
+        info = fs.info(path)
+    mark = next(
+        (info[k] for k in ("ETag", "etag", "md5Hash", "LastModified", "mtime", "created") if k in info), None
+    )
+    return {"url": redacted(url), "size": info.get("size"), "mark": str(mark)}
+
+
+@contextmanager
+def open_atomic(url: str) -> Iterator[IO[bytes]]:
+    """Give a file opened for writing whose content appears at `url` only if the block ends without an error.
+
+    Raises
+    ------
+    InputError
+        The place may not be written, or is full.
+    SsspError
+        The storage fails in another way.
+    """
+    fs, path = filesystem(url)
+    local = is_local(url)
+    folder, _, name = path.rpartition("/")
+    target = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex[:12]}-{name}" if local else path
+    with writing(url):
+        if local:
+            fs.makedirs(folder, exist_ok=True)
+        handle = fs.open(target, "wb")
+        try:
+            yield handle
+            handle.close()
+            if local:
+                os.replace(target, path)  # noqa: PTH105
+        except BaseException:
+            with suppress(Exception):
+                handle.discard() if hasattr(handle, "discard") else handle.close()
+            if local:
+                with suppress(OSError):
+                    os.unlink(target)  # noqa: PTH108
+            raise
+
+
+def write_atomic(url: str, content: bytes) -> None:
+    """Write `content` to `url`, whole or not at all; raises as `open_atomic` does."""
+    with open_atomic(url) as handle:
+        handle.write(content)
+
+
+def remove(url: str) -> None:
+    """Remove the file or folder at `url`, with all below it; nothing happens when there is none."""
+    fs, path = filesystem(url)
+    with writing(url), suppress(FileNotFoundError):
+        fs.rm(path, recursive=True)
+
+
+def remove_if_empty(url: str) -> None:
+    """Remove the local folder `url` if nothing is in it; object stores have no empty folders."""
+    if is_local(url):
+        with suppress(OSError):
+            os.rmdir(filesystem(url)[1])  # noqa: PTH106
+
+
+def remove_temporaries(url: str) -> None:
+    """Remove what killed processes left half-written below the folder `url`."""
+    for name in list_files(url):
+        if name.rpartition("/")[2].startswith(TEMP_PREFIX):
+            remove(join(url, name))
+
+
+def check_writable(url: str) -> None:
+    """Raise `InputError` unless a file can be made below the folder `url`; leaves nothing behind.
+
+    On an object store this costs one small upload.
+    """
+    fs, path = filesystem(url)
+    made: list[str] = []
+    if is_local(url):
+        folder = path
+        while folder and not os.path.lexists(folder):
+            made.append(folder)
+            folder = folder.rpartition("/")[0]
+    probe = join(path, TEMP_PREFIX + uuid.uuid4().hex[:12])
+    try:
+        with writing(url):
+            fs.makedirs(path, exist_ok=True)
+            fs.pipe_file(probe, b"")
+            fs.rm_file(probe)
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                os.rmdir(folder)  # noqa: PTH106
+
+
+def is_local(url: str) -> bool:
+    """Return whether `url` is on this machine's own filesystem."""
+    fs, _ = filesystem(url)
+    return "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
+
+
+@contextmanager
+def reading(url: str) -> Iterator[None]:
+    """Turn what fsspec raises while reading `url` into one clear error."""
+    try:
+        yield
+    except SsspError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(
+            f"`{redacted(url)}` does not exist", hint="check the path, or the bucket and key"
+        ) from error
+    except IsADirectoryError as error:
+        raise InputError(f"`{redacted(url)}` is a folder, not a file") from error
+    except PermissionError as error:
+        raise InputError(
+            f"`{redacted(url)}` may not be read: {_reason(error)}",
+            hint="check its permissions, or the credentials",
+        ) from error
+    except OSError as error:
+        raise SsspError(f"`{redacted(url)}` cannot be read: {_reason(error)}") from error
+
+
+@contextmanager
+def writing(url: str) -> Iterator[None]:
+    """Turn what fsspec raises while writing `url` into one clear error."""
+    try:
+        yield
+    except SsspError:
+        raise
+    except (
+        PermissionError,
+        NotADirectoryError,
+        FileExistsError,
+        FileNotFoundError,
+        IsADirectoryError,
+    ) as error:
+        raise InputError(
+            f"`{redacted(url)}` cannot be written: {_reason(error)}",
+            hint="choose a place that may be written",
+        ) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InputError(
+                f"`{redacted(url)}` cannot be written: {_reason(error)}",
+                hint="free some space and run the same command again: what is committed is kept",
+            ) from error
+        if error.errno == errno.EROFS:
+            raise InputError(
+                f"`{redacted(url)}` cannot be written: {_reason(error)}",
+                hint="choose a place that may be written",
+            ) from error
+        raise SsspError(f"`{redacted(url)}` cannot be written: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _scheme_hint(url: str) -> str:
+    scheme = url.partition("://")[0]
+    extra = {
+        "s3": "s3",
+        "s3a": "s3",
+        "gs": "gcs",
+        "gcs": "gcs",
+        "abfs": "azure",
+        "az": "azure",
+        "adl": "azure",
+    }.get(scheme)
+    if extra:
+        return f"install the extra that reads it: pip install 'sssp-pipeline[{extra}]'"
+    return "known schemes: " + ", ".join(
+        sorted(p for p in fsspec.available_protocols() if p in _USUAL_SCHEMES)
+    )
+
+
+_USUAL_SCHEMES = frozenset(
+    ("file", "s3", "gs", "abfs", "http", "https", "hdfs", "memory", "ftp", "sftp", "zip")
+)

@@ -1,0 +1,372 @@
+"""The workflow file as frozen pydantic models; its JSON schema and reference page are generated from them.
+
+The models say what a workflow may hold and nothing about files: `workflow_loading` reads the YAML and
+reports every fault with its line. Solver names are checked by the run, against the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from sssp_pipeline.pipeline.storage import redacted
+
+Auto = Literal["auto"]
+Text = Annotated[str, Field(min_length=1)]
+Positive = Annotated[int, Field(gt=0)]
+VertexId = Annotated[int, Field(ge=0)] | Text
+Dtype = Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
+
+#: Where a key stands in the workflow: ("graph", "input", 1) is the second URL of `graph.input`.
+Path = tuple[str | int, ...]
+
+
+class Section(BaseModel):
+    """What all parts of the workflow share: no unknown key, no value turned silently into another type."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class Columns(Section):
+    """Which columns of a CSV or Parquet input name the ends of an edge."""
+
+    source: Text = "auto"
+    """Column of the vertex an edge leaves; `auto` knows the usual names (source, src, from, …)."""
+
+    target: Text = "auto"
+    """Column of the vertex an edge leads to; `auto` knows the usual names (target, dst, to, …)."""
+
+
+class Weights(Section):
+    """Where the weights come from and which type they have."""
+
+    column: Positive | Text = "auto"
+    """Name of the column, or its number from 1 in a text input; `auto` finds it, `none` ignores it."""
+
+    dtype: Auto | Dtype = "auto"
+    """Type of weights and distances; `auto`: uint32 or int32 for whole numbers, else float32, or their wide types."""
+
+    default: int | float = 1
+    """Weight of every edge where the input has no weights."""
+
+    unit: Text | None = None
+    """Unit of the weights; only carried along, into the graph store and the results."""
+
+
+class Graph(Section):
+    """The input, how to read it, and where the graph store goes."""
+
+    input: Text | Annotated[tuple[Text, ...], Field(min_length=1, strict=False)]
+    """One URL, a list of URLs, or a glob; a local path without a scheme starts at the current folder."""
+
+    format: Literal["auto", "text", "csv", "dimacs", "galois", "matrix-market", "metis", "parquet"] = "auto"
+    """Format of the input; `auto` looks at the content."""
+
+    columns: Columns = Columns()
+    """Columns of a CSV or Parquet input."""
+
+    coordinates: Text | None = None
+    """URL of a DIMACS `.co` file with the position of every vertex."""
+
+    directed: bool = True
+    """Whether an edge leads one way only; `false` adds the reverse of every edge."""
+
+    weights: Weights = Weights()
+    """Weights of the edges."""
+
+    ids: Literal["auto", "integer", "string"] = "auto"
+    """Type of the vertex ids in the input; `auto` looks at the first edge."""
+
+    duplicates: Literal["keep-min", "keep-all", "error"] = "keep-min"
+    """What becomes of edges between the same two vertices: keep the lightest, keep all, or refuse."""
+
+    self_loops: Literal["drop", "keep", "error"] = "drop"
+    """What becomes of an edge from a vertex to itself."""
+
+    store: Text | None = None
+    """Folder of the graph store; `null` means `output.path` with `-graph` added to its last name."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """The URLs of `input` as a list, globs not yet expanded."""
+        return [self.input] if isinstance(self.input, str) else list(self.input)
+
+
+class RandomSources(Section):
+    """Sources drawn at random, the same ones for the same graph and seed."""
+
+    count: Positive
+    """How many different sources to draw."""
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the draw."""
+
+    min_reach: Positive = 1
+    """Draw only vertices that reach at least this many vertices, themselves included."""
+
+
+class Sources(Section):
+    """The vertices to start from: exactly one of these keys."""
+
+    ids: Annotated[tuple[VertexId, ...], Field(min_length=1, strict=False)] | None = None
+    """Vertex ids, as in the input."""
+
+    file: Text | None = None
+    """URL of a file with vertex ids, one a line."""
+
+    random: RandomSources | None = None
+    """Sources drawn at random."""
+
+    top_degree: Positive | None = None
+    """The vertices with the most outgoing edges: how many."""
+
+    all: Literal[True] | None = None
+    """Every vertex."""
+
+    @property
+    def kind(self) -> str:
+        """The key that is set."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+
+class Solve(Section):
+    """How to solve."""
+
+    solver: Text = "auto"
+    """Name of a solver, or `auto`; `sssp-pipeline solvers` lists them."""
+
+    delta: Auto | Positive | Annotated[float, Field(gt=0)] = "auto"
+    """Bucket width in the weights' unit; changes the speed, never the distances."""
+
+    batch: Auto | Positive = "auto"
+    """Sources in one batch, which is solved and committed as a whole."""
+
+    cutoff: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0)] | None = None
+    """Vertices farther than this count as unreached; `null` means no limit."""
+
+    predecessors: bool = False
+    """Whether to write the vertex before each one on a shortest path."""
+
+    retries: Annotated[int, Field(ge=0)] = 2
+    """How many times a failed batch is tried again."""
+
+
+class Cluster(Section):
+    """Where the batches are solved."""
+
+    kind: Literal["auto", "local-cpu", "address"] = "auto"
+    """`local-cpu` starts workers on this machine, `address` uses a Dask scheduler that runs already."""
+
+    address: Text | None = None
+    """Address of that scheduler, such as `tcp://10.0.0.1:8786`; only with kind `address`."""
+
+    workers: Auto | Positive = "auto"
+    """How many worker processes to start."""
+
+    threads_per_worker: Auto | Positive = "auto"
+    """Threads of each worker; they share one copy of the graph."""
+
+    memory_limit: (
+        Auto | Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)? ?([kMGT]i?)?B$", examples=["4GB"])]
+    ) = "auto"
+    """Memory each worker may use."""
+
+    in_flight: Auto | Positive = "auto"
+    """How many batches may be submitted and not yet done."""
+
+
+class Output(Section):
+    """Where the results go and how they are laid out."""
+
+    path: Text
+    """Folder of the results; running the same workflow again goes on where it stopped."""
+
+    distances: Literal["full"] = "full"
+    """Which distances to write: `full` is every vertex from every source."""
+
+    layout: Literal["long", "wide"] = "long"
+    """`long`: a row per source and vertex; `wide`: a row per vertex and a column per source of the batch."""
+
+    unreached: int | float | None = None
+    """Number written as the distance of an unreached vertex; `null` writes NULL."""
+
+    compression: Literal["none", "zstd", "snappy", "lz4"] = "none"
+    """Compression of the Parquet files."""
+
+
+class Workflow(Section):
+    """One run from an edge list to verified distances."""
+
+    version: Literal[1] = 1
+    """Version of the workflow format."""
+
+    name: Text = "workflow"
+    """Name shown in logs and in the report; in a file the default is the file's name without its ending."""
+
+    graph: Graph
+    """The input and the graph store."""
+
+    sources: Sources
+    """The vertices to start from."""
+
+    solve: Solve = Solve()
+    """Solver, batches and what to compute."""
+
+    cluster: Cluster = Cluster()
+    """The machines that solve."""
+
+    output: Output
+    """The results."""
+
+    verify: Literal["off", "sample", "certificate"] = "sample"
+    """`sample` solves some sources again with the oracle, `certificate` proves every stored distance."""
+
+    report: bool = True
+    """Whether to write `report.html`."""
+
+    # Strings that hold a value of the environment, as they were written: `resolved` shows these.
+    _unexpanded: dict[Path, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        for path, message, _ in contradictions(self.model_dump(exclude_none=True)):
+            raise ValueError(f"`{dotted(path)}`: {message}")
+        return self
+
+    @property
+    def store(self) -> str:
+        """URL of the graph store, with the default filled in."""
+        return self.graph.store or default_store(self.output.path)
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every value, defaults too, fit for `run.json`: plain JSON types and no secret.
+
+        URLs lose their user, password and query; a string that took a value from the environment is given as
+        it was written, with `${NAME}`.
+        """
+        plain: dict[str, Any] = _without_secrets(self.model_dump(mode="json"), (), self._unexpanded)
+        plain["graph"]["store"] = plain["graph"]["store"] or default_store(plain["output"]["path"])
+        return plain
+
+
+def default_store(output_path: str) -> str:
+    """Return where the graph store goes when the workflow does not say: beside the results."""
+    return output_path.rstrip("/") + "-graph"
+
+
+def dotted(path: Path) -> str:
+    """Return `path` as a user writes it: `graph.input[1]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    """Yield where, what and a hint for every pair of values in `data` that cannot both be meant.
+
+    `data` is a workflow as plain values, not necessarily valid: what has the wrong type is passed over, so
+    that these faults can be reported beside the others.
+    """
+    sections = {key: value if isinstance(value, Mapping) else {} for key, value in data.items()}
+    graph, solve, cluster, output = (sections.get(key, {}) for key in ("graph", "solve", "cluster", "output"))
+    if isinstance(data.get("sources"), Mapping):
+        yield from _source_contradictions(data["sources"])
+    yield from _cluster_contradictions(cluster)
+    yield from _graph_contradictions(graph)
+    if output.get("layout") == "wide" and solve.get("predecessors") is True:
+        yield (
+            ("output", "layout"),
+            "layout `wide` has no place for predecessors",
+            "set `output.layout: long` or `solve.predecessors: false`",
+        )
+    path, store = output.get("path"), graph.get("store")
+    if isinstance(path, str) and isinstance(store, str):
+        outer, inner = sorted((path.rstrip("/") + "/", store.rstrip("/") + "/"), key=len)
+        if inner.startswith(outer):
+            yield (
+                ("graph", "store"),
+                "`graph.store` and `output.path` lie in one another",
+                "give each its own folder",
+            )
+
+
+def _source_contradictions(sources: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    kinds = [kind for kind in Sources.model_fields if sources.get(kind) is not None]
+    if len(kinds) > 1:
+        listed = " and ".join(f"`{kind}`" for kind in kinds)
+        yield ("sources", kinds[1]), f"`sources` has {listed}", "keep one; `--set 'sources={…}'` replaces all"
+    elif not kinds and not sources.keys() - Sources.model_fields.keys():
+        known = ", ".join(f"`{kind}`" for kind in Sources.model_fields)
+        yield ("sources",), "`sources` is empty", f"give one of {known}"
+
+
+def _cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    kind, address = cluster.get("kind", "auto"), cluster.get("address")
+    if kind in ("auto", "local-cpu") and address is not None:
+        yield (
+            ("cluster", "address"),
+            f"`cluster.address` is not used with kind `{kind}`",
+            "set `cluster.kind: address`, or remove the address",
+        )
+    if kind != "address":
+        return
+    if address is None:
+        yield ("cluster", "kind"), "kind `address` needs `cluster.address`", "add `address: tcp://host:8786`"
+    for key in ("workers", "threads_per_worker", "memory_limit"):
+        if cluster.get(key, "auto") != "auto":
+            yield (
+                ("cluster", key),
+                f"`cluster.{key}` cannot be chosen with kind `address`",
+                "remove it: the workers of that cluster run already",
+            )
+
+
+def _graph_contradictions(graph: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    # Only names known to be formats are shown: another value may be a secret that came from the environment.
+    formats = ("text", "csv", "dimacs", "galois", "matrix-market", "metis", "parquet")
+    known = graph.get("format") if graph.get("format") in formats else None
+    if graph.get("coordinates") is not None and known not in (None, "dimacs"):
+        yield (
+            ("graph", "coordinates"),
+            f"`graph.coordinates` belongs to format `dimacs`, not `{known}`",
+            "remove one of them",
+        )
+    columns = graph.get("columns")
+    chosen = isinstance(columns, Mapping) and any(value != "auto" for value in columns.values())
+    if chosen and known not in (None, "csv", "parquet"):
+        yield (
+            ("graph", "columns"),
+            f"`graph.columns` belongs to formats `csv` and `parquet`, not `{known}`",
+            "remove one of them",
+        )
+    weights = graph.get("weights")
+    if isinstance(weights, Mapping):
+        default, dtype = weights.get("default", 1), weights.get("dtype")
+        if type(default) in (int, float) and not _fits(default, dtype):
+            yield (
+                ("graph", "weights", "default"),
+                f"default weight `{default}` is no `{dtype}`",
+                "change `default` or `dtype`",
+            )
+
+
+def _fits(value: int | float, dtype: Any) -> bool:
+    if dtype not in ("uint32", "int32", "uint64", "int64"):
+        return True
+    bits = int(dtype[-2:])
+    low, high = (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    # The largest value of an integer type means "unreachable".
+    return value == int(value) and low <= value < high
+
+
+def _without_secrets(value: Any, path: Path, unexpanded: Mapping[Path, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_secrets(item, (*path, key), unexpanded) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(item, (*path, i), unexpanded) for i, item in enumerate(value)]
+    if isinstance(value, str):
+        value = unexpanded.get(path, value)
+        return redacted(value) if "://" in value else value
+    return value

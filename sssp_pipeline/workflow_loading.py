@@ -1,0 +1,348 @@
+"""From the text of a workflow file to a `Workflow`, or to one error that lists every fault with its line.
+
+The YAML is read as nodes, not as values, because only nodes know their lines. Scalars follow YAML 1.2 (`off`
+is text, `1e3` a number), which is what the reader of a file expects; aliases and tags have no use here and
+are refused. Faults are gathered in three places, then reported together: while nodes become values
+(duplicate keys, environment variables), by the models (unknown keys, wrong values), and by `contradictions`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import yaml
+from pydantic import ValidationError
+
+from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.pipeline.storage import read_bytes, redacted
+from sssp_pipeline.workflow import Path, Workflow, contradictions, dotted
+from sssp_pipeline.workflow_schema import choices, properties, schema_at, wanted
+
+#: A list of ids can hold thousands of wrong entries; nobody reads more faults than this.
+MAX_FAULTS_SHOWN = 20
+
+_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
+_VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
+_NULL = re.compile(r"|~|null|Null|NULL")
+_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
+# No longer than what a float can hold, so that every number may become one.
+_INT = re.compile(r"[-+]?[0-9]{1,300}|0x[0-9a-fA-F]{1,200}|0o[0-7]{1,200}")
+_FLOAT = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+
+
+def load_workflow(
+    url: str, overrides: Sequence[str] = (), environ: Mapping[str, str] = os.environ
+) -> Workflow:
+    """Return the workflow in the YAML file at `url`.
+
+    Parameters
+    ----------
+    url
+        Any fsspec URL or local path.
+    overrides
+        `key=value` each, the key with dots (`solve.delta=500`), the value as YAML; they win over the file.
+    environ
+        Variables for `${NAME}` and `${NAME:-default}` in values; `$${` stands for a plain `${`.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is no YAML, or does not describe a run; the message has a line per fault.
+    """
+    shown = f"`{redacted(url)}`"
+    document = _Document(environ)
+    text = _decoded(read_bytes(url), shown)
+    data = document.read(text, (), lambda line: f"{shown} line {line}")
+    if not isinstance(data, dict):
+        raise InputError(
+            f"{shown} is empty" if data is None else f"{shown} holds {_shown(data)}, wanted keys and values",
+            hint="`sssp-pipeline init` writes a workflow to start from",
+        )
+    for override in overrides:
+        document.override(data, override)
+    file_name = url.rpartition("/")[2]
+    data.setdefault("name", file_name.rpartition(".")[0] or file_name)
+    return _validated(data, document, shown)
+
+
+def workflow_from_dict(data: Mapping[str, Any]) -> Workflow:
+    """Return the workflow that `data` describes, with the keys of the file; nothing is expanded.
+
+    Raises
+    ------
+    InputError
+        As `load_workflow`; faults have no line.
+    """
+    return _validated(dict(data), _Document({}), "workflow")
+
+
+@dataclass(frozen=True)
+class _Fault:
+    path: Path
+    place: str
+    text: str
+    hint: str | None
+
+
+@dataclass
+class _Document:
+    """What must be remembered about the text that values came from.
+
+    Attributes
+    ----------
+    places
+        File and line, or `--set`, of each key and list item.
+    unexpanded
+        Strings as they were written, where a value of the environment went into them.
+    faults
+        What kept a node from becoming a value; None stands in the value's place.
+    """
+
+    environ: Mapping[str, str]
+    places: dict[Path, str] = field(default_factory=dict)
+    unexpanded: dict[Path, str] = field(default_factory=dict)
+    faults: list[_Fault] = field(default_factory=list)
+
+    def read(self, text: str, path: Path, place: Callable[[int], str]) -> Any:
+        """Return the value at `path` that the YAML `text` stands for; `place` words a 1-based line."""
+        try:
+            node = yaml.compose(text, _NodeLoader)
+            return None if node is None else self._value(node, path, place)
+        except yaml.YAMLError as error:
+            raise _syntax_error(error, text, place) from error
+        except RecursionError as error:
+            raise InputError(f"{place(1)}: nested too deeply") from error
+
+    def override(self, data: dict[str, Any], override: str) -> None:
+        """Put the value of `override`, `key=value`, into `data`, and forget what stood there."""
+        key, equals, text = override.partition("=")
+        place = f"`--set {key}`"
+        if not equals:
+            raise InputError(f"{place} has no value", hint=f"write `--set {key}=VALUE`")
+        path = tuple(key.strip().split("."))
+        depth = len(path)
+        self.places = {p: v for p, v in self.places.items() if p[:depth] != path}
+        self.unexpanded = {p: v for p, v in self.unexpanded.items() if p[:depth] != path}
+        self.faults = [fault for fault in self.faults if fault.path[:depth] != path]
+        section: dict[str, Any] = data
+        for i, step in enumerate(path[:-1], start=1):
+            if not isinstance(section.get(step), dict):
+                section[step] = {}
+                self.places[path[:i]] = place
+            section = section[step]
+        section[path[-1]] = self.read(text, path, lambda _: place)
+        self.places[path] = place
+
+    def place(self, path: Path) -> str | None:
+        """Return the innermost known place around `path`."""
+        return next((self.places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.places), None)
+
+    def is_broken(self, path: Path) -> bool:
+        """Return whether a fault is known of `path` or of something around it."""
+        return any(path[: len(fault.path)] == fault.path for fault in self.faults)
+
+    def _value(self, node: yaml.Node, path: Path, place: Callable[[int], str]) -> Any:
+        here = place(node.start_mark.line + 1)
+        if node.tag not in _TAGS:
+            self.faults.append(
+                _Fault(path, here, f"tag `{node.tag}` is not allowed", "write the plain value")
+            )
+            return None
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, place)
+        if isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                self.places[*path, i] = place(item.start_mark.line + 1)
+            return [self._value(item, (*path, i), place) for i, item in enumerate(node.value)]
+        scalar = cast(yaml.ScalarNode, node)
+        text = self._expanded(scalar.value, path, here)
+        is_quoted = scalar.style is not None
+        return text if is_quoted or text is None else _plain_value(text)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path, place: Callable[[int], str]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        no_value = (*path, "")  # such keys break the section, but none of the values in it
+        for key_node, value_node in node.value:
+            here = place(key_node.start_mark.line + 1)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.faults.append(_Fault(no_value, here, "a key is not text", "write `key: value`"))
+                continue
+            key = key_node.value
+            if key in values:
+                self.faults.append(_Fault(no_value, here, f"key `{key}` stands twice", "keep one of them"))
+                continue
+            self.places[*path, key] = here
+            values[key] = self._value(value_node, (*path, key), place)
+        return values
+
+    def _expanded(self, text: str, path: Path, here: str) -> str | None:
+        """Return `text` with environment variables in place of their names, or None after a fault."""
+        values: list[str] = []
+        for match in _VARIABLE.finditer(text):
+            name, default = match.groups()
+            if match.group() == "$${":
+                values.append("${")
+            elif name is None:
+                fault = f"`{text}` has a `${{` that names no variable"
+                hint = "write `${NAME}`, or `$${` for a plain `${`"
+                self.faults.append(_Fault(path, here, fault, hint))
+                return None
+            elif name in self.environ and (self.environ[name] or default is None):
+                values.append(self.environ[name])
+                self.unexpanded[path] = text
+            elif default is not None:
+                values.append(default)
+            else:
+                fault = f"environment variable `{name}` is not set"
+                hint = f"set it, or give a default: `${{{name}:-value}}`"
+                self.faults.append(_Fault(path, here, fault, hint))
+                return None
+        in_order = iter(values)
+        return _VARIABLE.sub(lambda _: next(in_order), text)
+
+
+class _NodeLoader(yaml.BaseLoader):
+    """Composes nodes and leaves scalars alone; no alias, which would let a few bytes stand for gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.get_event()  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(
+                problem=f"alias `*{event.anchor}` is not allowed", problem_mark=event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+
+def _plain_value(text: str) -> Any:
+    """Return the value of an unquoted scalar by the core schema of YAML 1.2."""
+    if _NULL.fullmatch(text):
+        return None
+    if _BOOL.fullmatch(text):
+        return text.lower() == "true"
+    if _INT.fullmatch(text):
+        return int(text[2:], 16 if text[1] == "x" else 8) if text[1:2] in ("x", "o") else int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return text
+
+
+def _decoded(content: bytes, where: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{where} line {line}: byte 0x{content[error.start]:02x} is not UTF-8",
+            hint="save the file as UTF-8",
+        ) from error
+
+
+def _syntax_error(error: yaml.YAMLError, text: str, place: Callable[[int], str]) -> InputError:
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        problem = f"character U+{error.character:04X} is not allowed"
+    else:
+        marked = cast(yaml.MarkedYAMLError, error)
+        line = marked.problem_mark.line + 1 if marked.problem_mark else 1
+        problem = str(marked.problem)
+    hint = "check indentation, quotes and brackets there"
+    if "'\\t'" in problem:
+        hint = "indent with spaces"
+    elif any("${" in at_fault for at_fault in text.splitlines()[line - 1 : line]):
+        hint = "inside `{ }` YAML reads the brace of `${NAME}`: give that value a line of its own"
+    return InputError(f"{place(line)}: not valid YAML: {problem}", hint=hint)
+
+
+def _validated(data: dict[str, Any], document: _Document, where: str) -> Workflow:
+    """Return the workflow of `data`, or raise one error with all faults of the document and the models."""
+    faults = list(document.faults)
+    try:
+        workflow = Workflow.model_validate(data)
+    except ValidationError as error:
+        faults += _model_faults(error, data, document, where)
+    faults += [
+        _Fault(path, document.place(path) or where, text, hint)
+        for path, text, hint in contradictions(data)
+        if not document.is_broken(path)
+    ]
+    if faults:
+        raise _combined(faults, where)
+    workflow._unexpanded.update(document.unexpanded)
+    return workflow
+
+
+def _model_faults(
+    error: ValidationError, data: dict[str, Any], document: _Document, where: str
+) -> Iterator[_Fault]:
+    """Yield a fault for each place the models refuse, however many alternatives of a union refused it."""
+    problems: dict[Path, str] = {}
+    for detail in error.errors(include_url=False, include_context=False):
+        if detail["type"] != "value_error":  # a contradiction: the caller reports it with its line
+            problems.setdefault(_data_path(detail["loc"], data, detail["type"]), detail["type"])
+    for path, problem in problems.items():
+        holds_another = any(other[: len(path)] == path and other != path for other in problems)
+        if holds_another or document.is_broken(path):
+            continue
+        place, section = document.place(path) or where, path[:-1]
+        in_section = f" in `{dotted(section)}`" if section else ""
+        if problem == "missing":
+            hint = f"add `{path[-1]}`: {schema_at(path)['description']}"
+            yield _Fault(path, place, f"no key `{path[-1]}`{in_section}", hint)
+        elif problem == "extra_forbidden":
+            known = list(properties(schema_at(section)))
+            hint = did_you_mean(str(path[-1]), known) + "Keys: " + ", ".join(known)
+            yield _Fault(path, place, f"unknown key `{path[-1]}`{in_section}", hint)
+        else:
+            part, value = schema_at(path), _at(data, path)
+            shown = _shown(document.unexpanded.get(path, value))
+            close = did_you_mean(value, choices(part)).strip() if isinstance(value, str) else ""
+            yield _Fault(path, place, f"`{dotted(path)}` is {shown}, wanted {wanted(part)}", close or None)
+
+
+def _combined(faults: list[_Fault], where: str) -> InputError:
+    if len(faults) == 1:
+        return InputError(f"{faults[0].place}: {faults[0].text}", hint=faults[0].hint)
+    faults = sorted(faults, key=lambda fault: [int(n) for n in re.findall(r" line (\d+)$", fault.place)])
+    shown = faults[:MAX_FAULTS_SHOWN]
+    lines = [f"{fault.place}: {fault.text}" for fault in shown]
+    if len(faults) > len(shown):
+        lines.append(f"{where}: and {len(faults) - len(shown)} more")
+    hints = [f"{fault.place.removeprefix(where + ' ')}: {fault.hint}" for fault in shown if fault.hint]
+    return InputError("\n".join(lines), hint="\n".join(hints) or None)
+
+
+def _data_path(loc: tuple[str | int, ...], data: Any, problem: str) -> Path:
+    """Return the place in `data` that pydantic's `loc` speaks of, without the names of union alternatives."""
+    path: Path = ()
+    for step in loc:
+        in_section = isinstance(data, Mapping) and step in data
+        in_list = isinstance(data, list | tuple) and isinstance(step, int)
+        if in_section or in_list:
+            data = data[step]
+            path = (*path, step)
+    return (*path, loc[-1]) if problem == "missing" else path
+
+
+def _at(data: Any, path: Path) -> Any:
+    for step in path:
+        data = data[step]
+    return data
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == "":
+        return "empty"
+    if isinstance(value, Mapping):
+        return "a section"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    text = redacted(value) if isinstance(value, str) and "://" in value else str(value)
+    return f"`{text if len(text) <= 60 else text[:60] + '…'}`"

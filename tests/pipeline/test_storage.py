@@ -1,0 +1,131 @@
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline import storage
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+
+
+def test_a_write_appears_whole_and_leaves_no_temporary(tmp_path):
+    storage.write_atomic(str(tmp_path / "a" / "b.txt"), b"content")
+    assert (tmp_path / "a" / "b.txt").read_bytes() == b"content"
+    assert files_below(tmp_path) == ["a", "a/b.txt"]
+
+
+def test_an_error_inside_a_write_keeps_the_old_content(tmp_path):
+    url = str(tmp_path / "file")
+    storage.write_atomic(url, b"old")
+    with pytest.raises(RuntimeError, match="boom"), storage.open_atomic(url) as handle:
+        handle.write(b"new")
+        raise RuntimeError("boom")
+    assert Path(url).read_bytes() == b"old"
+    assert files_below(tmp_path) == ["file"]
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
+    def fail():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    url = str(tmp_path / "file")
+    with pytest.raises(InputError) as caught, storage.open_atomic(url) as handle:
+        handle.write(b"some")
+        fail()
+    assert caught.value.message == f"`{url}` cannot be written: No space left on device"
+    assert caught.value.hint == "free some space and run the same command again: what is committed is kept"
+    assert files_below(tmp_path) == []
+
+
+def test_other_write_failures_are_not_the_users_fault(tmp_path):
+    with pytest.raises(SsspError) as caught, storage.open_atomic(str(tmp_path / "file")):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    assert caught.value.exit_code == 1
+
+
+def test_works_on_any_fsspec_filesystem():
+    storage.write_atomic("memory://bucket/run/a.txt", b"one")
+    storage.write_atomic("memory://bucket/run/deep/b.txt", b"two")
+    assert storage.list_files("memory://bucket/run") == ["a.txt", "deep/b.txt"]
+    assert storage.read_bytes("memory://bucket/run/deep/b.txt") == b"two"
+    assert storage.expand(["memory://bucket/run/*.txt"]) == ["memory:///bucket/run/a.txt"]
+    storage.remove("memory://bucket/run")
+    assert not storage.exists("memory://bucket/run/a.txt")
+
+
+@pytest.mark.parametrize(
+    ("url", "message", "hint"),
+    [
+        ("nope/edges.txt", "`nope/edges.txt` does not exist", "check the path, or the bucket and key"),
+        ("nope/*.txt", "`nope/*.txt` matches no file", "check the pattern and the folder"),
+    ],
+)
+def test_missing_inputs(url, message, hint):
+    with pytest.raises(InputError) as caught:
+        storage.expand([url])
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_a_folder_is_no_input(tmp_path):
+    with pytest.raises(InputError) as caught:
+        storage.expand([str(tmp_path)])
+    assert caught.value.message == f"`{tmp_path}` is a folder, not a file"
+    assert caught.value.hint == f"name its files: `{tmp_path}/*`"
+
+
+def test_an_unknown_scheme_is_named():
+    with pytest.raises(InputError, match="`gopher://x/y` cannot be opened"):
+        storage.exists("gopher://x/y")
+
+
+def test_globs_are_sorted(tmp_path):
+    for name in ("b.txt", "a.txt", "c.csv"):
+        (tmp_path / name).write_text("0 1\n")
+    assert storage.expand([str(tmp_path / "*.txt")]) == [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+
+
+def test_a_name_with_a_bracket_is_a_file_when_there_is_one(tmp_path):
+    (tmp_path / "edges[1].txt").write_text("0 1\n")
+    assert storage.expand([str(tmp_path / "edges[1].txt")]) == [str(tmp_path / "edges[1].txt")]
+
+
+def test_secrets_in_urls_are_not_shown():
+    assert storage.redacted("s3://key:secret@bucket/part-?.gr") == "s3://bucket/part-?.gr"
+    assert storage.redacted("https://host/a.gr?signature=x") == "https://host/a.gr"
+    assert storage.redacted("generated:road?vertices=5") == "generated:road?vertices=5"
+    assert storage.redacted("/plain/part-?.txt") == "/plain/part-?.txt"
+    with pytest.raises(InputError) as caught:
+        storage.exists("gopher://key:secret@x/y")
+    assert "secret" not in caught.value.message
+
+
+def test_the_fingerprint_changes_with_the_file(tmp_path):
+    file = tmp_path / "edges.txt"
+    file.write_text("0 1\n")
+    before = storage.fingerprint(str(file))
+    assert storage.fingerprint(str(file)) == before
+    os.utime(file, (1, 1))
+    assert storage.fingerprint(str(file)) != before
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
+    (tmp_path / "keep.parquet").touch()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / f"{storage.TEMP_PREFIX}0123-x.parquet").touch()
+    storage.remove_temporaries(str(tmp_path))
+    assert files_below(tmp_path) == ["deep", "keep.parquet"]
+
+
+def test_a_check_for_writing_leaves_nothing(tmp_path):
+    storage.check_writable(str(tmp_path / "a" / "b"))
+    assert files_below(tmp_path) == []
+
+
+def test_a_place_below_a_file_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be written"):
+        storage.check_writable(str(tmp_path / "file" / "run"))

@@ -1,0 +1,232 @@
+"""The models by themselves: defaults, contradictions, what goes into run.json."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.workflow_loading import workflow_from_dict
+from sssp_pipeline.workflow_schema import schema, wanted
+
+
+def described(**sections) -> dict:
+    """The least a workflow must say, with keys of some sections added."""
+    least = {"graph": {"input": "edges.txt"}, "sources": {"all": True}, "output": {"path": "out"}}
+    for name, values in sections.items():
+        least[name] = {**least.get(name, {}), **values} if isinstance(values, dict) else values
+    return least
+
+
+def test_everything_but_input_sources_and_output_has_a_default():
+    workflow = workflow_from_dict(described())
+    assert workflow.graph.inputs == ["edges.txt"]
+    assert workflow.sources.kind == "all"
+    assert workflow.store == "out-graph"
+    assert (workflow.solve.retries, workflow.verify, workflow.report) == (2, "sample", True)
+
+
+@pytest.mark.parametrize(
+    ("sources", "kind"),
+    [
+        ({"ids": [3, 1]}, "ids"),
+        ({"ids": ["a", "b"]}, "ids"),
+        ({"file": "sources.txt"}, "file"),
+        ({"random": {"count": 5}}, "random"),
+        ({"top_degree": 5}, "top_degree"),
+        ({"all": True}, "all"),
+    ],
+)
+def test_each_kind_of_sources(sources, kind):
+    assert workflow_from_dict({**described(), "sources": sources}).sources.kind == kind
+
+
+def test_numbers_are_kept_as_they_were_written():
+    workflow = workflow_from_dict(described(solve={"cutoff": 2**60 + 1, "delta": 0.5}))
+    assert workflow.solve.cutoff == 2**60 + 1
+    assert workflow.solve.delta == 0.5
+
+
+def test_a_store_of_its_own():
+    assert workflow_from_dict(described(graph={"store": "s3://bucket/graph"})).store == "s3://bucket/graph"
+    assert workflow_from_dict(described(output={"path": "s3://bucket/run/"})).store == "s3://bucket/run-graph"
+
+
+def test_a_workflow_is_frozen_and_pickles():
+    workflow = workflow_from_dict(described())
+    with pytest.raises(ValidationError, match="frozen"):
+        workflow.verify = "off"
+    assert pickle.loads(pickle.dumps(workflow)) == workflow
+
+
+@pytest.mark.parametrize(
+    ("sections", "message", "hint"),
+    [
+        (
+            {"sources": {"ids": [1], "file": "f"}},
+            "`sources` has `ids` and `file` and `all`",
+            "keep one; `--set 'sources={…}'` replaces all",
+        ),
+        (
+            {"cluster": {"kind": "address"}},
+            "kind `address` needs `cluster.address`",
+            "add `address: tcp://host:8786`",
+        ),
+        (
+            {"cluster": {"kind": "local-cpu", "address": "tcp://a:1"}},
+            "`cluster.address` is not used with kind `local-cpu`",
+            "set `cluster.kind: address`, or remove the address",
+        ),
+        (
+            {"cluster": {"address": "tcp://a:1"}},
+            "`cluster.address` is not used with kind `auto`",
+            "set `cluster.kind: address`, or remove the address",
+        ),
+        (
+            {"cluster": {"kind": "address", "address": "tcp://a:1", "workers": 4}},
+            "`cluster.workers` cannot be chosen with kind `address`",
+            "remove it: the workers of that cluster run already",
+        ),
+        (
+            {"output": {"layout": "wide"}, "solve": {"predecessors": True}},
+            "layout `wide` has no place for predecessors",
+            "set `output.layout: long` or `solve.predecessors: false`",
+        ),
+        (
+            {"graph": {"format": "text", "coordinates": "x.co"}},
+            "`graph.coordinates` belongs to format `dimacs`, not `text`",
+            "remove one of them",
+        ),
+        (
+            {"graph": {"format": "metis", "columns": {"source": "a"}}},
+            "`graph.columns` belongs to formats `csv` and `parquet`, not `metis`",
+            "remove one of them",
+        ),
+        (
+            {"graph": {"weights": {"dtype": "uint32", "default": -1}}},
+            "default weight `-1` is no `uint32`",
+            "change `default` or `dtype`",
+        ),
+        (
+            {"graph": {"weights": {"dtype": "int32", "default": 2**31 - 1}}},
+            "default weight `2147483647` is no `int32`",
+            "change `default` or `dtype`",
+        ),
+        (
+            {"graph": {"weights": {"dtype": "int64", "default": 0.5}}},
+            "default weight `0.5` is no `int64`",
+            "change `default` or `dtype`",
+        ),
+        (
+            {"graph": {"store": "out/graph"}},
+            "`graph.store` and `output.path` lie in one another",
+            "give each its own folder",
+        ),
+        (
+            {"graph": {"store": "out/"}},
+            "`graph.store` and `output.path` lie in one another",
+            "give each its own folder",
+        ),
+    ],
+)
+def test_contradictions(sections, message, hint):
+    with pytest.raises(InputError) as caught:
+        workflow_from_dict(described(**sections))
+    assert caught.value.message == f"workflow: {message}"
+    assert caught.value.hint == hint
+    # The models refuse it too, for those who build them without `workflow_from_dict`.
+    with pytest.raises(ValidationError, match="1 validation error"):
+        Workflow.model_validate(described(**sections))
+
+
+@pytest.mark.parametrize(
+    ("sections", "is_refused"),
+    [
+        ({"graph": {"weights": {"dtype": "uint32", "default": 2**32 - 2}}}, False),
+        ({"graph": {"weights": {"dtype": "float32", "default": 0.5}}}, False),
+        ({"graph": {"store": "out-graph"}}, False),
+        ({"graph": {"format": "csv", "columns": {"source": "a", "target": "b"}}}, False),
+        ({"cluster": {"kind": "address", "address": "tcp://a:1", "in_flight": 4}}, False),
+        ({"output": {"layout": "wide"}}, False),
+        ({"graph": {"store": "."}, "output": {"path": "./run"}}, True),
+    ],
+)
+def test_where_contradictions_begin(sections, is_refused):
+    if is_refused:
+        with pytest.raises(InputError):
+            workflow_from_dict(described(**sections))
+    else:
+        workflow_from_dict(described(**sections))
+
+
+def test_resolved_gives_every_value_as_plain_json():
+    resolved = workflow_from_dict(described(sources={"ids": [1], "all": None})).resolved()
+    assert json.loads(json.dumps(resolved)) == resolved
+    assert resolved["graph"]["store"] == "out-graph"
+    assert resolved["sources"]["ids"] == [1]
+    assert resolved["solve"]["batch"] == "auto"
+
+
+def test_resolved_is_a_workflow_again():
+    workflow = workflow_from_dict(described(sources={"random": {"count": 3}, "all": None}))
+    assert workflow_from_dict(workflow.resolved()).resolved() == workflow.resolved()
+
+
+def test_resolved_redacts_urls_wherever_they_stand():
+    resolved = workflow_from_dict(
+        described(
+            graph={"input": ["https://user:password@host/a.gr?token=t", "b-?.gr"]},
+            output={"path": "s3://key:secret@bucket/run"},
+        )
+    ).resolved()
+    assert resolved["graph"]["input"] == ["https://host/a.gr", "b-?.gr"]
+    assert resolved["output"]["path"] == "s3://bucket/run"
+    assert resolved["graph"]["store"] == "s3://bucket/run-graph"
+
+
+def test_every_field_of_the_schema_is_described():
+    nameless = [
+        f"{owner}.{key}"
+        for owner, section in [("top", schema()), *schema()["$defs"].items()]
+        for key, value in section["properties"].items()
+        if not value.get("description")
+    ]
+    assert nameless == []
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"type": "boolean"}, "`true` or `false`"),
+        ({"enum": ["a", "b", "c"]}, "`a`, `b` or `c`"),
+        ({"const": 1}, "`1`"),
+        ({"type": "integer", "exclusiveMinimum": 0}, "an integer above 0"),
+        ({"type": "number", "minimum": 0}, "a number of at least 0"),
+        (
+            {"anyOf": [{"const": "auto"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}]},
+            "`auto`, a number or `null`",
+        ),
+        ({"$ref": "#/$defs/Columns"}, "a section with `source`, `target`"),
+    ],
+)
+def test_wanted_says_in_words_what_a_schema_allows(part, words):
+    assert wanted(part) == words
+
+
+def test_the_template_of_init_shows_the_defaults():
+    from importlib import resources
+
+    text = resources.files("sssp_pipeline").joinpath("template.yaml").read_text(encoding="utf-8")
+    shown = yaml.safe_load(text)
+    shown["verify"] = "off" if shown["verify"] is False else shown["verify"]
+    least = described(
+        graph={"input": shown["graph"]["input"]},
+        sources={"random": {"count": shown["sources"]["random"]["count"]}, "all": None},
+        output={"path": shown["output"]["path"]},
+    )
+    assert workflow_from_dict(shown) == workflow_from_dict(least)
