@@ -1,0 +1,186 @@
+"""DIMACS graphs: `p sp V E` and `a source target weight`, with the relatives `p edge` and `p tw`.
+
+| header | row | where it is used |
+| --- | --- | --- |
+| `p sp V E` | `a u v weight` | 9th DIMACS challenge, shortest paths |
+| `p edge V E`, `p col V E` | `e u v` | 2nd DIMACS challenge, colouring |
+| `p tw V E` | `u v` | PACE challenge, treewidth |
+
+Comment lines begin with `c`; ids count from 1. Edges are given as they are listed: whether they go both ways is
+for the user to say. Coordinates are in a file of their own, `p aux sp co V` and `v id x y`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.formats import tokenizer
+from sssp_pipeline.pipeline.formats.byte_streams import LineFile, read_lines
+from sssp_pipeline.pipeline.formats.declared import EdgeCounter, refuse_columns, same_n_vertices
+from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.line_reader import Fault, read_edges, scan_files, where
+from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
+
+COMMENT = ord("c")
+
+
+@dataclass(frozen=True)
+class _Variant:
+    letter: int
+    has_weights: bool
+
+
+_VARIANTS = {
+    b"sp": _Variant(ord("a"), True),
+    b"edge": _Variant(ord("e"), False),
+    b"col": _Variant(ord("e"), False),
+    b"tw": _Variant(0, False),
+}
+
+
+def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the DIMACS files `urls`, which declare the same number of vertices.
+
+    Raises
+    ------
+    InputError
+        A header is missing or wrong, or files differ in their headers.
+    """
+    headers = [_read_header(url) for url in urls]
+    n_vertices = same_n_vertices(urls, [n for _, _, n, _ in headers])
+    variant = headers[0][0]
+    for url, (other, _, _, _) in zip(urls, headers, strict=True):
+        if other != variant:
+            raise InputError(
+                f"`{storage.redacted(url)}` and `{storage.redacted(urls[0])}` are different kinds of DIMACS file",
+                hint="files read together have the same problem line",
+            )
+    refuse_columns(options, "DIMACS files have")
+    has_weights = variant.has_weights and options.weight_column != "none"
+    syntax = LineSyntax(
+        letter=variant.letter,
+        comment=COMMENT,
+        other_comment=COMMENT,
+        n_columns=3 if variant.has_weights else 2,
+        weight_column=2 if has_weights else -1,
+        min_id=1,
+        max_id=n_vertices,
+        ids_are_strings=False,
+    )
+    files = [file for _, file, _, _ in headers]
+    declared = [n for _, _, _, n in headers]
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        counter = EdgeCounter(files, declared)
+        for file, chunk in read_edges(files, syntax, options.block_bytes, n_threads):
+            counter.add(file, len(chunk))
+            yield chunk
+        counter.finish()
+
+    co = options.coordinates
+    return EdgeList(
+        "dimacs",
+        "integer",
+        has_weights,
+        read,
+        n_vertices=n_vertices,
+        first_id=1,
+        read_coordinates=partial(read_coordinates, co, n_vertices, options.block_bytes) if co else None,
+    )
+
+
+def _read_header(url: str) -> tuple[_Variant, LineFile, int, int]:
+    """Return the variant, where the rows begin, and the declared numbers of vertices and edges."""
+    file, words = _problem_line(url)
+    if len(words) != 4 or words[1] not in _VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
+        shown = b" ".join(words).decode("utf-8", "replace")
+        raise InputError(
+            f"{where(url, file.n_lines)}: `{shown}` is not a problem line",
+            hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
+        )
+    return _VARIANTS[words[1]], file, int(words[2]), int(words[3])
+
+
+def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
+    """Return where the rows of `url` begin, and the words of the line before, the first that is no comment."""
+    n_bytes = 0
+    for n_lines, line in enumerate(read_lines(url), 1):
+        n_bytes += len(line)
+        words = line.split()
+        if words and words[0] == b"p":
+            return LineFile(url, n_bytes, n_lines), words
+        if words and not words[0].startswith(b"c"):
+            raise InputError(
+                f"{where(url, n_lines)} begins with `{words[0].decode('utf-8', 'replace')}` before any problem line",
+                hint="a DIMACS file begins with comments and a line such as `p sp VERTICES EDGES`",
+            )
+    raise InputError(
+        f"`{storage.redacted(url)}` has no problem line",
+        hint="it reads `p sp VERTICES EDGES` and precedes the edges",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _ScannedCoordinates:
+    ids: np.ndarray
+    xy: np.ndarray
+    n_lines: int
+    fault: Fault | None
+
+
+def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates:
+    """Return x and y, (V,) int64 or float64 each, from a `.co` file, in vertex order.
+
+    Raises
+    ------
+    InputError
+        The file is no `.co` file, is of another number of vertices, or does not give each vertex once.
+    """
+    file, words = _problem_line(url)
+    if words[:4] != [b"p", b"aux", b"sp", b"co"] or len(words) != 5 or not words[4].isdigit():
+        shown = b" ".join(words).decode("utf-8", "replace")
+        raise InputError(
+            f"{where(url, file.n_lines)}: `{shown}` is not the header of coordinates",
+            hint="it reads `p aux sp co VERTICES`",
+        )
+    if int(words[4]) != n_vertices:
+        raise InputError(
+            f"`{storage.redacted(url)}` has coordinates of {int(words[4])} vertices, the graph has {n_vertices}",
+            hint="name the file that belongs to the graph",
+        )
+    syntax = LineSyntax(ord("v"), COMMENT, COMMENT, 3, 2, 1, n_vertices, False)
+    xy = np.empty((2, n_vertices), np.float64)
+    is_seen = np.zeros(n_vertices, bool)
+    n_rows = 0
+    for _, found in scan_files([file], partial(_scan_coordinates, syntax=syntax), syntax, block_bytes, 1):
+        xy[:, found.ids - 1] = found.xy
+        is_seen[found.ids - 1] = True
+        n_rows += len(found.ids)
+    if not is_seen.all():
+        raise InputError(
+            f"`{storage.redacted(url)}` has no coordinates of vertex {int(np.argmin(is_seen)) + 1}",
+            hint="the file may be cut short: fetch it again",
+        )
+    if n_rows > n_vertices:
+        raise InputError(
+            f"`{storage.redacted(url)}` has {n_rows} coordinates of {n_vertices} vertices",
+            hint="every vertex stands there once",
+        )
+    # Whole numbers below 2^53 are exact in float64: degrees are given in millionths.
+    whole = xy.astype(np.int64) if np.all(np.abs(xy) <= 2**53) and np.all(xy == np.floor(xy)) else xy
+    return whole[0], whole[1]
+
+
+def _scan_coordinates(data: np.ndarray, syntax: LineSyntax) -> _ScannedCoordinates:
+    most_rows = len(data) // 8 + 1
+    ids = np.empty(most_rows, np.int64)
+    xy = np.empty((2, most_rows), np.float64)
+    n_rows, n_lines, code, position = tokenizer.scan_coordinates(data, syntax, ids, xy)
+    fault = Fault(code, position) if code else None
+    return _ScannedCoordinates(ids[:n_rows], xy[:, :n_rows], n_lines, fault)

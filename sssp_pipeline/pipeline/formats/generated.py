@@ -1,0 +1,102 @@
+"""Graphs that are made, not read: `generated:road?vertices=262144&seed=7`.
+
+The part after `generated:` is the name of a generator, the query its parameters.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from urllib.parse import parse_qsl
+
+import numpy as np
+
+from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.generators import GENERATORS
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.formats.declared import refuse_columns
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+
+SCHEME = "generated:"
+
+
+def is_generated(url: str) -> bool:
+    """Return whether `url` names a graph to be made."""
+    return url.startswith(SCHEME)
+
+
+def open_generated(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list that the generator named by the only one of `urls` makes.
+
+    Raises
+    ------
+    InputError
+        There are several URLs, or the generator or a parameter of it is unknown or has an impossible value.
+    """
+    if len(urls) > 1:
+        raise InputError(
+            f"`{urls[0]}` cannot be read together with another input", hint="name one generated graph"
+        )
+    if options.format != "auto":
+        raise InputError(
+            f"`{urls[0]}` is a generated graph, not a file in format {options.format}",
+            hint="remove `graph.format`",
+        )
+    if options.coordinates is not None:
+        raise InputError(
+            f"coordinates are given in `{storage.redacted(options.coordinates)}`, "
+            "but a generated edge list has its own or none",
+            hint="remove `graph.coordinates`: it goes with a DIMACS graph",
+        )
+    refuse_columns(options, "a generated graph has")
+    name, _, query = urls[0].removeprefix(SCHEME).partition("?")
+    if name not in GENERATORS:
+        raise InputError(
+            f"`{urls[0]}`: unknown generator `{name}`",
+            hint=did_you_mean(name, sorted(GENERATORS)) + "Generators: " + ", ".join(sorted(GENERATORS)),
+        )
+    made = GENERATORS[name](**_parameters(urls[0], GENERATORS[name], query))
+    weights = None if options.weight_column == "none" else made.weights
+    rows = max(1, options.block_bytes // 16)
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        for start in range(0, len(made.src), rows):
+            part = slice(start, start + rows)
+            yield EdgeChunk(
+                made.src[part].astype(np.int64),
+                made.dst[part].astype(np.int64),
+                None if weights is None else weights[part],
+            )
+
+    return EdgeList(
+        "generated",
+        "integer",
+        weights is not None,
+        read,
+        n_vertices=made.n_vertices,
+        weight_dtype=None if weights is None else weights.dtype,
+        read_coordinates=lambda: made.coordinates,
+    )
+
+
+def _parameters(url: str, generator: Callable, query: str) -> dict[str, int | float]:
+    known = list(inspect.signature(generator).parameters)
+    given: dict[str, int | float] = {}
+    for key, text in parse_qsl(query, keep_blank_values=True):
+        if key not in known:
+            raise InputError(
+                f"`{url}`: unknown parameter `{key}`",
+                hint=did_you_mean(key, known) + "Parameters: " + ", ".join(known),
+            )
+        if key in given:
+            raise InputError(f"`{url}`: `{key}` is given twice", hint="give each parameter once")
+        try:
+            given[key] = int(text)
+        except ValueError:
+            try:
+                given[key] = float(text)
+            except ValueError:
+                raise InputError(
+                    f"`{url}`: `{text}` is no value of `{key}`", hint="parameters are numbers"
+                ) from None
+    return given

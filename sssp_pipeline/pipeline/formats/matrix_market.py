@@ -1,0 +1,117 @@
+"""Matrix Market coordinate files: `%%MatrixMarket matrix coordinate FIELD SYMMETRY`, sizes, then `row column [value]`.
+
+Entry (i, j) is an edge from i to j; ids count from 1. A symmetric matrix lists each pair once, so its edges
+are to be mirrored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
+from sssp_pipeline.pipeline.formats.declared import EdgeCounter, refuse_columns, same_n_vertices
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.line_reader import read_edges, where
+from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
+
+_COMMENT = ord("%")
+_FIELDS = ("pattern", "integer", "real")
+_SYMMETRIES = ("general", "symmetric")
+
+
+def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the Matrix Market files `urls`, which have the same size, field and symmetry.
+
+    Raises
+    ------
+    InputError
+        A header is wrong or of a kind that is no graph, a matrix is not square, or headers differ.
+    """
+    headers = [_read_banner(url) for url in urls]
+    for url, kind in zip(urls, headers, strict=True):
+        if kind != headers[0]:
+            raise InputError(
+                f"`{storage.redacted(urls[0])}` is {' '.join(headers[0])}, "
+                f"`{storage.redacted(url)}` {' '.join(kind)}",
+                hint="files read together are of one kind",
+            )
+    sizes = [_read_sizes(url) for url in urls]
+    n_vertices = same_n_vertices(urls, [n for _, n, _ in sizes])
+    refuse_columns(options, "Matrix Market files have")
+    field, symmetry = headers[0]
+    has_weights = field != "pattern" and options.weight_column != "none"
+    syntax = LineSyntax(
+        letter=0,
+        comment=_COMMENT,
+        other_comment=_COMMENT,
+        n_columns=2 if field == "pattern" else 3,
+        weight_column=2 if has_weights else -1,
+        min_id=1,
+        max_id=n_vertices,
+        ids_are_strings=False,
+    )
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        files = [file for file, _, _ in sizes]
+        counter = EdgeCounter(files, [n for _, _, n in sizes])
+        for file, chunk in read_edges(files, syntax, options.block_bytes, n_threads):
+            counter.add(file, len(chunk))
+            yield chunk
+        counter.finish()
+
+    return EdgeList(
+        "matrix-market",
+        "integer",
+        has_weights,
+        read,
+        n_vertices=n_vertices,
+        first_id=1,
+        symmetric="mirror" if symmetry == "symmetric" else "as-listed",
+    )
+
+
+def _read_banner(url: str) -> tuple[str, str]:
+    """Return field and symmetry."""
+    banner = next(read_lines(url), b"").removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace").strip()
+    words = banner.lower().split()
+    if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
+        raise InputError(
+            f"{where(url, 1)}: `{banner}` is not the header of a Matrix Market file",
+            hint="it reads `%%MatrixMarket matrix coordinate real general`",
+        )
+    _, _, layout, field, symmetry = words
+    for word, known in ((layout, ("coordinate",)), (field, _FIELDS), (symmetry, _SYMMETRIES)):
+        if word not in known:
+            raise InputError(
+                f"{where(url, 1)}: a Matrix Market file that is `{word}` cannot be read as a graph",
+                hint="coordinate files are read that are pattern, integer or real, and general or symmetric",
+            )
+    return field, symmetry
+
+
+def _read_sizes(url: str) -> tuple[LineFile, int, int]:
+    """Return where the entries begin, the number of vertices and that of entries."""
+    n_bytes = 0
+    for n_lines, line in enumerate(read_lines(url), 1):
+        n_bytes += len(line)
+        words = line.split()
+        if n_lines == 1 or not words or words[0].startswith(b"%"):
+            continue
+        if len(words) != 3 or not all(word.isdigit() for word in words):
+            raise InputError(
+                f"{where(url, n_lines)}: `{line.decode('utf-8', 'replace').strip()}` is not the size of a matrix",
+                hint="it reads `ROWS COLUMNS ENTRIES`",
+            )
+        rows, columns, entries = map(int, words)
+        if rows != columns:
+            raise InputError(
+                f"{where(url, n_lines)}: the matrix has {rows} rows and {columns} columns, a graph has as many of both",
+                hint="only square matrices are graphs",
+            )
+        return LineFile(url, n_bytes, n_lines), rows, entries
+    raise InputError(
+        f"`{storage.redacted(url)}` ends before the size of its matrix",
+        hint="it reads `ROWS COLUMNS ENTRIES`",
+    )

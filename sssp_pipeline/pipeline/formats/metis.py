@@ -1,0 +1,146 @@
+"""METIS graphs: a header `V E [format [n_vertex_weights]]`, then a line for each vertex with its neighbours.
+
+The digits of the format say whether a line begins with the size of its vertex (100), goes on with weights of the vertex
+(10), and has a weight after each neighbour (1). Comment lines begin with `%`; a blank line is a vertex without
+neighbours. Each edge stands in the lines of both its ends, so that 2 E neighbours are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.formats import tokenizer
+from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
+from sssp_pipeline.pipeline.formats.declared import refuse_columns
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.line_reader import Fault, scan_files, where
+from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
+
+_COMMENT = ord("%")
+_FORMATS = ("0", "1", "10", "11", "100", "101", "110", "111")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What the first line says; `n_skipped` numbers begin each line before its neighbours."""
+
+    file: LineFile
+    n_vertices: int
+    n_edges: int
+    has_edge_weights: bool
+    n_skipped: int
+
+
+@dataclass(frozen=True, eq=False)
+class _ScannedRows:
+    """The edges of a block; `src` counts the block's vertices from 0."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    weights: np.ndarray
+    n_vertices: int
+    n_lines: int
+    fault: Fault | None
+
+
+def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the only METIS file of `urls`.
+
+    Raises
+    ------
+    InputError
+        There are several files, or the header is wrong.
+    """
+    if len(urls) > 1:
+        raise InputError(
+            f"`{storage.redacted(urls[0])}` and `{storage.redacted(urls[1])}` are METIS graphs, each a whole",
+            hint="name one of them",
+        )
+    header = _read_header(urls[0])
+    refuse_columns(options, "METIS files have")
+    has_weights = header.has_edge_weights and options.weight_column != "none"
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        return _read_edges(header, has_weights, options.block_bytes, n_threads)
+
+    return EdgeList("metis", "integer", has_weights, read, n_vertices=header.n_vertices, first_id=1)
+
+
+def _read_header(url: str) -> _Header:
+    n_bytes = 0
+    for n_lines, line in enumerate(read_lines(url), 1):
+        n_bytes += len(line)
+        words = line.removeprefix(BYTE_ORDER_MARK).split()
+        if not words or words[0].startswith(b"%"):
+            continue
+        if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
+            raise InputError(
+                f"{where(url, n_lines)}: `{line.decode('utf-8', 'replace').strip()}` is not a METIS header",
+                hint="it reads `VERTICES EDGES`, and perhaps a format such as 001",
+            )
+        n_vertices, n_edges = int(words[0]), int(words[1])
+        layout = (words[2].decode().lstrip("0") or "0") if len(words) > 2 else "0"
+        if layout not in _FORMATS:
+            raise InputError(
+                f"{where(url, n_lines)}: unknown METIS format `{words[2].decode()}`",
+                hint="known formats: " + ", ".join(name.zfill(3) for name in _FORMATS),
+            )
+        has_size, has_vertex_weights, has_edge_weights = (digit == "1" for digit in layout.zfill(3))
+        n_vertex_weights = int(words[3]) if len(words) > 3 else 1
+        n_skipped = has_size + (n_vertex_weights if has_vertex_weights else 0)
+        return _Header(LineFile(url, n_bytes, n_lines), n_vertices, n_edges, has_edge_weights, n_skipped)
+    raise InputError(
+        f"`{storage.redacted(url)}` has no header", hint="a METIS graph begins with `VERTICES EDGES`"
+    )
+
+
+def _read_edges(header: _Header, has_weights: bool, block_bytes: int, n_threads: int) -> Iterator[EdgeChunk]:
+    url = header.file.url
+    syntax = LineSyntax(
+        0, _COMMENT, _COMMENT, 0, 0 if header.has_edge_weights else -1, 1, header.n_vertices, False
+    )
+    scan = partial(_scan_block, syntax=syntax, n_skipped=header.n_skipped)
+    n_seen = 0
+    n_neighbours = 0
+    for _, rows in scan_files([header.file], scan, syntax, block_bytes, n_threads):
+        beyond = np.flatnonzero(rows.src >= header.n_vertices - n_seen)
+        if len(beyond):
+            vertex = n_seen + 1 + int(rows.src[beyond[0]])
+            raise InputError(
+                f"`{storage.redacted(url)}` declares {header.n_vertices} vertices but has a line of vertex {vertex}",
+                hint="correct the count in the header",
+            )
+        if len(rows.src):
+            yield EdgeChunk(rows.src + (n_seen + 1), rows.dst, rows.weights if has_weights else None)
+        n_seen += rows.n_vertices
+        n_neighbours += len(rows.src)
+    if n_seen < header.n_vertices:
+        raise InputError(
+            f"`{storage.redacted(url)}` declares {header.n_vertices} vertices but has lines of {n_seen}",
+            hint="the file may be cut short: fetch it again",
+        )
+    if n_neighbours != 2 * header.n_edges:
+        raise InputError(
+            f"`{storage.redacted(url)}` declares {header.n_edges} edges but lists {n_neighbours} neighbours, "
+            f"wanted {2 * header.n_edges}",
+            hint="each edge stands in the lines of both its ends; for an edge list set `graph.format: text`",
+        )
+
+
+def _scan_block(data: np.ndarray, syntax: LineSyntax, n_skipped: int) -> _ScannedRows:
+    # The shortest neighbour is one digit and a blank.
+    most = len(data) // 2 + 1
+    src = np.empty(most, np.int64)
+    dst = np.empty(most, np.int64)
+    weights = np.empty(most if syntax.weight_column >= 0 else 0, np.int64)
+    n_edges, n_vertices, n_lines, code, position = tokenizer.scan_neighbours(
+        data, syntax, n_skipped, src, dst, weights
+    )
+    fault = Fault(code, position) if code else None
+    return _ScannedRows(src[:n_edges], dst[:n_edges], weights[:n_edges], n_vertices, n_lines, fault)

@@ -1,0 +1,85 @@
+"""Work on a stream by several threads, results in the order of the stream, a bounded number in flight."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_order(work: Callable[[Item], Result], items: Iterator[Item], n_threads: int) -> Iterator[Result]:
+    """Give `work(item)` for each item in order; items are made on a thread of their own, ahead of the work.
+
+    At most `n_threads + 3` items or results are held at a time. What `items` or `work` raises is raised here, in
+    its place in the order; closing this generator stops the threads and closes `items`.
+    """
+    pending: deque[Future[Result]] = deque()
+    failure: Exception | None = None
+    with ThreadPoolExecutor(n_threads, "parse") as pool, closing(read_ahead(items)) as ahead:
+        while failure is None:
+            try:
+                item = next(ahead)
+            except StopIteration:
+                break
+            except Exception as error:  # what was read before it comes first
+                failure = error
+            else:
+                pending.append(pool.submit(work, item))
+                if len(pending) > n_threads:
+                    yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    if failure is not None:
+        raise failure
+
+
+_END = object()
+
+
+def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
+    """Give `items`, made on another thread: one waits to be handed over while the next is made."""
+    ready: queue.Queue = queue.Queue(1)
+    is_abandoned = threading.Event()
+
+    def hand_over(item: object, error: BaseException | None) -> bool:
+        while not is_abandoned.is_set():
+            try:
+                ready.put((item, error), timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def produce() -> None:
+        try:
+            for item in items:
+                if not hand_over(item, None):
+                    break
+        except BaseException as error:
+            hand_over(_END, error)
+        else:
+            hand_over(_END, None)
+        finally:
+            if hasattr(items, "close"):
+                items.close()
+
+    thread = threading.Thread(target=produce, name="read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if error is not None:
+                raise error
+            if item is _END:
+                return
+            yield item
+    finally:
+        is_abandoned.set()
+        thread.join()

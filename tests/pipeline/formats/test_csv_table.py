@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+ID_HINT = "ids are whole numbers from 0; for names set `graph.ids: string`"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", ", "])
+def test_separators(write, read, separator):
+    lines = [["source", "target", "weight"], ["1", "2", "5"], ["3", "4", "-6"]]
+    found = read(write("e.csv", "\n".join(separator.join(line) for line in lines)))
+    assert (found.edge_list.format, found.edge_list.id_kind) == ("csv", "integer")
+    assert found.src.dtype == found.dst.dtype == found.weights.dtype == np.int64
+    assert found.rows() == [(1, 2, 5), (3, 4, -6)]
+
+
+def test_comments_before_the_header_crlf_and_blank_lines(write, read):
+    found = read(write("e.csv", b"\xef\xbb\xbf# made by hand\r\n\r\nu,v\r\n1,2\r\n\r\n3,4"))
+    assert found.rows() == [(1, 2), (3, 4)]
+
+
+def test_quoted_names(write, read):
+    found = read(write("e.csv", 'from,to,km\n"New York, NY","Kansas ""KC"" City",1.5\nKöln,Bonn,30\n'))
+    assert found.edge_list.id_kind == "string"
+    assert found.rows() == [("New York, NY", 'Kansas "KC" City', 1.5), ("Köln", "Bonn", 30.0)]
+
+
+def test_usual_names_are_found_in_any_place_and_case(write, read):
+    found = read(write("e.csv", "id,Length,TO,note,From\n9,5,2,x,1\n"))
+    assert found.rows() == [(1, 2, 5)]
+
+
+def test_columns_asked_for(write, read):
+    name = write("e.csv", "source,target,weight,a,b,c\n1,2,3,4,5,6.5\n")
+    options = {"source_column": "b", "target_column": "a"}
+    assert read(name, **options, weight_column="c").rows() == [(5, 4, 6.5)]
+    assert read(name, **options).rows() == [(5, 4, 3)]
+    assert read(name, **options, weight_column="none").rows() == [(5, 4)]
+
+
+def test_without_a_header(write, read):
+    assert read(write("e.csv", "1,2,5\n3,4,6\n")).rows() == [(1, 2, 5), (3, 4, 6)]
+    assert read(write("e.csv", "1,2,x,5\n3,4,y,6\n")).rows() == [(1, 2), (3, 4)]
+    assert read(write("e.csv", "1,2,x,5\n3,4,y,6\n"), weight_column="4").rows() == [(1, 2, 5), (3, 4, 6)]
+    assert read(write("e.csv", "anna,bob,5\n")).rows() == [("anna", "bob", 5)]
+    assert read(write("e.txt", "1\t2\t3\n"), format="csv").rows() == [(1, 2, 3)]
+
+
+def test_header_under_white_space(write, read):
+    assert read(write("e.txt", "source target weight\n1 2 3\n")).rows() == [(1, 2, 3)]
+
+
+def test_many_blocks_and_files(write, read):
+    def table(start):
+        return "u,v,w\n" + "".join(f"{i},{i + 1},{i * 7}\n" for i in range(start, start + 500))
+
+    found = read(write("a.csv", table(0)), write("b.csv", table(500)), block_bytes=256)
+    assert found.n_chunks > 10
+    assert found.rows() == [(i, i + 1, i * 7) for i in range(1000)]
+
+
+def test_weights_are_exact_whatever_they_are(write, read):
+    top = 2**64 - 1
+    assert_array_equal(
+        read(write("e.csv", f"u,v,w\n1,2,{top}\n1,2,{2**53 + 1}\n")).weights,
+        np.array([top, 2**53 + 1], np.uint64),
+        strict=True,
+    )
+    texts = ["0.1", "9007199254740993", "1e23", "+5", "0.84442185152504812", "1e-400"]
+    found = read(write("e.csv", "u,v,w\n" + "".join(f"1,2,{text}\n" for text in texts)))
+    assert_array_equal(found.weights, np.array([float(text) for text in texts]), strict=True)
+
+
+def test_integers_may_turn_into_decimals(write, read):
+    found = read(write("e.csv", "u,v,w\n" + "1,2,3\n" * 100 + "1,2,0.5\n"), block_bytes=64)
+    assert_array_equal(found.weights, np.array([3.0] * 100 + [0.5]), strict=True)
+
+
+def test_ids_asked_for_as_strings(write, read):
+    assert read(write("e.csv", "u,v\n007,8\n"), ids="string").rows() == [("007", "8")]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message", "hint"),
+    [
+        ("u,v\n1,2x3\n", {}, "`e.csv` row 1: `2x3` is not a vertex id", ID_HINT),
+        ("u,v\n1,2\n1,0x1f\n", {}, "`e.csv` row 2: `0x1f` is not a vertex id", ID_HINT),
+        ("u,v\n1,2\n1,\n", {}, "`e.csv` row 2: `` is not a vertex id", ID_HINT),
+        ("u,v\n1,2\n+1,2\n", {}, "`e.csv` row 2: `+1` is not a vertex id", ID_HINT),
+        ("u,v\n1,-2\n", {}, "`e.csv` row 1: vertex id `-2` is negative", "ids are whole numbers from 0"),
+        (
+            "u,v\n1,9223372036854775808\n",
+            {},
+            "`e.csv` row 1: vertex id `9223372036854775808` is above 2^63 - 1",
+            "set `graph.ids: string`",
+        ),
+        ("u,v\na,b\n,c\n", {}, "`e.csv` row 2: a vertex id is empty", "leave out rows without ids"),
+        (
+            "u,v\n1,b\n",
+            {},
+            "`e.csv` row 1: `b` is not a vertex id, but the other id of the edge is a number",
+            "for names set `graph.ids: string`",
+        ),
+        (
+            "u,v,w\n1,2,3\n1,2,far\n",
+            {},
+            "`e.csv` row 2: `far` is not a weight",
+            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out",
+        ),
+        (
+            "u,v,w\n1,2,nan\n",
+            {},
+            "`e.csv` row 1: weight `nan` is not finite",
+            "leave out edges that cannot be used",
+        ),
+        (
+            "u,v,w\n1,2,1e999\n",
+            {},
+            "`e.csv` row 1: weight `1e999` is not finite",
+            "leave out edges that cannot be used",
+        ),
+        (
+            "# c\nu,v\n1,2\n3\n",
+            {},
+            "`e.csv` line 4 has 1 column, wanted 2",
+            "every row has as many columns as the first",
+        ),
+        ("u,v\n", {}, "`e.csv` holds no edges", "check that this is the file you mean"),
+        (
+            "u,v,w\n1,2,3\n",
+            {"weight_column": "wait"},
+            "`e.csv`: unknown column `wait` in `graph.weights.column`",
+            "Columns: u, v, w",
+        ),
+        (
+            "u,v,weight\n1,2,3\n",
+            {"weight_column": "wieght"},
+            "`e.csv`: unknown column `wieght` in `graph.weights.column`",
+            "did you mean `weight`? Columns: u, v, weight",
+        ),
+        (
+            "u,v,w\n1,2,3\n",
+            {"source_column": "v"},
+            "`e.csv`: column `v` cannot be both source and target",
+            "set `graph.columns.source` and `graph.columns.target`",
+        ),
+        (
+            "u,v,w\n1,2,3\n",
+            {"weight_column": "v"},
+            "`e.csv`: column `v` cannot be both an id and the weight",
+            "set `graph.weights.column` to another column, or to none",
+        ),
+        ("u,v,u\n1,2,3\n", {}, "`e.csv` has two columns `u`", "give each column its own name"),
+        (
+            "abc\n1\n",
+            {"format": "csv"},
+            "`e.csv` line 1: `abc` has no comma, semicolon or tab between columns",
+            "columns that white space separates are read by `graph.format: text`",
+        ),
+        ("#\n", {"format": "csv"}, "`e.csv` holds no edges", "check that this is the file you mean"),
+    ],
+)
+def test_faults(write, refused, content, options, message, hint):
+    assert refused(write("e.csv", content), **options) == (message, hint)
+
+
+def test_a_fault_far_into_the_file_has_its_row(write, refused):
+    name = write("e.csv", "u,v\n" + "1,2\n" * 1000 + "1,x\n")
+    assert refused(name, block_bytes=128)[0] == "`e.csv` row 1001: `x` is not a vertex id"
+    name = write("e.csv", "u,v\n" + "1,2\n" * 1000 + "1,2,3\n")
+    assert refused(name, block_bytes=128)[0] == "`e.csv` line 1002 has 3 columns, wanted 2"
+
+
+def test_names_that_are_not_utf8(write, refused):
+    message, hint = refused(write("e.csv", b"u,v\nanna,J\xfcrgen\n"))
+    assert message.startswith("`e.csv` cannot be read as a table: ")
+    assert "invalid UTF8" in message
+    assert hint == "save the file as UTF-8"
+
+
+def test_only_some_tables_have_weights(write, refused):
+    assert refused(write("a.csv", "u,v,w\n1,2,3\n"), write("b.csv", "u,v\n1,2\n")) == (
+        "`a.csv` has weights, `b.csv` has none",
+        "set `graph.weights.column: none` to leave them out",
+    )

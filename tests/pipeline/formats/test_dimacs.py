@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+SMALL = "c a road\nc\np sp 3 2\nc here too\na 1 2 10\n\na 3 1 7\n"
+PROBLEM_HINT = "it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp"
+
+
+def test_shortest_path_files(write, read):
+    found = read(write("r.gr", SMALL))
+    assert (found.edge_list.format, found.edge_list.n_vertices, found.edge_list.first_id) == ("dimacs", 3, 1)
+    assert found.edge_list.symmetric == "as-listed"
+    assert found.rows() == [(1, 2, 10), (3, 1, 7)]
+    assert found.edge_list.coordinates() is None
+
+
+def test_tiny_blocks(write, read):
+    found = read(write("r.gr", SMALL), block_bytes=1)
+    assert found.rows() == [(1, 2, 10), (3, 1, 7)]
+    assert found.n_chunks == 2
+
+
+@pytest.mark.parametrize(
+    "content", ["c\np tw 3 2\n1 2\nc x\n3 1\n", "p edge 3 2\ne 1 2\ne 3 1\n", "p col 3 2\ne 1 2\ne 3 1\n"]
+)
+def test_relatives_without_weights(write, read, content):
+    found = read(write("g", content))
+    assert found.edge_list.n_vertices == 3
+    assert not found.edge_list.has_weights
+    assert found.rows() == [(1, 2), (3, 1)]
+
+
+def test_weights_may_be_left_out(write, read):
+    assert read(write("r.gr", SMALL), weight_column="none").rows() == [(1, 2), (3, 1)]
+
+
+def test_no_edges_are_possible(write, refused):
+    from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
+
+    edge_list = open_edge_list([write("r.gr", "p sp 3 0\n")], ReadOptions())
+    assert list(edge_list.chunks(1)) == []
+
+
+def test_parts_of_one_graph(write, read):
+    names = write("a.gr", "p sp 3 1\na 1 2 5\n"), write("b.gr", "p sp 3 2\na 2 3 6\na 3 1 7\n")
+    assert read(*names).rows() == [(1, 2, 5), (2, 3, 6), (3, 1, 7)]
+    assert read(names[0], names[0]).rows() == [(1, 2, 5), (1, 2, 5)]
+
+
+FAULTS = [
+    ("p aux sp co 3\n", "`r.gr` line 1: `p aux sp co 3` is not a problem line", PROBLEM_HINT),
+    ("p sp 3 3\na 1 2 5\n", "`r.gr` declares 3 edges but lists 1", "the file may be cut short: fetch it again"),
+    ("p sp 3 1\n", "`r.gr` declares 1 edges but lists 0", "the file may be cut short: fetch it again"),
+    (
+        "p sp 3 1\na 1 2 5\na 2 1 5\n", "`r.gr` declares 1 edges but lists 2 or more",
+        "correct the count at its beginning",
+    ),
+    (
+        "p sp 3 2\na 1 2 5\na 4 1 5\n", "`r.gr` line 3: vertex id `4` is outside 1 to 3",
+        "the file declares its number of vertices at its beginning: correct the one or the other",
+    ),
+    (
+        "c\np sp 3 1\na 1 0 5\n", "`r.gr` line 3: vertex id `0` is outside 1 to 3",
+        "the file declares its number of vertices at its beginning: correct the one or the other",
+    ),
+    ("p sp 3 1\na 1 2x3 5\n", "`r.gr` line 2: `2x3` is not a vertex id", "ids are whole numbers from 1"),
+    ("p sp 3 1\na -1 2 5\n", "`r.gr` line 2: vertex id `-1` is negative", "ids are whole numbers from 1"),
+    ("p sp 3 1\na 1 2\n", "`r.gr` line 2 has 2 columns, wanted 3", "every line holds source, target and weight"),
+    ("p sp 3 1\na\n", "`r.gr` line 2 has 0 columns, wanted 3", "every line holds source, target and weight"),
+    (
+        "p sp 3 1\nx 1 2 5\n", "`r.gr` line 2 begins with `x`, wanted `a`",
+        "the file may be damaged, or of another format: see `graph.format`",
+    ),
+    (
+        "p sp 3 1\na1 2 5\n", "`r.gr` line 2 begins with `a1`, wanted `a`",
+        "the file may be damaged, or of another format: see `graph.format`",
+    ),
+    ("p max 3 1\nn 1 s\n", "`r.gr` line 1: `p max 3 1` is not a problem line", PROBLEM_HINT),
+    ("c\np sp three 1\n", "`r.gr` line 2: `p sp three 1` is not a problem line", PROBLEM_HINT),
+    (
+        "c\n1 2 3\n", "`r.gr` line 2 begins with `1` before any problem line",
+        "a DIMACS file begins with comments and a line such as `p sp VERTICES EDGES`",
+    ),
+    ("c\n", "`r.gr` has no problem line", "it reads `p sp VERTICES EDGES` and precedes the edges"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message", "hint"), FAULTS)
+@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
+def test_faults(write, refused, content, message, hint, block_bytes):
+    assert refused(write("r.gr", content), format="dimacs", block_bytes=block_bytes) == (message, hint)
+
+
+def test_files_that_differ(write, refused):
+    small = write("a.gr", SMALL)
+    assert refused(small, write("b.gr", "p sp 4 0\n")) == (
+        "`a.gr` declares 3 vertices, `b.gr` 4",
+        "files read together are parts of one graph",
+    )
+    assert refused(small, write("c.gr", "p tw 3 0\n")) == (
+        "`c.gr` and `a.gr` are different kinds of DIMACS file",
+        "files read together have the same problem line",
+    )
+
+
+def test_options_that_do_not_fit(write, refused):
+    name = write("a.gr", SMALL)
+    assert refused(name, weight_column="length") == (
+        "unknown column `length`: DIMACS files have no named columns",
+        "remove `graph.weights.column`",
+    )
+    assert refused(name, source_column="from") == (
+        "unknown column `from`: DIMACS files have no named columns",
+        "remove `graph.columns.source`",
+    )
+    assert refused(name, ids="string") == (
+        "DIMACS files have integer ids, not strings",
+        "remove `graph.ids`",
+    )
+
+
+def test_coordinates_are_in_vertex_order(write, read):
+    name, co = (
+        write("r.gr", SMALL),
+        write("r.co", "c x\np aux sp co 3\nv 2 -20 200\nv 1 10 -100\nv 3 30 300\n"),
+    )
+    x, y = read(name, coordinates=co, block_bytes=16).edge_list.coordinates()
+    assert_array_equal(x, np.array([10, -20, 30]), strict=True)
+    assert_array_equal(y, np.array([-100, 200, 300]), strict=True)
+
+
+def test_coordinates_may_be_decimals(write, read):
+    name, co = write("r.gr", SMALL), write("r.co", "p aux sp co 3\nv 1 0.5 1\nv 2 1e-1 2\nv 3 3 3\n")
+    x, y = read(name, coordinates=co).edge_list.coordinates()
+    assert_array_equal(x, np.array([0.5, 0.1, 3.0]), strict=True)
+    assert_array_equal(y, np.array([1.0, 2.0, 3.0]), strict=True)
+
+
+CO_FAULTS = [
+    ("p sp 3 2\n", "`r.co` line 1: `p sp 3 2` is not the header of coordinates", "it reads `p aux sp co VERTICES`"),
+    (
+        "p aux sp co 4\n", "`r.co` has coordinates of 4 vertices, the graph has 3",
+        "name the file that belongs to the graph",
+    ),
+    (
+        "p aux sp co 3\nv 1 1 1\nv 3 1 1\n", "`r.co` has no coordinates of vertex 2",
+        "the file may be cut short: fetch it again",
+    ),
+    (
+        "p aux sp co 3\nv 1 1 1\nv 3 1 1\nv 2 1 1\nv 1 1 1\n", "`r.co` has 4 coordinates of 3 vertices",
+        "every vertex stands there once",
+    ),
+    (
+        "p aux sp co 3\nv 1 1 east\n", "`r.co` line 2: `east` is not a coordinate",
+        "coordinates are numbers of at most 15 digits",
+    ),
+    ("p aux sp co 3\nv 1 1\n", "`r.co` line 2 has 2 columns, wanted 3", "every line holds a vertex id, x and y"),
+    ("p aux sp co 3\nv 1 1 1 1\n", "`r.co` line 2 has 4 columns, wanted 3", "every line holds a vertex id, x and y"),
+    ("p aux sp co 3\nv\n", "`r.co` line 2 has 0 columns, wanted 3", "every line holds a vertex id, x and y"),
+    ("p aux sp co 3\nv b 1 1\n", "`r.co` line 2: `b` is not a vertex id", "ids are whole numbers from 1"),
+    (
+        "p aux sp co 3\nv 4 1 1\n", "`r.co` line 2: vertex id `4` is outside 1 to 3",
+        "the file declares its number of vertices at its beginning: correct the one or the other",
+    ),
+    (
+        "p aux sp co 3\nw 1 1 1\n", "`r.co` line 2 begins with `w`, wanted `v`",
+        "the file may be damaged, or of another format: see `graph.format`",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message", "hint"), CO_FAULTS)
+def test_coordinates_that_cannot_be_used(write, content, message, hint):
+    from sssp_pipeline.errors import InputError
+    from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
+
+    edge_list = open_edge_list([write("r.gr", SMALL)], ReadOptions(coordinates=write("r.co", content)))
+    with pytest.raises(InputError) as caught:
+        edge_list.coordinates()
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_coordinates_go_with_dimacs_only(write, refused):
+    name, co = write("e.txt", "1 2\n"), write("r.co", "p aux sp co 3\n")
+    assert refused(name, coordinates=co) == (
+        "coordinates are given in `r.co`, but a text edge list takes none",
+        "remove `graph.coordinates`: it goes with a DIMACS graph",
+    )

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+# Vertex 0 has edges to 1 and 2, vertex 1 none, vertex 2 one to 0; 3 edges, so that a pad follows the targets.
+ENDS, TARGETS, WEIGHTS = [2, 2, 3], [1, 2, 0], [5, 6, 2**32 - 1]
+ROWS = [(0, 1, 5), (0, 2, 6), (2, 0, 2**32 - 1)]
+
+
+def galois(ends=ENDS, targets=TARGETS, weights=WEIGHTS, version=1, size=None, n_edges=None, code="I"):
+    size = struct.calcsize(code) if size is None and weights else size or 0
+    n_edges = len(targets) if n_edges is None else n_edges
+    content = struct.pack("<QQQQ", version, size, len(ends), n_edges)
+    content += struct.pack(f"<{len(ends)}Q", *ends) + struct.pack(f"<{len(targets)}I", *targets)
+    content += b"\0" * (4 * (len(targets) % 2))
+    return content + struct.pack(f"<{len(weights)}{code}", *weights)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 8, 16, 1 << 20])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_rows_and_weights(write, read, block_bytes, pack):
+    found = read(write("g.gr", pack(galois())), block_bytes=block_bytes)
+    assert (found.edge_list.format, found.edge_list.n_vertices, found.edge_list.first_id) == ("galois", 3, 0)
+    assert found.edge_list.weight_dtype == np.uint32
+    assert found.rows() == ROWS
+    assert found.src.dtype == found.dst.dtype == np.int64
+    assert found.weights.dtype == np.uint32
+
+
+def test_a_hub_over_many_chunks(write, read):
+    n = 1000
+    targets = np.random.default_rng(3).integers(0, n, 4001).tolist()
+    ends = [4000] * (n - 1) + [4001]
+    found = read(write("g.gr", galois(ends, targets, list(range(4001)))), block_bytes=80)
+    assert found.n_chunks > 400
+    assert_array_equal(found.src, [0] * 4000 + [n - 1])
+    assert_array_equal(found.dst, targets)
+    assert_array_equal(found.weights, np.arange(4001))
+
+
+def test_without_weights(write, read):
+    found = read(write("g.gr", galois(weights=[])))
+    assert found.edge_list.weight_dtype is None
+    assert found.rows() == [row[:2] for row in ROWS]
+    assert read(write("g.gr", galois()), weight_column="none").rows() == [row[:2] for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("code", "asked", "dtype", "weights"),
+    [
+        ("i", "int32", np.int32, [-1, 2, 3]),
+        ("f", "float32", np.float32, [0.5, 2, 3]),
+        ("Q", "auto", np.uint64, [2**63, 2, 3]),
+        ("q", "int64", np.int64, [-1, 2, 3]),
+        ("d", "float64", np.float64, [0.1, 2, 3]),
+        ("I", "uint64", np.uint32, [1, 2, 3]),
+    ],
+)
+def test_weights_are_what_they_are_asked_to_be(write, read, code, asked, dtype, weights):
+    found = read(write("g.gr", galois(weights=weights, code=code)), weight_dtype=asked)
+    assert_array_equal(found.weights, np.array(weights, dtype), strict=True)
+    assert found.edge_list.weight_dtype == dtype
+
+
+@pytest.mark.parametrize("n_bytes", [20, 32, 40, 60, 80])
+def test_cut_short(write, refused, n_bytes):
+    parts = {20: "header", 32: "row ends", 40: "row ends", 60: "targets", 80: "weights"}
+    assert refused(write("g.gr", galois()[:n_bytes])) == (
+        f"`g.gr` is cut short: its {parts[n_bytes]} end early",
+        "fetch the file again",
+    )
+
+
+DAMAGED = "the file may be damaged: fetch it again"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message", "hint"),
+    [
+        (galois(version=2), {}, "`g.gr` is a Galois file of version 2", "version 1 is read"),
+        (galois(size=2), {}, "`g.gr` has weights of 2 bytes", "weights of 4 or 8 bytes are read"),
+        (
+            struct.pack("<QQQQ", 1, 4, 2**40, 1),
+            {},
+            f"`g.gr` declares {2**40} vertices, more than its 32-bit ids can name",
+            "the file may be damaged, or of another format: see `graph.format`",
+        ),
+        (
+            galois(ends=[2, 1, 3]),
+            {},
+            "`g.gr`: the edges of vertex 1 end at 1, wanted a number that does not fall and is at most 3",
+            DAMAGED,
+        ),
+        (
+            galois(ends=[2, 4, 4]),
+            {},
+            "`g.gr`: the edges of vertex 1 end at 4, wanted a number that does not fall and is at most 3",
+            DAMAGED,
+        ),
+        (galois(ends=[2, 2, 2]), {}, "`g.gr` declares 3 edges but its rows end at 2", DAMAGED),
+        (galois(targets=[1, 3, 0]), {}, "`g.gr` edge 1: vertex id `3` is outside 0 to 2", DAMAGED),
+        (
+            galois(weights=[1.0, float("nan"), 1.0], code="f"),
+            {"weight_dtype": "float32"},
+            "`g.gr` edge 1: weight `nan` is not finite",
+            "set `graph.weights.dtype: uint32` if the weights are whole numbers",
+        ),
+    ],
+)
+@pytest.mark.parametrize("block_bytes", [8, 1 << 20])
+def test_faults(write, refused, content, options, message, hint, block_bytes):
+    assert refused(write("g.gr", content), block_bytes=block_bytes, **options) == (message, hint)
+
+
+def test_files_that_differ(write, refused):
+    one = write("a.gr", galois())
+    assert refused(one, write("b.gr", galois(weights=[])))[0] == "`a.gr` has weights of 4 bytes, `b.gr` of 0"
+    assert refused(one, write("b.gr", galois(ends=[3])))[0] == "`a.gr` declares 3 vertices, `b.gr` 1"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
+
+CUT_HINT = "the file may be cut short: fetch it again"
+
+
+def test_neighbours_are_listed_twice_and_blank_lines_are_vertices(write, read):
+    found = read(write("m.graph", "% mesh\n4 2\n2\n1 4\n\n% note\n2"))
+    assert (found.edge_list.format, found.edge_list.n_vertices, found.edge_list.first_id) == ("metis", 4, 1)
+    assert found.edge_list.symmetric == "as-listed"
+    assert not found.edge_list.has_weights
+    assert found.rows() == [(1, 2), (2, 1), (2, 4), (4, 2)]
+
+
+@pytest.mark.parametrize(
+    ("header", "lines"),
+    [
+        ("3 1 1", "2 7\n1 7\n\n"),
+        ("3 1 001", "2 7\n1 7\n\n"),
+        ("3 1 11", "50 2 7\n51 1 7\n52\n"),
+        ("3 1 011 2", "50 60 2 7\n51 61 1 7\n52 62\n"),
+        ("3 1 101", "9 2 7\n9 1 7\n9\n"),
+        ("3 1 111 2", "9 50 60 2 7\n9 51 61 1 7\n9 52 62\n"),
+    ],
+)
+def test_edge_weights_are_read_and_weights_of_vertices_passed_over(write, read, header, lines):
+    name = write("m.graph", header + "\n" + lines)
+    assert read(name).rows() == [(1, 2, 7), (2, 1, 7)]
+    assert read(name, weight_column="none").rows() == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(("header", "lines"), [("3 1 10", "5 2\n5 1\n5\n"), ("3 1 100", "5 2\n5 1\n5\n")])
+def test_vertex_weights_without_edge_weights(write, read, header, lines):
+    assert read(write("m.graph", header + "\n" + lines)).rows() == [(1, 2), (2, 1)]
+
+
+def test_trailing_blank_lines_are_no_vertices(write, read):
+    assert read(write("m.graph", "2 1\n2\n1\n\n\n"), block_bytes=1).rows() == [(1, 2), (2, 1)]
+
+
+@given(
+    st.sets(st.tuples(st.integers(1, 9), st.integers(1, 9)).filter(lambda e: e[0] < e[1])), st.integers(1, 40)
+)
+@settings(deadline=None, max_examples=60)
+def test_any_mesh_comes_back_from_any_blocks(tmp_path_factory, pairs, block_bytes):
+    edges = sorted({(u, v) for u, v in pairs} | {(v, u) for u, v in pairs})
+    lines = [" ".join(f"{v} {u + v}" for s, v in edges if s == u) for u in range(1, 10)]
+    path = tmp_path_factory.mktemp("metis") / "any.graph"
+    path.write_text("\n% c\n".join([f"9 {len(edges) // 2} 1", *lines]) + "\n")
+    rows = []
+    for chunk in open_edge_list([str(path)], ReadOptions(block_bytes=block_bytes)).chunks(2):
+        rows += zip(chunk.src.tolist(), chunk.dst.tolist(), chunk.weights.tolist(), strict=True)
+    assert rows == [(u, v, u + v) for u, v in edges]
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (
+            "3 2\n2\n1\n\n",
+            "`m.graph` declares 2 edges but lists 2 neighbours, wanted 4",
+            "each edge stands in the lines of both its ends; for an edge list set `graph.format: text`",
+        ),
+        ("3 1\n2\n1\n", "`m.graph` declares 3 vertices but has lines of 2", CUT_HINT),
+        (
+            "2 1\n2\n1\n\n1\n",
+            "`m.graph` declares 2 vertices but has a line of vertex 4",
+            "correct the count in the header",
+        ),
+        (
+            "2 1\n3\n1\n",
+            "`m.graph` line 2: vertex id `3` is outside 1 to 2",
+            "the file declares its number of vertices at its beginning: correct the one or the other",
+        ),
+        ("2 1\n2\nx\n", "`m.graph` line 3: `x` is not a vertex id", "ids are whole numbers from 1"),
+        (
+            "2 1 1\n2 5\n1\n",
+            "`m.graph` line 3: the last neighbour has no weight",
+            "the header says that edges have weights",
+        ),
+        (
+            "2 1 1\n2 5\n1 y\n",
+            "`m.graph` line 3: `y` is not a weight",
+            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out",
+        ),
+        (
+            "2 1 10 2\n1 2 2\n1\n",
+            "`m.graph` line 3 ends before the weights of its vertex do",
+            "the header says how many there are",
+        ),
+        (
+            "2 1 7\n2\n1\n",
+            "`m.graph` line 1: unknown METIS format `7`",
+            "known formats: 000, 001, 010, 011, 100, 101, 110, 111",
+        ),
+        (
+            "2\n2\n1\n",
+            "`m.graph` line 1: `2` is not a METIS header",
+            "it reads `VERTICES EDGES`, and perhaps a format such as 001",
+        ),
+        ("% c\n", "`m.graph` has no header", "a METIS graph begins with `VERTICES EDGES`"),
+    ],
+)
+def test_faults(write, refused, content, message, hint):
+    assert refused(write("m.graph", content), format="metis") == (message, hint)
+
+
+def test_several_files(write, refused):
+    assert refused(write("a.graph", "1 0\n\n"), write("b.graph", "1 0\n\n")) == (
+        "`a.graph` and `b.graph` are METIS graphs, each a whole",
+        "name one of them",
+    )

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import decimal
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_array_equal
+
+
+def write_parquet(table, name):
+    pq.write_table(table, name, row_group_size=300)
+
+
+def write_arrow_file(table, name):
+    pa.feather.write_feather(table, name, compression="zstd", chunksize=300)
+
+
+def write_arrow_stream(table, name):
+    with pa.ipc.new_stream(name, table.schema) as writer:
+        writer.write_table(table, max_chunksize=300)
+
+
+WRITERS = [write_parquet, write_arrow_file, write_arrow_stream]
+EDGES = pa.table(
+    {"from": pa.array(range(1000), pa.int32()), "to": range(1, 1001), "cost": np.arange(1000) / 4}
+)
+
+
+@pytest.fixture
+def save(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def save_table(columns, name="e.parquet", writer=write_parquet):
+        writer(columns if isinstance(columns, pa.Table) else pa.table(columns), name)
+        return name
+
+    return save_table
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("block_bytes", [240, 1 << 20])
+def test_integer_ids_and_weights(save, read, writer, block_bytes):
+    found = read(save(EDGES, "e", writer), block_bytes=block_bytes)
+    assert (found.edge_list.format, found.edge_list.id_kind) == ("parquet", "integer")
+    assert found.edge_list.weight_dtype == np.float64
+    assert found.n_chunks >= (100 if block_bytes == 240 else 1)
+    assert_array_equal(found.src, np.arange(1000), strict=True)
+    assert_array_equal(found.dst, np.arange(1, 1001), strict=True)
+    assert_array_equal(found.weights, np.arange(1000) / 4, strict=True)
+
+
+def test_a_compressed_arrow_stream(save, write, read, tmp_path):
+    save(EDGES, "plain", write_arrow_stream)
+    assert read(write("e.gz", gzip.compress((tmp_path / "plain").read_bytes()))).rows()[7] == (7, 8, 1.75)
+
+
+STRINGS = ["anna", "bob", "Köln"]
+STRING_TYPES = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("type_", STRING_TYPES, ids=str)
+def test_string_ids(save, read, writer, type_):
+    column = (
+        pa.array(STRINGS).cast(type_) if type_ != STRING_TYPES[3] else pa.array(STRINGS).dictionary_encode()
+    )
+    found = read(save({"source": column, "target": column}, "e", writer))
+    assert found.edge_list.id_kind == "string"
+    assert found.src.type == pa.large_string()
+    assert found.rows() == [(s, s) for s in STRINGS]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32"]
+)
+def test_weights_keep_their_type(save, read, dtype):
+    weights = np.array([1, 2, 3], dtype)
+    found = read(save({"u": [1, 2, 3], "v": [1, 2, 3], "w": weights}))
+    assert found.edge_list.weight_dtype == dtype
+    assert_array_equal(found.weights, weights, strict=True)
+
+
+def test_columns(save, read):
+    table = {"a": [1], "b": [2], "c": [3], "weight": [4]}
+    assert read(save(table)).rows() == [(1, 2, 4)]
+    options = {"source_column": "c", "target_column": "b", "weight_column": "a"}
+    assert read(save(table), **options).rows() == [(3, 2, 1)]
+    assert read(save(table), weight_column="none").rows() == [(1, 2)]
+
+
+def test_ids_asked_for_as_strings(save, read):
+    assert read(save({"u": [7], "v": ["x"]}), ids="string").rows() == [("7", "x")]
+
+
+def test_several_files(save, read):
+    names = (
+        save({"u": [1], "v": [2], "w": pa.array([3], pa.int8())}, "a"),
+        save({"u": [4], "v": [5], "w": [0.5]}, "b"),
+    )
+    found = read(*names)
+    assert found.edge_list.weight_dtype == np.float64
+    assert found.rows() == [(1, 2, 3), (4, 5, 0.5)]
+
+
+def test_a_part_without_rows(save, read):
+    empty = pa.table({"u": pa.array([], pa.int64()), "v": pa.array([], pa.int64())})
+    assert read(save(empty, "a"), save({"u": [1], "v": [2]}, "b")).rows() == [(1, 2)]
+
+
+FAULTS = [
+    (
+        {"u": [1, None], "v": [1, 2]},
+        {},
+        "`e.parquet` row 2: column `u` is null",
+        "leave out rows without a value",
+    ),
+    (
+        {"u": [1, 3], "v": [1, 2], "w": [1, None]},
+        {},
+        "`e.parquet` row 2: column `w` is null",
+        "leave out rows without a value",
+    ),
+    (
+        {"u": [1, -3], "v": [1, 2]},
+        {},
+        "`e.parquet` row 2: vertex id `-3` is negative",
+        "ids are whole numbers from 0 to 2^63 - 1",
+    ),
+    (
+        {"u": [1, 2], "v": pa.array([1, 2**63], pa.uint64())},
+        {},
+        f"`e.parquet` row 2: vertex id `{2**63}` is above 2^63 - 1",
+        "ids are whole numbers from 0 to 2^63 - 1",
+    ),
+    (
+        {"u": [1, 3], "v": [1, 2], "w": [1, float("inf")]},
+        {},
+        "`e.parquet` row 2: weight `inf` is not finite",
+        "leave out edges that cannot be used",
+    ),
+    (
+        {"u": [1.5], "v": [2]},
+        {},
+        "`e.parquet`: column `u` has type double, ids are integers or strings",
+        "choose other columns with `graph.columns.source` and `graph.columns.target`",
+    ),
+    (
+        {"u": [1], "v": [2], "w": [decimal.Decimal("1.5")]},
+        {},
+        "`e.parquet`: column `w` has type decimal128(2, 1), weights are integers or floats",
+        "choose another column with `graph.weights.column`, or none",
+    ),
+    (
+        {"u": [1], "v": ["x"]},
+        {},
+        "`e.parquet`: column `u` holds integer ids, column `v` string ids",
+        "set `graph.ids: string` to read both as strings",
+    ),
+    (
+        {"u": ["y"], "v": ["x"]},
+        {"ids": "integer"},
+        "`e.parquet`: column `u` holds strings, integer ids are asked for",
+        "set `graph.ids: string`",
+    ),
+    (
+        {"u": [1], "v": [2]},
+        {"target_column": "z"},
+        "`e.parquet`: unknown column `z` in `graph.columns.target`",
+        "Columns: u, v",
+    ),
+    (
+        {"u": [1]},
+        {},
+        "`e.parquet` has 1 column, `u`, wanted source and target",
+        "check the separator, one of comma, semicolon and tab",
+    ),
+    (
+        {"u": pa.array([], pa.int64()), "v": pa.array([], pa.int64())},
+        {},
+        "`e.parquet` holds no edges",
+        "check that this is the file you mean",
+    ),
+]
+
+
+@pytest.mark.parametrize(("columns", "options", "message", "hint"), FAULTS)
+def test_faults(save, refused, columns, options, message, hint):
+    assert refused(save(columns), **options) == (message, hint)
+
+
+def test_a_fault_far_into_the_file_has_its_row(save, refused):
+    ids = list(range(1000))
+    ids[777] = -1
+    assert (
+        refused(save({"u": ids, "v": ids}), block_bytes=240)[0]
+        == "`e.parquet` row 778: vertex id `-1` is negative"
+    )
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_cut_short(save, write, refused, tmp_path, writer):
+    save(EDGES, "whole", writer)
+    content = (tmp_path / "whole").read_bytes()
+    message, hint = refused(write("e", content[: len(content) // 2]))
+    assert message.startswith("`e` is cut short or damaged: ")
+    assert hint == "fetch or write it again"
+
+
+def test_compressed_as_a_whole(save, write, refused, tmp_path):
+    save(EDGES, "plain")
+    assert refused(write("e.gz", gzip.compress((tmp_path / "plain").read_bytes()))) == (
+        "`e.gz` is compressed as a whole, but such a table is read from its end",
+        "decompress it: its columns are compressed inside",
+    )
+
+
+def test_files_that_differ(save, refused):
+    assert refused(save({"u": [1], "v": [2]}, "a"), save({"u": ["x"], "v": ["y"]}, "b")) == (
+        "`a` has integer ids, `b` string ids",
+        "set `graph.ids: string` to read all of them as strings",
+    )
+    assert refused(save({"u": [1], "v": [2]}, "a"), save({"u": [1], "v": [2], "w": [3]}, "b")) == (
+        "`b` has weights, `a` has none",
+        "set `graph.weights.column: none` to leave them out",
+    )
+
+
+def test_not_a_table_although_asked_for(write, refused):
+    message, _ = refused(write("e", "1 2\n3 4\n5 6\n7 8\n"), format="parquet")
+    assert message.startswith("`e` is cut short or damaged: ")
