@@ -1,0 +1,424 @@
+"""The graph store: a CSR graph as Parquet files and the manifest that commits them.
+
+```
+<store>/manifest.json                      written last; names every part with its rows, range and CRC-32
+<store>/row_offsets/part-<id>-*.parquet    row_offset int64, V+1 values in order
+<store>/edges/part-<id>-*.parquet          col_index uint32, weight; CSR order; a part is a range of vertices
+<store>/vertices/part-<id>-*.parquet       original_id (only if ids were remapped), x, y (only if given)
+```
+
+`<id>` is new for every ingest, so a store is replaced by one write of its manifest and is never seen half old,
+half new. Files of ours that the manifest does not name are leftovers of a killed ingest; the next one removes
+them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import IO, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import storage
+
+FORMAT = "sssp-pipeline graph store"
+VERSION = 1
+MANIFEST = "manifest.json"
+
+#: Edges of one part: 128 MB with 4-byte weights, so that a worker holds little beside the graph while it loads.
+PART_EDGES = 16 * 2**20
+PART_ROWS = 16 * 2**20
+ROW_GROUP_ROWS = 4 * 2**20
+_OUR_PART = re.compile(r"(row_offsets|edges|vertices)/part-[0-9a-f]{8}-\d{5}\.parquet")
+
+
+class Part(BaseModel):
+    """One Parquet file of the store; `first` and `last` are the half-open range of vertices (rows) it holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    path: str
+    rows: int
+    first: int
+    last: int
+    bytes: int
+    crc32: int
+
+
+class IdMapping(BaseModel):
+    """How vertex numbers and the input's own ids correspond.
+
+    With kind `offset`, vertex `v` has the id `v + first_id`; with kind `table`, its id is row `v` of `vertices/`,
+    whose ids ascend.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kind: Literal["offset", "table"]
+    type: Literal["int64", "string"]
+    first_id: int = 0
+
+
+class WeightFacts(BaseModel):
+    """What the weights are; all 0 and False where there are no edges."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    dtype: Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
+    unit: str | None
+    min: int | float
+    max: int | float
+    mean: float
+    zero: bool
+    negative: bool
+
+
+class Counts(BaseModel):
+    """What ingest did to the edges: `edges_read - self_loops_dropped + reverses_added - duplicates_dropped` remain."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    edges_read: int
+    self_loops_dropped: int
+    reverses_added: int
+    duplicates_dropped: int
+
+
+class Manifest(BaseModel):
+    """All that is known of a stored graph without reading it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal["sssp-pipeline graph store"]
+    version: Literal[1]
+    n_vertices: int
+    n_edges: int
+    weights: WeightFacts
+    symmetric: bool
+    ids: IdMapping
+    coordinates: bool
+    counts: Counts
+    inputs: list[dict[str, Any]]
+    options: dict[str, Any]
+    row_offsets: list[Part]
+    edges: list[Part]
+    vertices: list[Part]
+
+    @property
+    def traits(self) -> GraphTraits:
+        return GraphTraits(
+            self.n_vertices,
+            self.n_edges,
+            np.dtype(self.weights.dtype),
+            self.weights.min,
+            self.weights.max,
+            self.weights.mean,
+        )
+
+    @property
+    def content_id(self) -> str:
+        """A digest of what the parts hold; two stores of equal graphs have the same one."""
+        parts = [(p.first, p.last, p.crc32) for p in (*self.row_offsets, *self.edges, *self.vertices)]
+        return hashlib.sha256(json.dumps([parts, self.ids.model_dump()]).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
+class VertexIds:
+    """The input's ids of all vertices: an offset, or a table in vertex order, whose ids ascend.
+
+    Attributes
+    ----------
+    mapping
+        Which of the two, and the ids' type.
+    table
+        (V,) int64 or string Arrow array; None with an offset.
+    n_vertices
+        How many vertices there are.
+    """
+
+    mapping: IdMapping
+    table: pa.Array | None
+    n_vertices: int
+
+    def column(self) -> pa.Array:
+        """Return the ids of all vertices in vertex order, (V,) int64 or string."""
+        if self.table is not None:
+            return self.table
+        first = self.mapping.first_id
+        return pa.array(np.arange(first, first + self.n_vertices, dtype=np.int64))
+
+    def originals(self, vertices: np.ndarray) -> pa.Array:
+        """Return the ids of `vertices` (n,)."""
+        if self.table is not None:
+            return self.table.take(pa.array(vertices, pa.int64()))
+        return pa.array(vertices.astype(np.int64) + self.mapping.first_id)
+
+    def original(self, vertex: int) -> int | str:
+        """Return the id of one vertex."""
+        value: int | str = self.originals(np.array([vertex]))[0].as_py()
+        return value
+
+    def vertices(self, ids: Sequence[int | str], what: str) -> np.ndarray:
+        """Return the vertices (n,) uint32 that have these ids.
+
+        Raises
+        ------
+        InputError
+            An id has the wrong type or no vertex has it; the message begins with `what`.
+        """
+        wanted = int if self.mapping.type == "int64" else str
+        for given in ids:
+            if not isinstance(given, wanted) or isinstance(given, bool):
+                kind = "integers" if wanted is int else "strings"
+                raise InputError(
+                    f"{what} `{given}` is not in the graph, whose ids are {kind}",
+                    hint=f"for example {self.original(0)!r}" if self.n_vertices else None,
+                )
+        if self.table is None:
+            positions = (
+                np.array(ids, dtype=object) - self.mapping.first_id if len(ids) else np.empty(0, object)
+            )
+            good = np.array([0 <= p < self.n_vertices for p in positions], dtype=bool)
+        else:
+            found = pc.index_in(pa.array(ids, self.table.type), value_set=self.table)
+            good = np.asarray(found.is_valid())
+            positions = found.fill_null(0).to_numpy(zero_copy_only=False)
+        if not good.all():
+            raise InputError(f"{what} `{ids[int(np.argmin(good))]}` is not in the graph", hint=self._range())
+        return positions.astype(np.uint32)
+
+    def _range(self) -> str:
+        if not self.n_vertices:
+            return "the graph has no vertices"
+        return f"its {self.n_vertices} ids run from {self.original(0)!r} to {self.original(self.n_vertices - 1)!r}"
+
+
+def read_manifest(store: str) -> Manifest:
+    """Return the manifest of the graph store at the URL `store`.
+
+    Raises
+    ------
+    InputError
+        There is no store, it is of another format version, or the manifest is damaged.
+    """
+    url = storage.join(store, MANIFEST)
+    if not storage.exists(url):
+        raise InputError(
+            f"`{storage.redacted(store)}` is not a graph store: it has no {MANIFEST}",
+            hint="make one with `sssp-pipeline ingest`",
+        )
+    try:
+        content = json.loads(storage.read_bytes(url))
+        if (
+            isinstance(content, dict)
+            and content.get("format") == FORMAT
+            and content.get("version") != VERSION
+        ):
+            raise InputError(
+                f"`{storage.redacted(store)}` is a graph store of format {content.get('version')}, "
+                f"this release reads format {VERSION}",
+                hint="ingest the graph again, or use the release that wrote it",
+            )
+        return Manifest.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(x) for x in first["loc"]) or "the top"
+        raise InputError(
+            f"`{storage.redacted(url)}` is damaged at {where}: {first['msg']}", hint=_AGAIN
+        ) from error
+    except ValueError as error:
+        raise InputError(f"`{storage.redacted(url)}` is damaged: {error}", hint=_AGAIN) from error
+
+
+_AGAIN = "ingest the graph again"
+
+
+def load_graph(store: str, manifest: Manifest, threads: int = 4) -> CsrGraph:
+    """Return the stored graph in host memory, every part checked against the manifest.
+
+    Raises
+    ------
+    InputError
+        A part is missing, cut short or altered; the message names the file.
+    """
+    row_offsets = np.empty(manifest.n_vertices + 1, np.int64)
+    col_indices = np.empty(manifest.n_edges, np.uint32)
+    weights = np.empty(manifest.n_edges, np.dtype(manifest.weights.dtype))
+
+    def load_offsets(part: Part) -> None:
+        _copy(_read_part(store, part, ["row_offset"]), "row_offset", row_offsets[part.first : part.last])
+
+    def load_edges(part: Part) -> None:
+        begin = int(row_offsets[part.first])
+        table = _read_part(store, part, ["col_index", "weight"])
+        if begin + part.rows != row_offsets[part.last]:
+            raise InputError(
+                f"`{storage.redacted(storage.join(store, part.path))}` does not fit row_offsets", hint=_AGAIN
+            )
+        _copy(table, "col_index", col_indices[begin : begin + part.rows])
+        _copy(table, "weight", weights[begin : begin + part.rows])
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(load_offsets, manifest.row_offsets))
+        list(pool.map(load_edges, manifest.edges))
+    return CsrGraph(row_offsets, col_indices, weights).check()
+
+
+def load_row_offsets(store: str, manifest: Manifest) -> np.ndarray:
+    """Return `row_offsets` (V+1,) int64 alone; raises as `load_graph`."""
+    tables = [_read_part(store, part, ["row_offset"]) for part in manifest.row_offsets]
+    return np.concatenate([t["row_offset"].to_numpy() for t in tables])
+
+
+def load_ids(store: str, manifest: Manifest) -> VertexIds:
+    """Return the input's ids of the stored graph; raises as `load_graph`."""
+    table = None
+    if manifest.ids.kind == "table":
+        tables = [_read_part(store, part, ["original_id"]) for part in manifest.vertices]
+        table = pa.concat_tables(tables)["original_id"].combine_chunks()
+        if isinstance(table, pa.ChunkedArray):
+            table = table.chunk(0) if table.num_chunks else pa.array([], table.type)
+    return VertexIds(manifest.ids, table, manifest.n_vertices)
+
+
+class StoreWriter:
+    """Writes one graph to a store; nothing there changes for a reader until `commit`.
+
+    Leaving the `with` block by an error removes what was written.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._id = uuid.uuid4().hex[:8]
+
+    def __enter__(self) -> StoreWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._remove(lambda name: f"/part-{self._id}-" in name)
+
+    def write_graph(self, graph: CsrGraph, threads: int) -> tuple[list[Part], list[Part]]:
+        """Return the parts of `row_offsets/` and `edges/` after writing them, `threads` at a time."""
+        offsets = graph.row_offsets
+        bounds = [0]
+        while bounds[-1] < graph.n_vertices:
+            # At least one vertex a part, and otherwise as many as stay below PART_EDGES.
+            fit = int(np.searchsorted(offsets, offsets[bounds[-1]] + PART_EDGES, side="right")) - 1
+            bounds.append(min(max(fit, bounds[-1] + 1), graph.n_vertices))
+        ranges = list(pairwise(bounds))
+
+        def write_edges(number: int) -> Part:
+            first, last = ranges[number]
+            edges = slice(int(offsets[first]), int(offsets[last]))
+            table = pa.table({"col_index": graph.col_indices[edges], "weight": graph.weights[edges]})
+            return self._write_part("edges", number, table, first, last)
+
+        with ThreadPoolExecutor(threads) as pool:
+            edges = list(pool.map(write_edges, range(len(ranges))))
+        return self._write_rows("row_offsets", pa.table({"row_offset": offsets})), edges
+
+    def write_vertices(self, table: pa.Table) -> list[Part]:
+        """Return the parts of `vertices/` after writing `table`, a row a vertex."""
+        return self._write_rows("vertices", table)
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make the written parts the store's content, and remove those of an earlier ingest."""
+        content = manifest.model_dump_json(indent=1).encode()
+        storage.write_atomic(storage.join(self._store, MANIFEST), content)
+        kept = {p.path for p in (*manifest.row_offsets, *manifest.edges, *manifest.vertices)}
+        self._remove(lambda name: name not in kept)
+        storage.remove_temporaries(self._store)
+
+    def _remove(self, unwanted: Any) -> None:
+        for name in storage.list_files(self._store):
+            if _OUR_PART.fullmatch(name) and unwanted(name):
+                storage.remove(storage.join(self._store, name))
+
+    def _write_rows(self, folder: str, table: pa.Table) -> list[Part]:
+        starts = range(0, max(table.num_rows, 1), PART_ROWS)
+        return [
+            self._write_part(
+                folder, i, table.slice(start, PART_ROWS), start, min(start + PART_ROWS, table.num_rows)
+            )
+            for i, start in enumerate(starts)
+        ]
+
+    def _write_part(self, folder: str, number: int, table: pa.Table, first: int, last: int) -> Part:
+        path = f"{folder}/part-{self._id}-{number:05d}.parquet"
+        with storage.open_atomic(storage.join(self._store, path)) as handle:
+            sink = _Checksummed(handle)
+            # Plain pages: a few per cent larger than dictionaries on such columns, and several times as fast.
+            pq.write_table(
+                table, sink, row_group_size=ROW_GROUP_ROWS, use_dictionary=False, compression="none"
+            )
+        return Part(
+            path=path, rows=table.num_rows, first=first, last=last, bytes=sink.bytes, crc32=sink.crc32
+        )
+
+
+class _Checksummed:
+    """A file for pyarrow to write to that keeps the CRC-32 and the length of what passes through."""
+
+    closed = False
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle = handle
+        self.crc32 = 0
+        self.bytes = 0
+
+    def write(self, data: Any) -> int:
+        self.crc32 = zlib.crc32(data, self.crc32)
+        self.bytes += len(data)
+        return self._handle.write(data)
+
+    def tell(self) -> int:
+        return self.bytes
+
+    def flush(self) -> None:
+        self._handle.flush()
+
+    def writable(self) -> bool:
+        return True
+
+
+def _read_part(store: str, part: Part, columns: list[str]) -> pa.Table:
+    url = storage.join(store, part.path)
+    content = storage.read_bytes(url)
+    shown = storage.redacted(url)
+    if len(content) != part.bytes:
+        raise InputError(f"`{shown}` has {len(content)} bytes, the manifest says {part.bytes}", hint=_AGAIN)
+    crc32 = zlib.crc32(content)
+    if crc32 != part.crc32:
+        raise InputError(
+            f"`{shown}` was altered: its CRC-32 is {crc32:08x}, the manifest says {part.crc32:08x}",
+            hint=_AGAIN,
+        )
+    try:
+        table = pq.read_table(pa.BufferReader(content), columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"`{shown}` is not readable Parquet: {error}", hint=_AGAIN) from error
+    if table.num_rows != part.rows:
+        raise InputError(f"`{shown}` has {table.num_rows} rows, the manifest says {part.rows}", hint=_AGAIN)
+    return table
+
+
+def _copy(table: pa.Table, column: str, target: np.ndarray) -> None:
+    at = 0
+    for chunk in table[column].chunks:
+        values = chunk.to_numpy()
+        if values.dtype != target.dtype:
+            raise InputError(
+                f"column {column} of the graph store has type {values.dtype}, wanted {target.dtype}"
+            )
+        target[at : at + len(values)] = values
+        at += len(values)

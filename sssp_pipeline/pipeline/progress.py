@@ -1,0 +1,34 @@
+"""How stages tell what they are doing, without knowing who listens."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told of stages, of how far the present one is, and of facts worth a line."""
+
+    def stage(self, name: str) -> None:
+        """A stage begins; the one before it is done."""
+        ...
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        """`done` of `total` (None: unknown) are done in the present stage."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Something the user wants to know, in one line."""
+        ...
+
+
+class Quiet:
+    """A listener that does nothing with what it hears."""
+
+    def stage(self, name: str) -> None:
+        """Ignore it."""
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        """Ignore it."""
+
+    def say(self, line: str) -> None:
+        """Ignore it."""

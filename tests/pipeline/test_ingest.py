@@ -1,0 +1,234 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sssp_pipeline import workflow
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import spill
+from sssp_pipeline.pipeline.graph_store import Manifest, load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.progress import Quiet
+
+
+def ingested(tmp_path: Path, text: str, **graph) -> tuple[Manifest, CsrGraph]:
+    (tmp_path / "edges.txt").write_text(text)
+    spec = workflow.Graph.model_validate({"input": str(tmp_path / "edges.txt"), **graph})
+    manifest, _ = ingest(spec, str(tmp_path / "graph"), Quiet())
+    return manifest, load_graph(str(tmp_path / "graph"), manifest)
+
+
+def listed(graph: CsrGraph) -> list[tuple]:
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    return list(zip(src.tolist(), graph.col_indices.tolist(), graph.weights.tolist(), strict=True))
+
+
+MIXED = "0 1 5\n1 2 9\n0 1 3\n2 2 1\n1 0 4\n1 2 9\n"
+
+
+def test_by_default_loops_go_and_the_lightest_parallel_edge_stays(tmp_path):
+    manifest, graph = ingested(tmp_path, MIXED)
+    assert listed(graph) == [(0, 1, 3), (1, 0, 4), (1, 2, 9)]
+    assert manifest.counts.model_dump() == {
+        "edges_read": 6,
+        "self_loops_dropped": 1,
+        "reverses_added": 0,
+        "duplicates_dropped": 2,
+    }
+
+
+def test_loops_and_parallel_edges_can_be_kept(tmp_path):
+    manifest, graph = ingested(tmp_path, MIXED, self_loops="keep", duplicates="keep-all")
+    assert listed(graph) == [(0, 1, 3), (0, 1, 5), (1, 0, 4), (1, 2, 9), (1, 2, 9), (2, 2, 1)]
+    assert manifest.n_edges == manifest.counts.edges_read
+
+
+def test_an_undirected_graph_gets_the_missing_reverses(tmp_path):
+    manifest, graph = ingested(tmp_path, MIXED, directed=False)
+    assert listed(graph) == [(0, 1, 3), (1, 0, 3), (1, 2, 9), (2, 1, 9)]
+    assert manifest.symmetric
+    counts = manifest.counts
+    kept = counts.edges_read - counts.self_loops_dropped + counts.reverses_added - counts.duplicates_dropped
+    assert kept == manifest.n_edges
+
+
+def test_symmetry_needs_equal_weights(tmp_path):
+    assert not ingested(tmp_path, "0 1 5\n1 0 4\n")[0].symmetric
+    assert ingested(tmp_path, "0 1 5\n1 0 5\n")[0].symmetric
+
+
+@pytest.mark.parametrize(
+    ("policy", "message", "hint"),
+    [
+        (
+            {"self_loops": "error"},
+            "edge 4 is a self-loop of vertex `2`",
+            "`graph.self_loops: drop` leaves self-loops out, `keep` keeps them",
+        ),
+        (
+            {"duplicates": "error"},
+            "the edge from `0` to `1` is listed twice",
+            "`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
+        ),
+    ],
+)
+def test_policies_that_refuse(tmp_path, policy, message, hint):
+    with pytest.raises(InputError) as caught:
+        ingested(tmp_path, MIXED, **policy)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "dtype"),
+    [
+        ("0", "uint32"),
+        ("4294967294", "uint32"),
+        ("4294967295", "uint64"),  # 2^32 - 1 means unreachable
+        ("-1", "int32"),
+        ("-2147483648", "int32"),
+        ("-2147483649", "int64"),
+        ("2147483647 -1", "int64"),
+        ("9223372036854775808", "uint64"),
+        ("1.5", "float32"),
+        ("3 1.5", "float32"),
+        ("1e39", "float64"),
+        ("1e-39", "float64"),
+    ],
+)
+def test_the_type_is_the_smallest_that_holds_every_weight(tmp_path, weights, dtype):
+    text = "".join(f"{i} {i + 1} {w}\n" for i, w in enumerate(weights.split()))
+    manifest, graph = ingested(tmp_path, text)
+    assert manifest.weights.dtype == dtype
+    assert graph.weights.tolist() == [np.dtype(dtype).type(w).item() for w in weights.split()]
+    assert manifest.weights.min == min(graph.weights)
+    assert manifest.weights.negative == (min(graph.weights) < 0)
+    assert manifest.weights.zero == (0 in graph.weights)
+
+
+@pytest.mark.parametrize(
+    ("weight", "dtype", "why", "hint"),
+    [
+        ("4294967295", "uint32", "is too large for uint32", "set `graph.weights.dtype: uint64`"),
+        ("-1", "uint32", "is negative, uint32 is not", "set `graph.weights.dtype: int32`"),
+        ("2147483647", "int32", "is too large for int32", "set `graph.weights.dtype: int64`"),
+        ("-2147483649", "int32", "is too small for int32", "set `graph.weights.dtype: int64`"),
+        ("1.5", "int32", "is no int32", "set `graph.weights.dtype: float32`"),
+        ("1e+39", "float32", "is too large for float32", "set `graph.weights.dtype: float64`"),
+        (
+            "1e-39",
+            "float32",
+            "is a subnormal float32, which GPUs take for zero",
+            "set `graph.weights.dtype: float64`, or scale the weights up",
+        ),
+        ("1e-310", "auto", "is a subnormal float64, which GPUs take for zero", "scale the weights up"),
+    ],
+)
+def test_a_weight_the_type_cannot_hold_is_named(tmp_path, weight, dtype, why, hint):
+    with pytest.raises(InputError) as caught:
+        ingested(tmp_path, f"0 1 7\n5 6 {weight}\n", weights={"dtype": dtype})
+    assert caught.value.message == f"edge 2, from `5` to `6`: weight {weight} {why}"
+    assert caught.value.hint == hint
+    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
+
+
+def test_without_weights_every_edge_has_the_default(tmp_path):
+    assert listed(ingested(tmp_path, "0 1\n1 2\n")[1]) == [(0, 1, 1), (1, 2, 1)]
+    manifest, graph = ingested(tmp_path, "0 1\n", weights={"default": 2.5})
+    assert (manifest.weights.dtype, listed(graph)) == ("float32", [(0, 1, 2.5)])
+
+
+def test_files_with_and_without_weights_are_not_mixed(tmp_path):
+    (tmp_path / "a.txt").write_text("0 1 5\n")
+    (tmp_path / "b.txt").write_text("1 2\n")
+    with pytest.raises(InputError):
+        ingest(workflow.Graph(input=str(tmp_path / "?.txt")), str(tmp_path / "graph"), Quiet())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_sparse_ids_are_remapped_and_kept(tmp_path):
+    manifest, graph = ingested(tmp_path, "1000 7 1\n7 50 2\n")
+    assert manifest.ids.kind == "table"
+    assert load_ids(str(tmp_path / "graph"), manifest).column().to_pylist() == [7, 50, 1000]
+    assert listed(graph) == [(0, 1, 2), (2, 0, 1)]
+
+
+def test_string_ids_are_remapped_and_kept(tmp_path):
+    manifest, graph = ingested(tmp_path, "Oslo Bergen 463\nBergen Ålesund 420\n")
+    assert manifest.ids.type == "string"
+    assert load_ids(str(tmp_path / "graph"), manifest).column().to_pylist() == ["Bergen", "Oslo", "Ålesund"]
+    assert listed(graph) == [(0, 2, 420), (1, 0, 463)]
+
+
+def test_unchanged_input_is_not_ingested_twice(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 5\n")
+    store = str(tmp_path / "graph")
+    spec = workflow.Graph(input=str(tmp_path / "edges.txt"))
+    first, fresh = ingest(spec, store, Quiet())
+    assert fresh
+    assert ingest(spec, store, Quiet()) == (first, False)
+    other_policy = spec.model_copy(update={"directed": False})
+    assert ingest(other_policy, store, Quiet())[1]
+    (tmp_path / "edges.txt").write_text("0 1 50\n")
+    changed, fresh = ingest(other_policy, store, Quiet())
+    assert fresh
+    assert changed.weights.max == 50
+
+
+def test_a_bad_input_leaves_the_old_store(tmp_path):
+    ingested(tmp_path, "0 1 5\n")
+    before = read_manifest(str(tmp_path / "graph"))
+    with pytest.raises(InputError):
+        ingested(tmp_path, "0 1 x\n")
+    assert read_manifest(str(tmp_path / "graph")) == before
+    assert load_graph(str(tmp_path / "graph"), before).weights.tolist() == [5]
+
+
+def test_edges_beyond_the_memory_budget_go_through_a_file(tmp_path):
+    groups = [[np.arange(n, dtype=np.uint32), np.arange(n, dtype=np.float64)] for n in (10, 0, 500, 3)]
+    with spill.Spill(memory_bytes=200) as kept:
+        for group in groups:
+            kept.append([a.copy() for a in group])
+        for _ in range(2):
+            for group, again in zip(groups, kept, strict=True):
+                for a, b in zip(group, again, strict=True):
+                    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "n_vertices", "n_edges", "graph"),
+    [
+        ("USA-road-d.NY.gr.gz", 264_346, 733_846, {"duplicates": "keep-all"}),
+        ("USA-road-d.NY.gr.gz", 264_346, 730_100, {}),
+        ("USA-road-t.NY.gr.gz", 264_346, 733_846, {"duplicates": "keep-all"}),
+        ("rome99.gr", 3_353, 8_870, {"duplicates": "keep-all"}),
+        ("web-NotreDame.txt.gz", 325_729, 1_497_134, {"self_loops": "keep"}),
+        ("wiki-Vote.txt", 7_115, 103_689, {}),
+        ("p2p-Gnutella31.txt", 62_586, 147_892, {}),
+        ("Email-Enron.txt", 36_692, 367_662, {}),
+        ("facebook_combined.txt", 4_039, 2 * 88_234, {"directed": False}),
+        ("wing.graph", 62_032, 2 * 121_544, {}),
+        ("wave.graph.bz2", 156_317, 2 * 1_059_331, {}),
+        ("pace16-NE.gr.xz", 1_524_453, 2 * 1_934_010, {"directed": False}),
+    ],
+)
+def test_real_graphs_have_the_known_counts(tmp_path, data_file, name, n_vertices, n_edges, graph):
+    spec = workflow.Graph.model_validate({"input": str(data_file(name)), **graph})
+    manifest, _ = ingest(spec, str(tmp_path), Quiet())
+    assert (manifest.n_vertices, manifest.n_edges) == (n_vertices, n_edges)
+
+
+@pytest.mark.data
+def test_coordinates_come_along(tmp_path, data_file):
+    import pyarrow.parquet as pq
+
+    spec = workflow.Graph(
+        input=str(data_file("USA-road-d.NY.gr.gz")), coordinates=str(data_file("USA-road-d.NY.co.gz"))
+    )
+    manifest, _ = ingest(spec, str(tmp_path), Quiet())
+    assert manifest.coordinates
+    table = pq.read_table(tmp_path / manifest.vertices[0].path)
+    assert table.slice(0, 1).to_pylist() == [{"x": -73530767, "y": 41085396}]
+    assert table.num_rows == 264_346
