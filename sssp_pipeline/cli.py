@@ -1,0 +1,235 @@
+"""The command line: parse, call, print.
+
+Nothing heavy is imported before a command needs it, so that `--help` is instant and works anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sssp_pipeline import __version__
+from sssp_pipeline.console import Console, plural, table
+from sssp_pipeline.errors import InputError, SsspError
+
+if TYPE_CHECKING:
+    from sssp_pipeline.workflow import Workflow
+
+#: What a shell reports for a command ended by Ctrl-C.
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="sssp-pipeline",
+    help="Exact shortest paths from many sources over big graphs: edge lists in, distances in Parquet out.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+WorkflowFile = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Path or URL of the workflow file.")]
+Overrides = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the workflow: solve.delta=500."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for programs.")]
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    version: Annotated[bool, typer.Option("--version", help="Print the release and exit.")] = False,
+) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def run(workflow: WorkflowFile, overrides: Overrides = [], as_json: Json = False) -> None:  # noqa: B006
+    """Do all of it: ingest, solve, verify, report. Running it again goes on where it stopped."""
+    with _told(["run", workflow], overrides) as console:
+        from sssp_pipeline.pipeline.run import run as run_pipeline
+
+        folder, record = run_pipeline(_load(workflow, overrides), console)
+        _show_run(folder.url, record, as_json)
+
+
+@app.command()
+def solve(workflow: WorkflowFile, overrides: Overrides = [], as_json: Json = False) -> None:  # noqa: B006
+    """Solve on a graph store that is there already, without verify and report."""
+    with _told(["solve", workflow], overrides) as console:
+        from sssp_pipeline.pipeline.run import run as run_pipeline
+
+        folder, record = run_pipeline(_load(workflow, overrides), console, may_ingest=False, finish=False)
+        _show_run(folder.url, record, as_json)
+
+
+@app.command()
+def ingest(workflow: WorkflowFile, overrides: Overrides = [], as_json: Json = False) -> None:  # noqa: B006
+    """Turn the workflow's edge lists into a graph store, and stop there."""
+    with _told(["ingest", workflow], overrides) as console:
+        from sssp_pipeline.pipeline.run import ingest_stage
+
+        stored = ingest_stage(_load(workflow, overrides), console)
+        if as_json:
+            print(stored.manifest.model_dump_json())
+        else:
+            print(stored.store)
+
+
+@app.command()
+def plan(
+    workflow: WorkflowFile,
+    overrides: Overrides = [],  # noqa: B006
+    probe: Annotated[
+        int, typer.Option(min=0, help="Sources to solve for the estimate of time; 0 for none.")
+    ] = 2,
+    as_json: Json = False,
+) -> None:
+    """Tell what a run would do, and about how long it would take; the graph must be ingested."""
+    with _told(["plan", workflow], overrides) as console:
+        from sssp_pipeline.pipeline.run import outlook
+
+        facts = outlook(_load(workflow, overrides), probe, console)
+        print(json.dumps(facts) if as_json else table(facts))
+
+
+@app.command()
+def verify(
+    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
+    certificate: Annotated[
+        bool, typer.Option("--certificate", help="Prove every distance of every source, instead of a sample.")
+    ] = False,
+    store: Annotated[
+        str | None, typer.Option(help="Graph store, when it is not where the run found it.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read the distances of a finished run back and prove or refute them; exit code 3 when refuted."""
+    with _told(["verify", run_folder]) as console:
+        from sssp_pipeline.pipeline.run import verify_run
+
+        record = verify_run(run_folder, store, "certificate" if certificate else "sample", console)
+        print(json.dumps(record["verify"]) if as_json else "every checked distance is exact")
+
+
+@app.command()
+def inspect(
+    url: Annotated[str, typer.Argument(metavar="STORE|RUN", help="A graph store or a run folder.")],
+    as_json: Json = False,
+) -> None:
+    """Show what is in a graph store or a run folder."""
+    with _told(["inspect", url]):
+        from sssp_pipeline.pipeline.inspect import describe
+
+        facts = describe(url)
+        print(json.dumps(facts) if as_json else table(facts))
+
+
+@app.command()
+def solvers(as_json: Json = False) -> None:
+    """List the solvers."""
+    from sssp_pipeline.kernels import SOLVERS
+
+    rows = [{"name": s.name, "device": s.device, "summary": s.summary} for s in SOLVERS.values()]
+    if as_json:
+        print(json.dumps(rows))
+    for row in rows if not as_json else []:
+        print(f"{row['name']:<16} {row['device']:<4} {row['summary']}")
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Tell what works on this machine, what does not, and what to do about it; exit code 1 if something is broken."""
+    from dataclasses import asdict
+
+    from sssp_pipeline.pipeline.hardware import diagnose
+
+    checks = diagnose()
+    if as_json:
+        print(json.dumps([asdict(c) for c in checks]))
+    for check in checks if not as_json else []:
+        print(f"{check.state:<7} {check.name:<10} {check.detail}")
+        if check.hint:
+            print(f"{'':<18} hint: {check.hint}")
+    if any(c.state == "broken" for c in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("workflow.yaml"),
+) -> None:
+    """Write a commented workflow file to start from."""
+    with _told(["init", str(path)]):
+        template = resources.files("sssp_pipeline").joinpath("template.yaml").read_text()
+        try:
+            with path.open("x") as file:
+                file.write(template)
+        except FileExistsError:
+            raise InputError(f"`{path}` exists already", hint="name another file") from None
+        except OSError as error:
+            raise InputError(f"`{path}` cannot be written: {error.strerror}") from error
+        print(
+            f"wrote {path}; set graph.input and output.path in it, then: sssp-pipeline run {shlex.quote(str(path))}"
+        )
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _load(workflow: str, overrides: list[str]) -> Workflow:
+    from sssp_pipeline.workflow_loading import load_workflow
+
+    return load_workflow(workflow, overrides)
+
+
+@contextmanager
+def _told(command: list[str], overrides: list[str] = []) -> Iterator[Console]:  # noqa: B006
+    """Give a console; turn expected errors into messages and exit codes, and Ctrl-C into how to go on."""
+    # An orchestrator's SIGTERM ends a run as cleanly as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = Console()
+    try:
+        with console:
+            yield console
+    except SsspError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"\nhint: {error.hint}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        again = shlex.join(["sssp-pipeline", *command, *(w for o in overrides for w in ("--set", o))])
+        print(f"\ninterrupted; what is committed is kept. To go on:\n\n    {again}", file=sys.stderr)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(record))
+        return
+    glob = f"{url.rstrip('/')}/distances/*.parquet"
+    vertices = record["graph"]["n_vertices"]
+    print(
+        f"{plural(record['sources'], 'source')} x {vertices:,} vertices solved with {record['solver']}: {url}"
+    )
+    if record["identity"]["form"]["layout"] == "long":
+        query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
+    else:
+        query = f"SELECT * FROM '{url.rstrip('/')}/distances/batch-00000.parquet' LIMIT 10"
+    print(f'query: duckdb -c "{query}"')
+
+
+if __name__ == "__main__":
+    main()

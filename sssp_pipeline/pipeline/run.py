@@ -1,0 +1,362 @@
+"""The conductor: the only module that knows the order of the stages.
+
+ingest → sources → plan → scatter → metrics → verify → report → run.json. Every stage finds what an earlier,
+interrupted run of the same workflow has already committed, so that going on is simply running again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import InputError, RefutedError, SsspError, UnsolvableError
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.cluster import connect
+from sssp_pipeline.pipeline.graph_store import Manifest, VertexIds, load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline.hardware import hardware, versions
+from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
+from sssp_pipeline.pipeline.progress import Progress
+from sssp_pipeline.pipeline.report import render_report
+from sssp_pipeline.pipeline.results import (
+    METRICS_FILE,
+    REPORT_FILE,
+    RUN_FORMAT,
+    RUN_VERSION,
+    DistanceFormat,
+    RunFolder,
+    check_unreached,
+)
+from sssp_pipeline.pipeline.scatter import BatchDone, BatchTask, scatter
+from sssp_pipeline.pipeline.sources import select_sources
+from sssp_pipeline.pipeline.verify import verify_distances
+from sssp_pipeline.workflow import Workflow
+
+
+@dataclass
+class _Timings:
+    """Wall seconds by stage, in the order they first began."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, stage: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began
+
+
+class StoredGraph:
+    """A graph store that is read no more than needed: manifest first, ids and edges when asked for."""
+
+    def __init__(self, store: str, manifest: Manifest) -> None:
+        self.store, self.manifest = store, manifest
+        self.ids: VertexIds = load_ids(store, manifest)
+        self._graph: CsrGraph | None = None
+
+    def graph(self) -> CsrGraph:
+        """Return the graph, loaded once."""
+        if self._graph is None:
+            self._graph = load_graph(self.store, self.manifest)
+        return self._graph
+
+
+def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
+    """Return the workflow's graph, ingested unless the store already holds it."""
+    manifest, fresh = ingest(workflow.graph, workflow.store, progress)
+    progress.say(
+        f"graph: {manifest.n_vertices:,} vertices, {manifest.n_edges:,} edges, {manifest.weights.dtype} weights in "
+        f"{storage.redacted(workflow.store)}" + ("" if fresh else " (unchanged, not ingested again)")
+    )
+    return StoredGraph(workflow.store, manifest)
+
+
+def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
+    """Return the plan of a run on a stored graph."""
+    progress.stage("plan")
+    check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
+    sources = select_sources(workflow.sources, stored.ids, stored.graph)
+    return make_plan(stored.manifest.traits, sources, workflow.solve, workflow.output)
+
+
+def run(
+    workflow: Workflow, progress: Progress, *, may_ingest: bool = True, finish: bool = True
+) -> tuple[RunFolder, dict[str, Any]]:
+    """Return the run folder and the content of its run.json after doing all that is not done yet.
+
+    Parameters
+    ----------
+    workflow
+        What to do.
+    progress
+        Told of every stage.
+    may_ingest
+        False demands that the graph store is there.
+    finish
+        False leaves out verify and report.
+
+    Raises
+    ------
+    InputError
+        Something given cannot be used; what is committed is kept, and half-written files are removed.
+    RefutedError
+        A stored distance is not the true one; run.json says so too.
+    SsspError
+        Batches failed for good; running again tries them again.
+    """
+    timings = _Timings()
+    folder = RunFolder(workflow.output.path)
+    if not folder.is_begun():
+        storage.check_writable(folder.url)  # before an hour of ingest, not after it
+    if workflow.solve.solver != "auto":
+        solver_named(workflow.solve.solver)
+    with timings.of("ingest"):
+        if may_ingest:
+            stored = ingest_stage(workflow, progress)
+        else:
+            stored = StoredGraph(workflow.store, read_manifest(workflow.store))
+    with timings.of("plan"):
+        plan = plan_stage(workflow, stored, progress)
+    progress.say(f"solver: {plan.solver} ({plan.solver_reason}); {len(plan.batches)} batches")
+    form = DistanceFormat(
+        workflow.output.layout,
+        workflow.output.unreached,
+        workflow.output.compression,
+        workflow.solve.predecessors,
+    )
+    identity = _identity(workflow, stored.manifest, plan, form)
+    finished = folder.begin(identity)
+    folder.clean()
+    if finished:
+        record = folder.read_run()
+        progress.say(f"{storage.redacted(folder.url)} is finished already, nothing to solve")
+    else:
+        with timings.of("solve"):
+            _solve(workflow, stored, plan, folder, form, progress)
+        folder.finish_metrics(len(plan.batches))
+        record = {
+            "format": RUN_FORMAT,
+            "version": RUN_VERSION,
+            "name": workflow.name,
+            "workflow": workflow.resolved(),
+            "identity": identity,
+            "graph": stored.manifest.model_dump(
+                include={"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts"}
+            ),
+            "sources": sum(len(b) for b in plan.batches),
+            "batches": len(plan.batches),
+            "solver": plan.solver,
+            "solver_reason": plan.solver_reason,
+            "hardware": hardware(),
+            "versions": versions(),
+            "verify": None,
+        }
+    wanted = workflow.verify if finish else "off"
+    if wanted != "off" and (record["verify"] is None or record["verify"]["mode"] != wanted):
+        with timings.of("verify"):
+            record["verify"] = _verify(stored, plan.batches, folder, identity, wanted, progress)
+    if not finished:
+        record["timings"] = timings.seconds
+        record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
+    _finish(folder, record, report=finish and workflow.report)
+    return folder, record
+
+
+def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
+    """Return what a run of `workflow` would do, as plain facts.
+
+    Parameters
+    ----------
+    workflow
+        Its graph must be in the store already.
+    probe
+        How many of its sources to solve here, on one thread, to estimate the time; 0 leaves the estimate out.
+    progress
+        Told of every stage.
+
+    Raises
+    ------
+    InputError
+        The graph is not ingested, or the run would refuse its input.
+    """
+    stored = StoredGraph(workflow.store, read_manifest(workflow.store))
+    plan = plan_stage(workflow, stored, progress)
+    traits = stored.manifest.traits
+    facts: dict[str, Any] = {
+        "n_vertices": traits.n_vertices,
+        "n_edges": traits.n_edges,
+        "weight_dtype": traits.weight_dtype.name,
+        "solver": plan.solver,
+        "solver_reason": plan.solver_reason,
+        "sources": sum(len(b) for b in plan.batches),
+        "batches": len(plan.batches),
+        "graph_bytes": plan.graph_bytes,
+        "batch_bytes": plan.batch_bytes,
+        "written_bytes": plan.written_bytes,
+    }
+    if probe and plan.batches:
+        progress.stage("probe")
+        graph = stored.graph()
+        solver = solver_named(plan.solver)
+        tried = np.concatenate(plan.batches)[:: max(1, facts["sources"] // probe)][:probe]
+        options = solve_options(workflow.solve)
+        solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
+        per_source_s = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
+        facts |= {"probed_sources": len(tried), "solve_s_per_source": per_source_s}
+        facts["solve_core_s"] = per_source_s * facts["sources"]
+    return facts
+
+
+def _finish(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
+    """Write the report, then run.json; raise `RefutedError` when the record says that a distance is wrong."""
+    if report:
+        storage.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
+    folder.finish(record)
+    if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
+        raise RefutedError(
+            refuted, hint="remove the run folder and run again; if that does not help, report a bug"
+        )
+
+
+def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -> dict[str, Any]:
+    """Return the content of a finished run's run.json after verifying its distances anew.
+
+    Parameters
+    ----------
+    run_url
+        The run folder.
+    store
+        URL of the graph store, None for the one the run used.
+    mode
+        "sample" or "certificate".
+    progress
+        Told of every stage.
+
+    Raises
+    ------
+    InputError
+        The run or its graph store is not there, or the store holds another graph.
+    RefutedError
+        A stored distance is not the true one; run.json says so too.
+    """
+    folder = RunFolder(run_url)
+    record = folder.read_run()
+    store = store or record["workflow"]["graph"]["store"]
+    stored = StoredGraph(store, read_manifest(store))
+    identity = record["identity"]
+    if stored.manifest.content_id != identity["graph"]:
+        raise InputError(
+            f"`{storage.redacted(store)}` does not hold the graph that `{storage.redacted(run_url)}` was solved on",
+            hint="name its graph store with --store",
+        )
+    metrics = folder.read_metrics()
+    sources = stored.ids.vertices(metrics["source"].to_pylist(), f"`{folder.path(METRICS_FILE)}`: source")
+    numbers = metrics["batch"].to_numpy()
+    batches = [sources[numbers == batch] for batch in range(record["batches"])]
+    record["verify"] = _verify(stored, batches, folder, identity, mode, progress)
+    _finish(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
+    return record
+
+
+def _identity(workflow: Workflow, manifest: Manifest, plan: Plan, form: DistanceFormat) -> dict[str, Any]:
+    """Return what decides the bytes of the distances: another identity is another run."""
+    sources = hashlib.sha256()
+    for batch in plan.batches:
+        sources.update(batch.astype("<u4").tobytes())
+    return {
+        "graph": manifest.content_id,
+        "sources": sources.hexdigest()[:16],
+        "batch": len(plan.batches[0]) if plan.batches else 0,
+        "cutoff": workflow.solve.cutoff,
+        "form": asdict(form),
+    }
+
+
+def _solve(
+    workflow: Workflow,
+    stored: StoredGraph,
+    plan: Plan,
+    folder: RunFolder,
+    form: DistanceFormat,
+    progress: Progress,
+) -> None:
+    """Solve and commit every batch that is not committed yet."""
+    committed = folder.committed()
+    missing = [number for number in range(len(plan.batches)) if number not in committed]
+    if committed:
+        progress.say(f"going on: {len(committed)} of {len(plan.batches)} batches are committed already")
+    if not missing:
+        return
+    tasks = (
+        BatchTask(
+            stored.store,
+            stored.manifest.content_id,
+            folder.url,
+            number,
+            plan.batches[number],
+            plan.solver,
+            solve_options(workflow.solve),
+            form,
+        )
+        for number in missing
+    )
+    progress.stage("solve")
+    done = len(committed)
+
+    def on_done(batch: BatchDone) -> None:
+        nonlocal done
+        done += 1
+        progress.advance(done, len(plan.batches), "batches")
+
+    with connect(workflow.cluster, len(missing), plan.graph_bytes, plan.batch_bytes) as connection:
+        progress.say(
+            f"cluster: {connection.n_workers} workers, {connection.n_threads} threads, "
+            f"dashboard {connection.dashboard}"
+        )
+        try:
+            failed = scatter(connection, tasks, workflow.solve.retries, on_done)
+        except InputError as error:
+            if isinstance(error, UnsolvableError) or not folder.committed():
+                folder.abandon()
+            raise
+    if failed:
+        number, reason = next(iter(sorted(failed.items())))
+        raise SsspError(
+            f"{len(failed)} of {len(plan.batches)} batches failed: {_shortened(sorted(failed))}; "
+            f"batch {number}: {reason}",
+            hint="run the same command again: it solves only what is missing",
+        )
+
+
+def _shortened(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+
+
+def _verify(
+    stored: StoredGraph,
+    batches: list[np.ndarray],
+    folder: RunFolder,
+    identity: dict[str, Any],
+    mode: str,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Return the verdict on the distances in storage, as it stands in run.json."""
+    progress.stage("verify")
+    form = DistanceFormat(**identity["form"])
+    verdict = verify_distances(
+        stored.graph(), stored.ids, folder, batches, form, identity["cutoff"], mode, progress
+    )
+    if verdict.refuted is None:
+        progress.say(f"verified {verdict.checked_sources} sources ({mode}): every distance is exact")
+    return asdict(verdict)

@@ -1,0 +1,124 @@
+"""Verify: what stands in storage, read back and proved or refuted.
+
+`sample` solves some sources again with Dijkstra's algorithm in the distances' own type and compares every bit;
+`certificate` checks the three conditions that only true distances meet, for every source, in time linear in the
+edges.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, unreached_distance
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.certificate import find_fault
+from sssp_pipeline.kernels.dijkstra import Dijkstra
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline.graph_store import VertexIds
+from sssp_pipeline.pipeline.progress import Progress
+from sssp_pipeline.pipeline.results import DistanceFormat, RunFolder, read_batch
+
+#: Sources that `sample` solves again, spread evenly over all of them.
+SAMPLE = 8
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verify found; `refuted` is None, or the sentence that says where storage is wrong."""
+
+    mode: str
+    checked_sources: int
+    verify_s: float
+    refuted: str | None
+
+
+def verify_distances(
+    graph: CsrGraph,
+    ids: VertexIds,
+    folder: RunFolder,
+    batches: list[np.ndarray],
+    form: DistanceFormat,
+    cutoff: float | None,
+    mode: str,
+    progress: Progress,
+) -> Verdict:
+    """Return the verdict on the stored distances of `batches`, the sources (n,) uint32 of each.
+
+    Raises
+    ------
+    InputError
+        A file is missing or damaged.
+    """
+    began = time.perf_counter()
+    check = _against_oracle if mode == "sample" else _by_certificate
+    wanted = _wanted(batches, mode)
+    total = sum(len(places) for places in wanted)
+    done = 0
+
+    def check_batch(batch: int) -> tuple[int, str | None]:
+        stored = read_batch(folder, batch, ids, form, graph.weight_dtype, wanted[batch])
+        for place in sorted(wanted[batch]):
+            source = int(batches[batch][place])
+            name, distances = next(stored, (None, None))
+            if name != ids.original(source) or distances is None:
+                raise InputError(
+                    f"`{folder.batch_path(batch)}` holds source `{name}` at place {place}, "
+                    f"not `{ids.original(source)}`"
+                )
+            if (refuted := check(graph, ids, source, distances, cutoff)) is not None:
+                return len(wanted[batch]), refuted
+        return len(wanted[batch]), None
+
+    refuted = None
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for count, found in pool.map(check_batch, [b for b in range(len(batches)) if wanted[b]]):
+            done += count
+            refuted = refuted or found
+            progress.advance(done, total, "sources")
+    return Verdict(mode, total, time.perf_counter() - began, refuted)
+
+
+def _wanted(batches: list[np.ndarray], mode: str) -> list[set[int]]:
+    """Return, for each batch, the places of the sources to check."""
+    if mode == "certificate":
+        return [set(range(len(b))) for b in batches]
+    ends = np.cumsum([0, *(len(b) for b in batches)])
+    chosen = (
+        np.unique(np.linspace(0, max(ends[-1] - 1, 0), SAMPLE).astype(int)) if ends[-1] else np.empty(0, int)
+    )
+    return [set((chosen[(a <= chosen) & (chosen < z)] - a).tolist()) for a, z in pairwise(ends.tolist())]
+
+
+def _against_oracle(
+    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, cutoff: float | None
+) -> str | None:
+    options = SolveOptions(cutoff=cutoff)
+    true = Dijkstra().solve(graph, np.array([source], np.uint32), options).distances[0]
+    wrong = np.flatnonzero(true != distances)
+    if not len(wrong):
+        return None
+    v = int(wrong[0])
+    nobody = unreached_distance(true.dtype)
+    stored, exact = (None if d == nobody else d.item() for d in (distances[v], true[v]))
+    return _sentence(ids, source, v, stored, exact)
+
+
+def _by_certificate(
+    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, cutoff: float | None
+) -> str | None:
+    fault = find_fault(graph, source, distances, cutoff)
+    return None if fault is None else _sentence(ids, source, fault.vertex, fault.stored, fault.true)
+
+
+def _sentence(ids: VertexIds, source: int, vertex: int, stored: float | None, true: float | None) -> str:
+    shown = ("unreached" if distance is None else str(distance) for distance in (stored, true))
+    return (
+        f"source `{ids.original(source)}`, vertex `{ids.original(vertex)}`: "
+        "stored distance {}, true distance {}".format(*shown)
+    )

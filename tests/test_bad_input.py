@@ -1,0 +1,313 @@
+"""Bad input through the front door: one clear message, exit code 2, and nothing left behind."""
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sssp_pipeline.cli import app
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import storage
+
+WORKFLOW = "bad.yaml"
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    """Work in an empty folder, so that messages hold no path of this machine."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def workflow(**changes) -> str:
+    data = {"graph": {"input": "edges.txt"}, "sources": {"ids": [0]}, "output": {"path": "run"}}
+    for dotted, value in changes.items():
+        *sections, key = dotted.split("__")
+        part = data
+        for section in sections:
+            part = part.setdefault(section, {})
+        part[key] = value
+    return yaml.safe_dump(data, sort_keys=False)
+
+
+def state(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def refused(folder: Path, text: str, *arguments: str) -> tuple[str, str | None]:
+    """Run the workflow `text`; return the message and the hint after checking all that every refusal promises."""
+    Path(folder, WORKFLOW).write_text(text)
+    before = state(folder)
+    result = CliRunner().invoke(app, ["run", WORKFLOW, *arguments])
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert state(folder) == before
+    # What the stages said before comes first; the error is one paragraph, the hint another.
+    _, _, told = result.stderr.rpartition("error: ")
+    message, _, hint = told.partition("\n\nhint: ")
+    return message.strip(), hint.strip() or None
+
+
+def made(name: str, content: str | bytes) -> None:
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+TRUNCATED = gzip.compress(b"".join(b"%d %d 1\n" % (i, i + 1) for i in range(5000)))[:-20]
+DIMACS = "c a graph\np sp 3 2\na 1 2 5\na 2 3 6\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (None, "`edges.txt` does not exist", "check the path, or the bucket and key"),
+        ("", "`edges.txt` is empty", "check that this is the file you mean"),
+        (
+            "# only\n% comments\n",
+            "`edges.txt` holds no edges, only comments and blank lines",
+            "check that this is the file you mean",
+        ),
+        (
+            TRUNCATED,
+            "`edges.txt` is cut short: its compressed data does not end",
+            "fetch or compress it again",
+        ),
+        ("0 1\n2\n", "`edges.txt` line 2 has 1 column, wanted 2", "every line holds source and target"),
+        (
+            "0 1 5\n1 2x 6\n",
+            "`edges.txt` line 2: `2x` is not a vertex id",
+            "ids are whole numbers from 0; for names set `graph.ids: string`",
+        ),
+        (
+            "0 1 5\n1 2 6x\n",
+            "`edges.txt` line 2: `6x` is not a weight",
+            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out",
+        ),
+        (
+            "0 1 5\n1 -2 6\n",
+            "`edges.txt` line 2: vertex id `-2` is negative",
+            "ids are whole numbers from 0; for names set `graph.ids: string`",
+        ),
+        (
+            "0 1 5\n1 2 nan\n",
+            "`edges.txt` line 2: weight `nan` is not finite",
+            "leave out edges that cannot be used",
+        ),
+        (
+            "0 1 5\n1 2 -inf\n",
+            "`edges.txt` line 2: weight `-inf` is not finite",
+            "leave out edges that cannot be used",
+        ),
+        (
+            "0 1 5\n1 2 1e-310\n",
+            "edge 2, from `1` to `2`: weight 1e-310 is a subnormal float64, which GPUs take for zero",
+            "scale the weights up",
+        ),
+        (
+            DIMACS.replace("a 2 3 6\n", "a 2 4 6\n"),
+            "`edges.txt` line 4: vertex id `4` is outside 1 to 3",
+            "the file declares its number of vertices at its beginning: correct the one or the other",
+        ),
+        (
+            DIMACS.replace("a 2 3 6\n", ""),
+            "`edges.txt` declares 2 edges but lists 1",
+            "the file may be cut short: fetch it again",
+        ),
+    ],
+)
+def test_a_bad_edge_list(at, content, message, hint):
+    if content is not None:
+        made("edges.txt", content)
+    assert refused(at, workflow()) == (message, hint)
+
+
+KNOWN_FORMATS = "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `metis` or `parquet`"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        (
+            {"graph__formatt": "text"},
+            "`bad.yaml` line 3: unknown key `formatt` in `graph`",
+            "did you mean `format`? Keys: input, format, columns, coordinates, directed, weights, ids, duplicates, "
+            "self_loops, store",
+        ),
+        (
+            {"solve__batch": "many"},
+            "`bad.yaml` line 9: `solve.batch` is `many`, wanted `auto` or an integer above 0",
+            None,
+        ),
+        (
+            {"cluster__kind": "address"},
+            "`bad.yaml` line 9: kind `address` needs `cluster.address`",
+            "add `address: tcp://host:8786`",
+        ),
+        (
+            {"graph__format": "txt"},
+            f"`bad.yaml` line 3: `graph.format` is `txt`, wanted {KNOWN_FORMATS}",
+            "did you mean `text`?",
+        ),
+        (
+            {"solve__solver": "dikstra"},
+            "unknown solver `dikstra`",
+            "did you mean `dijkstra`? Solvers: delta-stepping, dijkstra",
+        ),
+        (
+            {"graph__weights__dtype": "uint32"},
+            "edge 2, from `1` to `2`: weight 5000000000 is too large for uint32",
+            "set `graph.weights.dtype: uint64`",
+        ),
+        (
+            {"output__path": "edges.txt/run"},
+            "`edges.txt/run` cannot be written: Not a directory",
+            "choose a place that may be written",
+        ),
+        (
+            {"output__path": "/proc/run"},
+            "`/proc/run` cannot be written: No such file or directory",
+            "choose a place that may be written",
+        ),
+        (
+            {"output__path": "s4://bucket/run"},
+            "`s4://bucket/run` cannot be opened: Protocol not known: s4",
+            "known schemes: abfs, file, ftp, gs, hdfs, http, https, memory, s3, sftp, zip",
+        ),
+    ],
+)
+def test_a_bad_workflow(at, changes, message, hint):
+    made("edges.txt", "0 1 5\n1 2 5000000000\n")
+    assert refused(at, workflow(**changes)) == (message, hint)
+
+
+def test_every_fault_of_a_workflow_is_reported_at_once(at):
+    text = "grap: {}\nsources: {ids: [0], all: true}\noutput: {path: 7}\n"
+    message, _ = refused(at, text)
+    assert message.splitlines() == [
+        "`bad.yaml`: no key `graph`",
+        "`bad.yaml` line 1: unknown key `grap`",
+        "`bad.yaml` line 2: `sources` has `ids` and `all`",
+        "`bad.yaml` line 3: `output.path` is `7`, wanted text",
+    ]
+
+
+# These are noticed only when the graph is known; its store is whole and stays, the run leaves nothing.
+
+
+def refused_after_ingest(folder: Path, text: str) -> tuple[str, str | None]:
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    return refused(folder, text)
+
+
+def test_a_source_that_is_not_in_the_graph(at):
+    made("edges.txt", "0 1 5\n")
+    told = refused_after_ingest(at, workflow(sources__ids=[0, 7]))
+    assert told == ("source `7` is not in the graph", "its 2 ids run from 0 to 1")
+
+
+def test_a_negative_weight(at):
+    made("edges.txt", "0 1 5\n1 2 -6\n")
+    message, _ = refused_after_ingest(at, workflow(solve__solver="dijkstra"))
+    assert message == (
+        "solver `dijkstra` cannot solve this: it needs weights of zero or more, and the smallest is -6"
+    )
+
+
+def test_a_path_that_overflows(at):
+    made("edges.txt", "0 1 4000000000\n1 2 4000000000\n")
+    told = refused_after_ingest(at, workflow())
+    assert told == (
+        "the shortest path from `0` to `2` is longer than uint32 holds",
+        "set `graph.weights.dtype: uint64`, or a cutoff",
+    )
+
+
+def test_a_store_of_another_format_version(at):
+    made("edges.txt", "0 1 5\n")
+    text = workflow(graph__store="graph")
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    manifest = Path("graph/manifest.json")
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 7}))
+    message, hint = refused(at, text)
+    assert message == "`graph` is a graph store of format 7, this release reads format 1"
+    assert hint == "ingest the graph again, or use the release that wrote it"
+
+
+def test_a_part_of_the_store_altered_by_one_byte(at):
+    made("edges.txt", "0 1 5\n")
+    text = workflow(graph__store="graph")
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    (part,) = Path("graph/edges").iterdir()
+    content = bytearray(part.read_bytes())
+    content[40] ^= 1
+    part.write_bytes(content)
+    message, hint = refused(at, text)
+    assert message.startswith(f"`{part}` was altered: its CRC-32 is ")
+    assert hint == "ingest the graph again"
+
+
+def test_files_without_permission(tmp_path):
+    """An unreadable input and an output below an unwritable folder, by a process that is not root."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        folder.chmod(0o755)
+        (folder / "edges.txt").write_text("0 1\n")
+        (folder / "edges.txt").chmod(0)
+        (folder / "locked").mkdir(mode=0o555)
+        as_root = os.geteuid() == 0
+        if as_root:
+            os.seteuid(65534)
+        try:
+            with pytest.raises(InputError) as unreadable:
+                storage.read_bytes(str(folder / "edges.txt"))
+            with pytest.raises(InputError) as unwritable:
+                storage.check_writable(str(folder / "locked" / "run"))
+        finally:
+            if as_root:
+                os.seteuid(0)
+    finally:
+        shutil.rmtree(folder)
+    assert unreadable.value.message == f"`{folder}/edges.txt` may not be read: Permission denied"
+    assert unwritable.value.message == f"`{folder}/locked/run` cannot be written: Permission denied"
+
+
+def test_a_full_disk(tmp_path):
+    """A real one: a small filesystem in memory, where this machine lets the test mount it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no filesystem can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        text = workflow(
+            graph__input="generated:grid?rows=100&cols=100&keep=0.8&seed=1",
+            graph__store=str(tmp_path / "graph"),
+            sources={"random": {"count": 64}},
+            solve__batch=4,
+            output__path=str(disk / "run"),
+        )
+        (tmp_path / WORKFLOW).write_text(text)
+        result = CliRunner().invoke(app, ["run", str(tmp_path / WORKFLOW)])
+        assert result.exit_code == 2
+        assert "cannot be written: No space left on device" in result.stderr
+        assert (
+            "hint: free some space and run the same command again: what is committed is kept" in result.stderr
+        )
+        committed = list(disk.glob("run/distances/*"))
+        assert committed, "some batches fit"
+        assert not list(disk.rglob(f"{storage.TEMP_PREFIX}*"))
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        assert CliRunner().invoke(app, ["run", str(tmp_path / WORKFLOW)]).exit_code == 0
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)

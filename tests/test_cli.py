@@ -1,0 +1,217 @@
+"""The command line as a user meets it."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sssp_pipeline import __version__
+from sssp_pipeline.cli import app
+from sssp_pipeline.console import Console, duration, plural, table
+from sssp_pipeline.workflow_loading import load_workflow
+
+WORKFLOW = """\
+graph: {input: "generated:grid?rows=30&cols=30&keep=0.8&seed=3", store: graph}
+sources: {random: {count: 10}}
+output: {path: run}
+"""
+COMMAND = [sys.executable, "-m", "sssp_pipeline.cli"]
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("w.yaml").write_text(WORKFLOW)
+    return tmp_path
+
+
+def test_run_then_look_at_everything(at):
+    result = invoke("run", "w.yaml")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == (
+        "10 sources x 900 vertices solved with delta-stepping: run\n"
+        "query: duckdb -c \"SELECT source, avg(distance) FROM 'run/distances/*.parquet' GROUP BY source\"\n"
+    )
+    assert re.search(r"dashboard http://127\.0\.0\.1:\d+/status", result.stderr)
+    assert "verified 8 sources (sample): every distance is exact" in result.stderr
+
+    facts = json.loads(invoke("inspect", "graph", "--json").stdout)
+    assert (facts["kind"], facts["n_vertices"]) == ("graph store", 900)
+    facts = json.loads(invoke("inspect", "run", "--json").stdout)
+    assert (facts["kind"], facts["sources"], facts["verify"]["refuted"]) == ("run", 10, None)
+    assert "graph.n_vertices" in invoke("inspect", "run").stdout
+
+    verdict = json.loads(invoke("verify", "run", "--certificate", "--json").stdout)
+    assert (verdict["mode"], verdict["checked_sources"], verdict["refuted"]) == ("certificate", 10, None)
+    assert invoke("verify", "run").stdout == "every checked distance is exact\n"
+
+    facts = json.loads(invoke("plan", "w.yaml", "--json").stdout)
+    assert (facts["sources"], facts["solver"]) == (10, "delta-stepping")
+    assert "solve_core_s" in invoke("plan", "w.yaml").stdout
+
+
+def test_stage_by_stage(at):
+    assert invoke("solve", "w.yaml").exit_code == 2  # nothing is ingested yet
+    assert invoke("ingest", "w.yaml").stdout == "graph\n"
+    assert json.loads(invoke("ingest", "w.yaml", "--json").stdout)["n_vertices"] == 900
+    record = json.loads(invoke("solve", "w.yaml", "--json").stdout)
+    assert record["verify"] is None
+    assert not Path("run/report.html").exists()
+    assert invoke("verify", "run").exit_code == 0
+
+
+def test_a_refuted_distance_ends_with_3(at):
+    invoke("run", "w.yaml")
+    (batch,) = Path("run/distances").iterdir()
+    rows = pq.read_table(batch)
+    values = rows.to_pylist()
+    values[5]["distance"] = 1
+    pq.write_table(rows.from_pylist(values, rows.schema), batch)
+    result = invoke("verify", "run")
+    assert result.exit_code == 3
+    expected = r"error: source `\d+`, vertex `5`: stored distance 1, true distance \d+\n\nhint: remove the run folder"
+    assert re.search(expected, result.stderr)
+
+
+def test_values_can_be_set(at):
+    result = invoke("run", "w.yaml", "--set", "output.layout=wide", "--set", "sources={ids: [7, 3]}")
+    assert result.exit_code == 0, result.stderr
+    assert "SELECT * FROM 'run/distances/batch-00000.parquet' LIMIT 10" in result.stdout
+    assert pq.read_schema("run/distances/batch-00000.parquet").names == ["vertex", "3", "7"]
+
+
+def test_solvers_are_listed():
+    rows = json.loads(invoke("solvers", "--json").stdout)
+    assert {"delta-stepping", "dijkstra"} <= {row["name"] for row in rows}
+    assert len(invoke("solvers").stdout.splitlines()) == len(rows)
+
+
+def test_doctor_tells_what_is_there():
+    result = invoke("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(result.stdout)}
+    assert {"packages", "numba", "gpu", "cupy", "storage", "temporary"} == checks.keys()
+    assert result.exit_code == (1 if any(c["state"] == "broken" for c in checks.values()) else 0)
+    assert "numba" in invoke("doctor").stdout
+
+
+def test_init_writes_a_workflow_that_loads(at):
+    assert invoke("init", "mine.yaml").exit_code == 0
+    assert load_workflow("mine.yaml").sources.random.count == 64
+    result = invoke("init", "mine.yaml")
+    assert result.exit_code == 2
+    assert result.stderr == "error: `mine.yaml` exists already\n\nhint: name another file\n"
+    assert invoke("init", "no/such/folder.yaml").exit_code == 2
+
+
+def test_the_template_shows_every_key_with_its_default(at):
+    invoke("init", "mine.yaml")
+    text = Path("mine.yaml").read_text()
+    minimal = "graph: {input: edges.txt}\nsources: {random: {count: 64}}\noutput: {path: results}\n"
+    Path("minimal.yaml").write_text(minimal)
+    full, least = load_workflow("mine.yaml").resolved(), load_workflow("minimal.yaml").resolved()
+    full["name"] = least["name"]
+    assert full == least
+    for section, keys in full.items():
+        for key in keys if isinstance(keys, dict) and section != "sources" else [section]:
+            assert f"{key}:" in text or key in ("name", "columns", "coordinates"), key
+
+
+def test_version_and_help_are_quick_to_find():
+    assert invoke("--version").stdout == f"{__version__}\n"
+    assert "run" in invoke("--help").stdout
+    assert invoke("nonsense").exit_code == 2
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign):
+    Path("w.yaml").write_text(WORKFLOW.replace("rows=30&cols=30", "rows=200&cols=200").replace("10", "400"))
+    command = [*COMMAND, "run", "w.yaml", "--set", "solve.batch=2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not list(Path().glob("run/distances/batch-*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    # A terminal sends Ctrl-C to the whole process group, workers included.
+    os.killpg(process.pid, sign) if sign == signal.SIGINT else process.send_signal(sign)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    expected = "interrupted; what is committed is kept. To go on:\n\n    sssp-pipeline run w.yaml --set solve.batch=2\n"
+    assert told.endswith(expected)
+    assert "Traceback" not in told
+    done = len(list(Path("run/distances").iterdir()))
+    assert 0 < done < 200
+    again = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
+    assert "batches are committed already" in again.stderr
+    assert len(list(Path("run/distances").iterdir())) == 200
+
+
+def test_a_terminal_gets_a_moving_line_and_a_log_gets_lines(at):
+    main, terminal = pty.openpty()
+    process = subprocess.Popen([*COMMAND, "run", "w.yaml"], stderr=terminal, stdout=subprocess.PIPE)
+    os.close(terminal)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(main, 65536)
+        except OSError:
+            break
+    assert process.wait() == 0
+    process.stdout.close()
+    os.close(main)
+    assert b"\r\x1b[K" in seen
+    assert seen.endswith((b"\r\x1b[K", b"\n"))
+
+
+class Recorder(list):
+    """A stream that is no terminal."""
+
+    def write(self, text: str) -> None:
+        self.append(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+
+def test_progress_tells_rate_and_time_left(monkeypatch):
+    clock = iter([0.0, 0.0, 0.0, 12.0, 30.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    stream = Recorder()
+    console = Console(stream)
+    console.stage("solve")
+    console.advance(100, 1000, "batches")  # an earlier run's work says nothing about the rate
+    console.advance(160, 1000, "batches")
+    console.advance(1000, 1000, "batches")
+    assert stream == [
+        "solve\n",
+        "solve: 160 of 1,000 batches, 5/s, 2m 48s left\n",
+        "solve: 1,000 of 1,000 batches, 30/s\n",
+    ]
+
+
+def test_small_words():
+    assert [duration(s) for s in (4.4, 59.7, 61, 7199, 7200)] == [
+        "4s",
+        "1m 00s",
+        "1m 01s",
+        "1h 59m",
+        "2h 00m",
+    ]
+    assert (plural(1, "source"), plural(2000, "source")) == ("1 source", "2,000 sources")
+    assert table({"a": True, "bb": {"c": None, "d": 1234567, "e": 0.25}}) == (
+        "a     yes\nbb.c  -\nbb.d  1,234,567\nbb.e  0.25"
+    )

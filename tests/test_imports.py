@@ -1,0 +1,111 @@
+"""Imports point one way, and the command line loads nothing heavy."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "sssp_pipeline"
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+HEAVY = ("cupy", "dask", "distributed", "numba", "pyarrow")
+
+#: The floors, lowest first; a module belongs to the longest of these names that it begins with.
+FLOORS = (
+    ("errors", "__version__"),
+    ("csr", "generators", "workflow", "workflow_loading", "workflow_schema", "pipeline.storage"),
+    ("kernels", "pipeline"),
+    tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
+    ("pipeline.run",),
+    ("cli", "console"),
+)
+STAGES = FLOORS[3]
+
+
+def imported(path: Path) -> set[str]:
+    """Return the full names of all that the module at `path` imports, at the top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def home(name: str) -> tuple[int, str] | None:
+    """Return floor and listed name of what `name`, a module or a member of one, belongs to; None if it is not ours."""
+    if not name.startswith("sssp_pipeline."):
+        return None
+    inner = name.removeprefix("sssp_pipeline.") + "."
+    listed = [
+        (len(n), floor, n) for floor, names in enumerate(FLOORS) for n in names if inner.startswith(n + ".")
+    ]
+    assert listed, f"{name} has no floor"
+    _, floor, own = max(listed)
+    return floor, own
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m != "sssp_pipeline"])
+def test_imports_point_down(module):
+    floor, own = home(module)
+    for name in imported(MODULES[module]):
+        there = home(name)
+        if there is None:
+            continue
+        assert there[0] <= floor, f"{module} imports {name} from a floor above"
+        if own in STAGES:
+            assert there[1] == own or there[1] not in STAGES, f"stage {module} imports stage {name}"
+        if own == "kernels":
+            assert not there[1].startswith("pipeline"), f"kernel {module} imports {name}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_library_has_its_place(module):
+    roots = {name.partition(".")[0] for name in imported(MODULES[module])}
+    relative = module.removeprefix("sssp_pipeline.")
+    if "fsspec" in roots:
+        # `doctor` names the installed fsspec, it opens nothing.
+        assert relative in ("pipeline.storage", "pipeline.hardware")
+    if roots & {"dask", "distributed"}:
+        assert relative in ("pipeline.cluster", "pipeline.scatter")
+    if roots & {"pyarrow"}:
+        assert relative.startswith("pipeline.")
+    if roots & {"typer", "rich"}:
+        assert relative in ("cli", "console")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_only_the_command_line_prints(module):
+    if module in ("sssp_pipeline.cli", "sssp_pipeline.console"):
+        return
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        is_print = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        is_stream = isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
+        writes_stream = is_stream and isinstance(node.value, ast.Name) and node.value.id == "sys"
+        prints = is_print or writes_stream
+        assert not prints, f"{module} line {node.lineno} prints"
+
+
+@pytest.mark.parametrize("module", ["sssp_pipeline.cli", "sssp_pipeline.workflow_loading"])
+def test_loads_nothing_heavy(module):
+    probe = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_kernels_load_without_dask_and_parquet():
+    probe = "import sys, sssp_pipeline.kernels; print([m for m in ('dask', 'pyarrow', 'fsspec') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,327 @@
+"""The whole pipeline, on a real local cluster."""
+
+import hashlib
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from distributed import LocalCluster
+
+from sssp_pipeline.errors import InputError, RefutedError, SsspError
+from sssp_pipeline.pipeline import scatter as scatter_stage
+from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.run import outlook, run, verify_run
+from sssp_pipeline.workflow import Workflow
+
+
+def made(tmp_path: Path, name: str = "run", **sections) -> Workflow:
+    """Return a workflow on a generated grid, with `sections` merged into it."""
+    data = {
+        "graph": {
+            "input": "generated:grid?rows=40&cols=41&keep=0.7&seed=3",
+            "store": str(tmp_path / "graph"),
+        },
+        "sources": {"random": {"count": 30, "seed": 1}},
+        "solve": {"batch": 4},
+        "output": {"path": str(tmp_path / name)},
+        "verify": "certificate",
+    }
+    for key, value in sections.items():
+        data[key] = {**data[key], **value} if isinstance(data.get(key), dict) and key != "sources" else value
+    return Workflow.model_validate(data)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.glob("distances/*"))}
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+class Heard(Quiet):
+    """A listener that remembers what was said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    _, record = run(made(folder), Quiet())
+    return folder / "run", record
+
+
+def test_a_run_leaves_what_is_promised_and_nothing_else(undisturbed):
+    folder, record = undisturbed
+    batches = [f"distances/batch-{i:05d}.parquet" for i in range(8)]
+    assert files(folder) == [*batches, "metrics.parquet", "report.html", "run.json"]
+    assert json.loads((folder / "run.json").read_text()) == record
+    assert record["verify"] | {"verify_s": 0} == {
+        "mode": "certificate",
+        "checked_sources": 30,
+        "verify_s": 0,
+        "refuted": None,
+    }
+    assert (record["sources"], record["batches"], record["graph"]["n_vertices"]) == (30, 8, 1640)
+    metrics = pq.read_table(folder / "metrics.parquet")
+    assert metrics.num_rows == 30
+    assert set(metrics["attempts"].to_pylist()) == {1}
+    rows = pq.read_table(folder / "distances")
+    reached = np.bincount(
+        np.unique(rows["source"].to_numpy(), return_inverse=True)[1], rows["distance"].is_valid()
+    )
+    assert reached.astype(int).tolist() == metrics["reached"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "solve"),
+    [
+        ({"workers": 2, "threads_per_worker": 1}, {}),
+        ({"workers": 1, "threads_per_worker": 3, "in_flight": 1}, {"solver": "dijkstra"}),
+    ],
+)
+def test_the_bytes_depend_neither_on_workers_nor_on_the_solver(tmp_path, undisturbed, cluster, solve):
+    run(made(tmp_path, cluster=cluster, solve={"batch": 4, **solve}), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+def test_a_scheduler_that_is_already_there(tmp_path, undisturbed):
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = {"kind": "address", "address": cluster.scheduler_address}
+        run(made(tmp_path, cluster=address), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+def test_nobody_at_the_address(tmp_path, monkeypatch):
+    monkeypatch.setattr("sssp_pipeline.pipeline.cluster.CONNECT_S", 1)
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at `tcp://127\.0\.0\.1:9`"):
+        run(made(tmp_path, cluster={"kind": "address", "address": "tcp://127.0.0.1:9"}), Quiet())
+
+
+def test_a_scheduler_without_workers(tmp_path, monkeypatch):
+    monkeypatch.setattr("sssp_pipeline.pipeline.cluster.CONNECT_S", 1)
+    with LocalCluster(n_workers=0, dashboard_address=None) as cluster:
+        address = {"kind": "address", "address": cluster.scheduler_address}
+        with pytest.raises(InputError, match="has no workers"):
+            run(made(tmp_path, cluster=address), Quiet())
+
+
+def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    run(made(tmp_path), Quiet())
+    # As if killed after five batches: no run.json yet, and the metrics of those five.
+    identity = json.loads((folder / "run.json").read_text())["identity"]
+    metrics = pq.read_table(folder / "metrics.parquet")
+    (folder / "_run").mkdir()
+    (folder / "_run" / "identity.json").write_text(json.dumps(identity))
+    for batch in range(5):
+        mask = np.equal(metrics["batch"].to_numpy(), batch)
+        pq.write_table(metrics.filter(mask), folder / "_run" / f"metrics-{batch:05d}.parquet")
+    for name in (
+        "run.json",
+        "metrics.parquet",
+        "report.html",
+        *(f"distances/batch-{i:05d}.parquet" for i in (5, 6, 7)),
+    ):
+        (folder / name).unlink()
+    before = {p: p.stat().st_mtime_ns for p in folder.glob("distances/*")}
+    heard = Heard()
+    run(made(tmp_path), heard)
+    assert "going on: 5 of 8 batches are committed already" in heard.lines
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+    assert digests(folder) == digests(undisturbed[0])
+    assert files(folder) == files(undisturbed[0])
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path):
+    run(made(tmp_path, verify="off"), Quiet())
+    before = digests(tmp_path / "run")
+    heard = Heard()
+    _, record = run(made(tmp_path, verify="sample"), heard)
+    assert f"{tmp_path}/run is finished already, nothing to solve" in heard.lines
+    assert record["verify"]["mode"] == "sample"
+    assert digests(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        ({"solve": {"cutoff": 900}}, "cutoff"),
+        ({"solve": {"batch": 5}}, "batch"),
+        ({"output": {"layout": "wide"}}, "form"),
+        ({"sources": {"top_degree": 30}}, "sources"),
+        (
+            {"graph": {"duplicates": "keep-all", "input": "generated:grid?rows=40&cols=41&keep=0.7&seed=4"}},
+            "graph",
+        ),
+    ],
+)
+def test_another_run_is_not_mixed_in(tmp_path, undisturbed, change, differs):
+    folder, _ = undisturbed
+    before = digests(folder)
+    changed = made(tmp_path, **{"output": {"path": str(folder)}} | change)
+    if "output" in change:
+        changed = made(tmp_path, output={"path": str(folder), **change["output"]})
+    with pytest.raises(InputError) as caught:
+        run(changed, Quiet())
+    assert caught.value.message == f"`{folder}` holds another run: it differs in {differs}"
+    assert digests(folder) == before
+
+
+def test_a_refuted_distance_ends_the_run_and_is_recorded(tmp_path):
+    run(made(tmp_path, verify="off"), Quiet())
+    path = tmp_path / "run" / "distances" / "batch-00002.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    row = next(r for r in rows if r["distance"])
+    row["distance"] += 1
+    pq.write_table(table.from_pylist(rows, table.schema), path)
+    with pytest.raises(RefutedError) as caught:
+        verify_run(str(tmp_path / "run"), None, "certificate", Quiet())
+    source, vertex = row["source"], row["vertex"]
+    assert caught.value.message == (
+        f"source `{source}`, vertex `{vertex}`: stored distance {row['distance']}, "
+        f"true distance {row['distance'] - 1}"
+    )
+    assert caught.value.exit_code == 3
+    assert RunFolder(str(tmp_path / "run")).read_run()["verify"]["refuted"] == caught.value.message
+    with pytest.raises(RefutedError):
+        run(made(tmp_path, verify="certificate"), Quiet())
+
+
+def test_verify_needs_the_graph_that_was_solved(tmp_path, undisturbed):
+    folder, _ = undisturbed
+    other = made(
+        tmp_path, graph={"input": "generated:grid?rows=5&cols=5&keep=1.0&seed=1"}, sources={"all": True}
+    )
+    run(other, Quiet())
+    with pytest.raises(InputError, match="does not hold the graph that"):
+        verify_run(str(folder), other.store, "sample", Quiet())
+
+
+def test_a_path_that_does_not_fit_names_its_ends_and_leaves_nothing(tmp_path):
+    (tmp_path / "edges.txt").write_text("10 20 4000000000\n20 30 4000000000\n")
+    workflow = made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, sources={"ids": [10]})
+    with pytest.raises(InputError) as caught:
+        run(workflow, Quiet())
+    assert caught.value.message == "the shortest path from `10` to `30` is longer than uint32 holds"
+    assert caught.value.hint == "set `graph.weights.dtype: uint64`, or a cutoff"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["edges.txt", "graph"]
+    wider = made(
+        tmp_path,
+        graph={"input": str(tmp_path / "edges.txt"), "weights": {"dtype": "uint64"}},
+        sources={"ids": [10]},
+    )
+    run(wider, Quiet())
+    assert pq.read_table(tmp_path / "run" / "distances")["distance"].to_pylist() == [0, 4 * 10**9, 8 * 10**9]
+
+
+def test_string_ids_come_back_in_every_output(tmp_path):
+    (tmp_path / "edges.txt").write_text("Oslo Bergen 463\nBergen Ålesund 420\n")
+    workflow = made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, sources={"ids": ["Oslo"]})
+    folder, _ = run(workflow, Quiet())
+    rows = pq.read_table(tmp_path / "run" / "distances").to_pylist()
+    assert [(r["source"], r["vertex"], r["distance"]) for r in rows] == [
+        ("Oslo", "Bergen", 463),
+        ("Oslo", "Oslo", 0),
+        ("Oslo", "Ålesund", 883),
+    ]
+    assert folder.read_metrics()["source"].to_pylist() == ["Oslo"]
+
+
+def test_predecessors_lead_back_to_the_source(tmp_path):
+    run(made(tmp_path, solve={"predecessors": True, "batch": 4}), Quiet())
+    rows = pq.read_table(tmp_path / "run" / "distances").to_pylist()
+    table = {(r["source"], r["vertex"]): r for r in rows}
+    for row in rows:
+        if row["vertex"] == row["source"] or row["distance"] is None:
+            assert row["predecessor"] is None
+        else:
+            assert table[row["source"], row["predecessor"]]["distance"] < row["distance"]
+
+
+def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(tmp_path, monkeypatch, undisturbed):
+    flag = tmp_path / "fail"
+    flag.touch()
+    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_while, str(flag), 3))
+    with pytest.raises(SsspError) as caught:
+        run(made(tmp_path), Quiet())
+    assert caught.value.message == "1 of 8 batches failed: 3; batch 3: the network went away"
+    assert caught.value.exit_code == 1
+    assert len(list((tmp_path / "run" / "distances").iterdir())) == 7
+    flag.unlink()
+    run(made(tmp_path), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undisturbed):
+    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_twice, str(tmp_path / "count"), 5))
+    folder, _ = run(made(tmp_path), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+    metrics = folder.read_metrics()
+    assert dict(zip(metrics["batch"].to_pylist(), metrics["attempts"].to_pylist(), strict=True))[5] == 3
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
+    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_die_once, str(tmp_path / "died"), 2))
+    run(made(tmp_path), Quiet())
+    assert (tmp_path / "died").exists()
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+# These run on the workers, pickled by value, so each imports what it needs.
+
+
+def _fail_while(flag, batch, task):
+    from pathlib import Path
+
+    from sssp_pipeline.pipeline.scatter import solve_batch
+
+    if task.batch == batch and Path(flag).exists():
+        raise OSError("the network went away")
+    return solve_batch(task)
+
+
+def _fail_twice(counter, batch, task):
+    from pathlib import Path
+
+    from sssp_pipeline.pipeline.scatter import solve_batch
+
+    if task.batch == batch and task.attempt < 3:
+        Path(counter).touch()
+        raise OSError("the network went away")
+    return solve_batch(task)
+
+
+def _die_once(flag, batch, task):
+    import os
+    import signal
+    from pathlib import Path
+
+    from sssp_pipeline.pipeline.scatter import solve_batch
+
+    if task.batch == batch and not Path(flag).exists():
+        Path(flag).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return solve_batch(task)
+
+
+def test_the_outlook_tells_what_a_run_does(tmp_path):
+    workflow = made(tmp_path)
+    with pytest.raises(InputError, match="is not a graph store"):
+        outlook(workflow, 2, Quiet())
+    run(workflow, Quiet())
+    facts = outlook(workflow, 2, Quiet())
+    assert (facts["sources"], facts["batches"], facts["n_vertices"]) == (30, 8, 1640)
+    assert facts["probed_sources"] == 2
+    assert facts["solve_core_s"] > 0
+    assert "solve_core_s" not in outlook(workflow, 0, Quiet())
