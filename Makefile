@@ -1,0 +1,74 @@
+# The two commands of a clean clone: `make quickstart` and `make test`. uv is used where it is installed, plain
+# venv and pip otherwise; both install exactly what the hashed locks name. `make PYTHON=python3.13 …` picks the
+# interpreter of a new .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+ifneq ($(shell command -v uv),)
+CREATE_VENV = uv venv --quiet --python $(PYTHON) $(VENV)
+INSTALL = uv pip install --quiet --python $(BIN)/python
+else
+CREATE_VENV = $(PYTHON) -m venv $(VENV)
+# A user-wide `user = true` in pip's configuration would keep it from installing into any venv.
+INSTALL = PIP_USER=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check
+endif
+
+.PHONY: help quickstart test install install-dev docs format bench lock clean
+
+help:
+	@echo "make quickstart   install, then run workflows/quickstart.yaml"
+	@echo "make test         lint, types, stale docs, tests: all that CI runs"
+	@echo "make docs         write the generated reference pages"
+	@echo "make format       format the code and sort its imports"
+	@echo "make bench        measure solvers and ingest on made graphs"
+	@echo "make lock         resolve the dependencies again (needs uv)"
+	@echo "make clean        remove .venv, caches and the quickstart's results"
+
+quickstart: install
+	$(BIN)/sssp-pipeline run workflows/quickstart.yaml
+
+test: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/pytest -q
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+docs: install-dev
+	$(BIN)/python docs/generate.py
+
+format: install-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install-dev
+	$(BIN)/python benchmarks/solvers.py --graphs rmat-18,grid
+	$(BIN)/python benchmarks/ingest.py
+
+lock:
+	uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements.lock
+	uv pip compile $(LOCK_OPTIONS) --extra dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
+
+# No header and no index address: the locks mean the same whatever registry serves the files.
+LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	--no-emit-index-url
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
+
+$(BIN)/python:
+	$(CREATE_VENV)
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps -e .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,176 @@
+"""Milliseconds a source of every CPU solver beside SciPy's, one thread each, taking turns in one run.
+
+    python benchmarks/solvers.py [--graphs ny,wave,rmat-18,grid] [--data FOLDER] [--sources 10]
+        [--rounds 5] [--dtype uint32]
+
+Each graph gives one line: the median over the rounds of the wall time of one call with all sources, divided by
+their number. Every distance is compared with SciPy's before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import record
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import dijkstra
+
+from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph, csr_from_edges, unreached_distance
+from sssp_pipeline.generators import grid, rmat, road_like
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
+
+#: A source counts only if it reaches this share of the vertices.
+LARGE_REACH = 1 / 3
+
+
+def read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int]:
+    """Return src, dst, weights or None, and the number of vertices of the file at `path`."""
+    edges = open_edge_list([str(path)], ReadOptions())
+    chunks = list(edges.chunks())
+    src, dst = (np.concatenate([getattr(c, end) for c in chunks]) - edges.first_id for end in ("src", "dst"))
+    weights = np.concatenate([c.weights for c in chunks]) if edges.has_weights else None
+    return src, dst, weights, edges.n_vertices
+
+
+def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
+    """Return weights 1 to `largest` that depend on the two ends alone, the same both ways."""
+    low, high = np.minimum(src, dst).astype(np.uint64), np.maximum(src, dst).astype(np.uint64)
+    mixed = (low << np.uint64(32) | high) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0xD6E8FEB86659FD93)
+    return 1 + (mixed >> np.uint64(32)) % np.uint64(largest)
+
+
+def new_york(data: Path) -> CsrGraph:
+    src, dst, weights, n_vertices = read(data / "USA-road-d.NY.gr.gz")
+    return csr_from_edges(src, dst, weights.astype(np.uint32), n_vertices)
+
+
+def wave(data: Path) -> CsrGraph:
+    src, dst, _, n_vertices = read(data / "wave.graph.bz2")
+    return csr_from_edges(src, dst, hashed_weights(src, dst, 1000).astype(np.uint32), n_vertices)
+
+
+def rmat_18(data: Path) -> CsrGraph:
+    """R-MAT of scale 18 as an undirected graph: both directions, parallel edges merged, no self-loops."""
+    made = rmat(scale=18, edge_factor=16)
+    straight = made.src != made.dst
+    low = np.minimum(made.src, made.dst)[straight].astype(np.int64)
+    high = np.maximum(made.src, made.dst)[straight].astype(np.int64)
+    low, high = np.divmod(np.unique(low << 32 | high), 2**32)
+    weights = hashed_weights(low, high, 100).astype(np.uint32)
+    src, dst, weights = (np.concatenate(p) for p in ((low, high), (high, low), (weights, weights)))
+    return csr_from_edges(src, dst, weights, made.n_vertices)
+
+
+def grid_1000(data: Path) -> CsrGraph:
+    made = grid(rows=1000, cols=1000)
+    return csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
+
+
+def road(data: Path) -> CsrGraph:
+    made = road_like()
+    return csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
+
+
+GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
+    "ny": new_york,
+    "wave": wave,
+    "rmat-18": rmat_18,
+    "grid": grid_1000,
+    "road": road,
+}
+
+
+def far_reaching_sources(matrix: csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return `count` random sources with a large reach, and SciPy's distances from them."""
+    n_vertices = matrix.shape[0]
+    sources, rows = [], []
+    for source in np.random.default_rng(1).permutation(n_vertices):
+        row = dijkstra(matrix, indices=source)
+        if np.isfinite(row).sum() >= LARGE_REACH * n_vertices:
+            sources.append(source)
+            rows.append(row)
+        if len(sources) == count:
+            break
+    return np.array(sources), np.array(rows)
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def measure(name: str, graph: CsrGraph, n_sources: int, rounds: int) -> None:
+    """Record the median time a source of SciPy and of each solver; exits if a distance differs."""
+    index = np.int32 if graph.n_edges < 2**31 else np.int64
+    matrix = csr_matrix(
+        (graph.weights.astype(np.float64), graph.col_indices.astype(index), graph.row_offsets.astype(index)),
+        shape=(graph.n_vertices, graph.n_vertices),
+    )
+    solvers = [s for s in SOLVERS.values() if s.device == "cpu"]
+    sources, reference = far_reaching_sources(matrix, n_sources)
+    work, delta = {}, None
+    for solver in solvers:
+        solution = solver.solve(graph, sources, SolveOptions())
+        found = solution.distances.astype(np.float64)
+        found[solution.distances == unreached_distance(graph.weight_dtype)] = np.inf
+        if not np.array_equal(found, reference):
+            sys.exit(f"{name}: {solver.name} and SciPy differ")
+        work[solver.name] = np.mean([m.vertices_processed / m.reached for m in solution.metrics])
+        delta = solution.metrics[0].delta_first or delta
+    calls: dict[str, Callable[[], Any]] = {"scipy": lambda: dijkstra(matrix, indices=sources)}
+    for solver in solvers:
+        calls[solver.name] = partial(solver.solve, graph, sources, SolveOptions())
+    taken = [{who: seconds(call) / len(sources) for who, call in calls.items()} for _ in range(rounds)]
+    medians = {who: float(np.median([t[who] for t in taken])) for who in calls}
+    record(
+        "solvers",
+        graph=name,
+        n_vertices=graph.n_vertices,
+        n_edges=graph.n_edges,
+        weight_dtype=graph.weight_dtype.name,
+        sources=len(sources),
+        rounds=rounds,
+        delta=delta,
+        load_1min=os.getloadavg()[0],
+        ms_a_source={who: round(1e3 * s, 2) for who, s in medians.items()},
+        times_as_fast_as_scipy={s.name: round(medians["scipy"] / medians[s.name], 2) for s in solvers},
+        processed_a_reached_vertex={who: round(float(w), 3) for who, w in work.items()},
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--graphs", default=",".join(GRAPHS), help="of " + ", ".join(GRAPHS))
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"), help="where ny and wave are"
+    )
+    parser.add_argument("--sources", type=int, default=10, help="sources with a large reach to take")
+    parser.add_argument("--rounds", type=int, default=5, help="how often all of them are solved")
+    parser.add_argument("--dtype", default="uint32", choices=[d.name for d in WEIGHT_DTYPES])
+    given = parser.parse_args()
+    for name in given.graphs.split(","):
+        if name not in GRAPHS:
+            parser.error(f"unknown graph `{name}`; graphs: {', '.join(GRAPHS)}")
+        if name in ("ny", "wave") and given.data is None:
+            parser.error(f"graph `{name}` is read from a file: set --data or SSSP_TEST_DATA")
+        graph = GRAPHS[name](given.data)
+        typed = CsrGraph(graph.row_offsets, graph.col_indices, graph.weights.astype(given.dtype))
+        measure(name, typed, given.sources, given.rounds)
+
+
+if __name__ == "__main__":
+    main()
