@@ -143,7 +143,7 @@ def run(
         progress.say(f"{storage.redacted(folder.url)} is finished already, nothing to solve")
     else:
         with timings.of("solve"):
-            _solve(workflow, stored, plan, folder, form, progress)
+            thread_s = _solve(workflow, stored, plan, folder, form, progress)
         folder.finish_metrics(len(plan.batches))
         record = {
             "format": RUN_FORMAT,
@@ -158,6 +158,7 @@ def run(
             "batches": len(plan.batches),
             "solver": plan.solver,
             "solver_reason": plan.solver_reason,
+            "thread_s": thread_s,
             "hardware": hardware(),
             "versions": versions(),
             "verify": None,
@@ -290,14 +291,15 @@ def _solve(
     folder: RunFolder,
     form: DistanceFormat,
     progress: Progress,
-) -> None:
-    """Solve and commit every batch that is not committed yet."""
+) -> dict[str, float]:
+    """Solve and commit every batch that is not committed yet; return the seconds all threads spent, by work."""
     committed = folder.committed()
     missing = [number for number in range(len(plan.batches)) if number not in committed]
     if committed:
         progress.say(f"going on: {len(committed)} of {len(plan.batches)} batches are committed already")
+    thread_s = {"load": 0.0, "solve": 0.0, "write": 0.0}
     if not missing:
-        return
+        return thread_s
     tasks = (
         BatchTask(
             stored.store,
@@ -317,6 +319,8 @@ def _solve(
     def on_done(batch: BatchDone) -> None:
         nonlocal done
         done += 1
+        for work in thread_s:
+            thread_s[work] += getattr(batch, f"{work}_s")
         progress.advance(done, len(plan.batches), "batches")
 
     with connect(workflow.cluster, len(missing), plan.graph_bytes, plan.batch_bytes) as connection:
@@ -337,6 +341,7 @@ def _solve(
             f"batch {number}: {reason}",
             hint="run the same command again: it solves only what is missing",
         )
+    return thread_s
 
 
 def _shortened(numbers: list[int]) -> str:
