@@ -95,7 +95,7 @@ def test_the_bytes_depend_neither_on_workers_nor_on_the_solver(tmp_path, undistu
 
 
 def test_a_scheduler_that_is_already_there(tmp_path, undisturbed):
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         address = {"kind": "address", "address": cluster.scheduler_address}
         run(made(tmp_path, cluster=address), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
@@ -109,7 +109,7 @@ def test_nobody_at_the_address(tmp_path, monkeypatch):
 
 def test_a_scheduler_without_workers(tmp_path, monkeypatch):
     monkeypatch.setattr("sssp_pipeline.pipeline.cluster.CONNECT_S", 1)
-    with LocalCluster(n_workers=0, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
         address = {"kind": "address", "address": cluster.scheduler_address}
         with pytest.raises(InputError, match="has no workers"):
             run(made(tmp_path, cluster=address), Quiet())

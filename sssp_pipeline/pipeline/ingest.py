@@ -55,7 +55,7 @@ def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manife
     storage.check_writable(store)
     threads = len(os.sched_getaffinity(0))
     edge_list = open_edge_list(urls, _read_options(spec))
-    with Spill() as spill, StoreWriter(store) as writer:
+    with storage.exclusive(store), Spill() as spill, StoreWriter(store) as writer:
         ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
         weights = _read_edges(edge_list, ids, spill, spec, threads, progress)
         vertex_ids = ids.finish()

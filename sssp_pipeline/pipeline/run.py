@@ -129,49 +129,9 @@ def run(
     with timings.of("plan"):
         plan = plan_stage(workflow, stored, progress)
     progress.say(f"solver: {plan.solver} ({plan.solver_reason}); {len(plan.batches)} batches")
-    form = DistanceFormat(
-        workflow.output.layout,
-        workflow.output.unreached,
-        workflow.output.compression,
-        workflow.solve.predecessors,
-    )
-    identity = _identity(workflow, stored.manifest, plan, form)
-    finished = folder.begin(identity)
-    folder.clean()
-    if finished:
-        record = folder.read_run()
-        progress.say(f"{storage.redacted(folder.url)} is finished already, nothing to solve")
-    else:
-        with timings.of("solve"):
-            thread_s = _solve(workflow, stored, plan, folder, form, progress)
-        folder.finish_metrics(len(plan.batches))
-        record = {
-            "format": RUN_FORMAT,
-            "version": RUN_VERSION,
-            "name": workflow.name,
-            "workflow": workflow.resolved(),
-            "identity": identity,
-            "graph": stored.manifest.model_dump(
-                include={"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts"}
-            ),
-            "sources": sum(len(b) for b in plan.batches),
-            "batches": len(plan.batches),
-            "solver": plan.solver,
-            "solver_reason": plan.solver_reason,
-            "thread_s": thread_s,
-            "hardware": hardware(),
-            "versions": versions(),
-            "verify": None,
-        }
-    wanted = workflow.verify if finish else "off"
-    if wanted != "off" and (record["verify"] is None or record["verify"]["mode"] != wanted):
-        with timings.of("verify"):
-            record["verify"] = _verify(stored, plan.batches, folder, identity, wanted, progress)
-    if not finished:
-        record["timings"] = timings.seconds
-        record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-    _finish(folder, record, report=finish and workflow.report)
-    return folder, record
+    job = _Job(workflow, stored, plan, folder, timings, progress)
+    with storage.exclusive(folder.url):
+        return folder, job.carry_out(finish)
 
 
 def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
@@ -219,17 +179,6 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
     return facts
 
 
-def _finish(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
-    """Write the report, then run.json; raise `RefutedError` when the record says that a distance is wrong."""
-    if report:
-        storage.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
-    folder.finish(record)
-    if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
-        raise RefutedError(
-            refuted, hint="remove the run folder and run again; if that does not help, report a bug"
-        )
-
-
 def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -> dict[str, Any]:
     """Return the content of a finished run's run.json after verifying its distances anew.
 
@@ -270,78 +219,172 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
     return record
 
 
-def _identity(workflow: Workflow, manifest: Manifest, plan: Plan, form: DistanceFormat) -> dict[str, Any]:
-    """Return what decides the bytes of the distances: another identity is another run."""
-    sources = hashlib.sha256()
-    for batch in plan.batches:
-        sources.update(batch.astype("<u4").tobytes())
-    return {
-        "graph": manifest.content_id,
-        "sources": sources.hexdigest()[:16],
-        "batch": len(plan.batches[0]) if plan.batches else 0,
-        "cutoff": workflow.solve.cutoff,
-        "form": asdict(form),
-    }
+@dataclass
+class _Job:
+    """One run, from its plan to its run.json; the run folder is this process's alone meanwhile."""
 
+    workflow: Workflow
+    stored: StoredGraph
+    plan: Plan
+    folder: RunFolder
+    timings: _Timings
+    progress: Progress
 
-def _solve(
-    workflow: Workflow,
-    stored: StoredGraph,
-    plan: Plan,
-    folder: RunFolder,
-    form: DistanceFormat,
-    progress: Progress,
-) -> dict[str, float]:
-    """Solve and commit every batch that is not committed yet; return the seconds all threads spent, by work."""
-    committed = folder.committed()
-    missing = [number for number in range(len(plan.batches)) if number not in committed]
-    if committed:
-        progress.say(f"going on: {len(committed)} of {len(plan.batches)} batches are committed already")
-    thread_s = {"load": 0.0, "solve": 0.0, "write": 0.0}
-    if not missing:
+    def carry_out(self, finish: bool) -> dict[str, Any]:
+        """Return the content of run.json after solving what is missing; verify and report only if `finish`."""
+        finished = self.folder.begin(self._identity())
+        self.folder.clean()
+        if finished:
+            record = self.folder.read_run()
+            self._check_complete()
+            self.progress.say(f"{storage.redacted(self.folder.url)} is finished already, nothing to solve")
+        else:
+            with self.timings.of("solve"):
+                thread_s = self._solve()
+            self.folder.finish_metrics(len(self.plan.batches))
+            record = self._record(thread_s)
+        if finish and self.workflow.verify not in ("off", *_included(record["verify"])):
+            with self.timings.of("verify"):
+                record["verify"] = _verify(
+                    self.stored,
+                    self.plan.batches,
+                    self.folder,
+                    record["identity"],
+                    self.workflow.verify,
+                    self.progress,
+                )
+        if not finished:
+            record["timings"] = self.timings.seconds
+            record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
+        _finish(self.folder, record, report=finish and self.workflow.report)
+        return record
+
+    def _form(self) -> DistanceFormat:
+        output, solve = self.workflow.output, self.workflow.solve
+        return DistanceFormat(output.layout, output.unreached, output.compression, solve.predecessors)
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what decides the bytes of the distances: another identity is another run."""
+        sources = hashlib.sha256()
+        for batch in self.plan.batches:
+            sources.update(batch.astype("<u4").tobytes())
+        return {
+            "graph": self.stored.manifest.content_id,
+            "sources": sources.hexdigest()[:16],
+            "batch": len(self.plan.batches[0]) if self.plan.batches else 0,
+            "cutoff": self.workflow.solve.cutoff,
+            "form": asdict(self._form()),
+        }
+
+    def _record(self, thread_s: dict[str, float]) -> dict[str, Any]:
+        """Return run.json without what the stages after solving add."""
+        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts"}
+        return {
+            "format": RUN_FORMAT,
+            "version": RUN_VERSION,
+            "name": self.workflow.name,
+            "workflow": self.workflow.resolved(),
+            "identity": self._identity(),
+            "graph": self.stored.manifest.model_dump(include=described),
+            "sources": sum(len(b) for b in self.plan.batches),
+            "batches": len(self.plan.batches),
+            "solver": self.plan.solver,
+            "solver_reason": self.plan.solver_reason,
+            "thread_s": thread_s,
+            "hardware": hardware(),
+            "versions": versions(),
+            "verify": None,
+        }
+
+    def _check_complete(self) -> None:
+        gone = sorted(set(range(len(self.plan.batches))) - self.folder.committed())
+        if gone:
+            raise InputError(
+                f"`{storage.redacted(self.folder.url)}` is a finished run, but batches are gone: {_shortened(gone)}",
+                hint="remove the folder and run the same command again",
+            )
+
+    def _solve(self) -> dict[str, float]:
+        """Solve and commit what is not committed yet; return the seconds all threads spent, by kind of work."""
+        workflow, plan, folder = self.workflow, self.plan, self.folder
+        committed = folder.committed()
+        missing = [number for number in range(len(plan.batches)) if number not in committed]
+        if committed:
+            self.progress.say(
+                f"going on: {len(committed)} of {len(plan.batches)} batches are committed already"
+            )
+        thread_s = {"load": 0.0, "solve": 0.0, "write": 0.0}
+        if not missing:
+            return thread_s
+        self._warn_of_space(len(missing) / len(plan.batches))
+        tasks = (
+            BatchTask(
+                self.stored.store,
+                self.stored.manifest.content_id,
+                folder.url,
+                number,
+                plan.batches[number],
+                plan.solver,
+                solve_options(workflow.solve),
+                self._form(),
+            )
+            for number in missing
+        )
+        self.progress.stage("solve")
+        done = len(committed)
+
+        def on_done(batch: BatchDone) -> None:
+            nonlocal done
+            done += 1
+            for work in thread_s:
+                thread_s[work] += getattr(batch, f"{work}_s")
+            self.progress.advance(done, len(plan.batches), "batches")
+
+        with connect(workflow.cluster, len(missing), plan.graph_bytes, plan.batch_bytes) as connection:
+            self.progress.say(
+                f"cluster: {connection.n_workers} workers, {connection.n_threads} threads, "
+                f"dashboard {connection.dashboard}"
+            )
+            try:
+                failed = scatter(connection, tasks, workflow.solve.retries, on_done)
+            except InputError as error:
+                if isinstance(error, UnsolvableError) or not folder.committed():
+                    folder.abandon()
+                raise
+        if failed:
+            number, reason = next(iter(sorted(failed.items())))
+            raise SsspError(
+                f"{len(failed)} of {len(plan.batches)} batches failed: {_shortened(sorted(failed))}; "
+                f"batch {number}: {reason}",
+                hint="run the same command again: it solves only what is missing",
+            )
         return thread_s
-    tasks = (
-        BatchTask(
-            stored.store,
-            stored.manifest.content_id,
-            folder.url,
-            number,
-            plan.batches[number],
-            plan.solver,
-            solve_options(workflow.solve),
-            form,
-        )
-        for number in missing
-    )
-    progress.stage("solve")
-    done = len(committed)
 
-    def on_done(batch: BatchDone) -> None:
-        nonlocal done
-        done += 1
-        for work in thread_s:
-            thread_s[work] += getattr(batch, f"{work}_s")
-        progress.advance(done, len(plan.batches), "batches")
+    def _warn_of_space(self, share: float) -> None:
+        """Say so when what is still to be written may not fit; how much is unreached decides."""
+        free, wanted = storage.free_bytes(self.folder.url), self.plan.written_bytes * share
+        if free is not None and wanted > free:
+            self.progress.say(
+                f"warning: up to {wanted / 1e9:,.1f} GB will be written, {free / 1e9:,.1f} GB are free there"
+            )
 
-    with connect(workflow.cluster, len(missing), plan.graph_bytes, plan.batch_bytes) as connection:
-        progress.say(
-            f"cluster: {connection.n_workers} workers, {connection.n_threads} threads, "
-            f"dashboard {connection.dashboard}"
+
+def _finish(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
+    """Write the report, then run.json; raise `RefutedError` when the record says that a distance is wrong."""
+    if report:
+        storage.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
+    folder.finish(record)
+    if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
+        raise RefutedError(
+            refuted, hint="remove the run folder and run again; if that does not help, report a bug"
         )
-        try:
-            failed = scatter(connection, tasks, workflow.solve.retries, on_done)
-        except InputError as error:
-            if isinstance(error, UnsolvableError) or not folder.committed():
-                folder.abandon()
-            raise
-    if failed:
-        number, reason = next(iter(sorted(failed.items())))
-        raise SsspError(
-            f"{len(failed)} of {len(plan.batches)} batches failed: {_shortened(sorted(failed))}; "
-            f"batch {number}: {reason}",
-            hint="run the same command again: it solves only what is missing",
-        )
-    return thread_s
+
+
+def _included(verdict: dict[str, Any] | None) -> tuple[str, ...]:
+    """Return the modes of verify that a verdict makes unnecessary."""
+    if verdict is None:
+        return ()
+    return ("sample", "certificate") if verdict["mode"] == "certificate" else ("sample",)
 
 
 def _shortened(numbers: list[int]) -> str:

@@ -99,7 +99,7 @@ def _without_repeats(vertices: np.ndarray, ids: VertexIds) -> np.ndarray:
     if len(unique) < len(vertices):
         repeated = int(unique[np.argmax(counts > 1)])
         raise InputError(
-            f"source `{ids.original(repeated)}` is named {counts.max()} times", hint="name it once"
+            f"source `{ids.original(repeated)}` is named {int(np.max(counts))} times", hint="name it once"
         )
     return vertices
 

@@ -9,10 +9,13 @@ killed process left.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any
 
 import fsspec
@@ -215,6 +218,53 @@ def check_writable(url: str) -> None:
         for folder in made:
             with suppress(OSError):
                 os.rmdir(folder)  # noqa: PTH106
+
+
+@contextmanager
+def exclusive(url: str) -> Iterator[None]:
+    """Hold the local folder `url`, made if need be, for this process alone; the lock ends with the process.
+
+    Object stores and filesystems without locks are not locked.
+
+    Raises
+    ------
+    InputError
+        Another process holds it, or it cannot be made.
+    """
+    if not is_local(url):
+        yield
+        return
+    fs, path = filesystem(url)
+    with writing(url):
+        fs.makedirs(path, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another process is writing to `{redacted(url)}`",
+                hint="wait until it ends, or choose another place",
+            ) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+        try:
+            yield
+        finally:
+            remove_if_empty(url)
+    finally:
+        os.close(folder)
+
+
+def free_bytes(url: str) -> int | None:
+    """Return how much still fits where the local folder `url` is or will be; None for an object store."""
+    if not is_local(url):
+        return None
+    place = Path(filesystem(url)[1])
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
 
 
 def is_local(url: str) -> bool:

@@ -129,3 +129,22 @@ def test_a_place_below_a_file_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be written"):
         storage.check_writable(str(tmp_path / "file" / "run"))
+
+
+def test_a_folder_is_held_by_one_process_alone(tmp_path):
+    url = str(tmp_path / "run")
+    with storage.exclusive(url):
+        with pytest.raises(InputError) as caught, storage.exclusive(url):
+            pass
+        (tmp_path / "run" / "file").touch()
+    assert caught.value.message == f"another process is writing to `{url}`"
+    with storage.exclusive(url):
+        pass
+    assert files_below(tmp_path) == ["run", "run/file"]
+
+
+def test_free_space_is_that_of_the_place_that_will_be(tmp_path):
+    assert storage.free_bytes(str(tmp_path / "not" / "yet" / "there")) == pytest.approx(
+        storage.free_bytes(str(tmp_path)), rel=0.1
+    )
+    assert storage.free_bytes("memory://bucket") is None
