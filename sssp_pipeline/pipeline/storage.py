@@ -293,6 +293,10 @@ def reading(url: str) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise SsspError(f"`{redacted(url)}` cannot be read: {_reason(error)}") from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CLIENTS:
+            raise
+        raise _unreachable(url, error) from error
 
 
 @contextmanager
@@ -325,6 +329,23 @@ def writing(url: str) -> Iterator[None]:
                 hint="choose a place that may be written",
             ) from error
         raise SsspError(f"`{redacted(url)}` cannot be written: {_reason(error)}") from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CLIENTS:
+            raise
+        raise _unreachable(url, error) from error
+
+
+#: Packages whose own errors fsspec's filesystems let through: no credentials, no such endpoint, and the like.
+_CLIENTS = frozenset(
+    ("botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure", "requests", "urllib3")
+)
+
+
+def _unreachable(url: str, error: Exception) -> InputError:
+    return InputError(
+        f"`{redacted(url)}` cannot be reached: {error}",
+        hint="check the credentials, the endpoint and the network",
+    )
 
 
 def _reason(error: OSError) -> str:

@@ -148,3 +148,18 @@ def test_free_space_is_that_of_the_place_that_will_be(tmp_path):
         storage.free_bytes(str(tmp_path)), rel=0.1
     )
     assert storage.free_bytes("memory://bucket") is None
+
+
+def test_an_object_store_that_cannot_be_reached(monkeypatch):
+    pytest.importorskip("s3fs")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(InputError) as caught:
+        storage.read_bytes("s3://bucket/key")
+    assert caught.value.message.startswith(
+        "`s3://bucket/key` cannot be reached: Could not connect to the endpoint"
+    )
+    assert caught.value.hint == "check the credentials, the endpoint and the network"
