@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from sssp_pipeline.pipeline.graph_store import IdMapping, VertexIds
+from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
 #: Ids below this are marked in a bitmap, which grows to the largest id seen, 256 MiB at most.
 BITMAP_IDS = 2**31

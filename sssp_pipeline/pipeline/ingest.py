@@ -26,13 +26,13 @@ from sssp_pipeline.pipeline.graph_store import (
     Counts,
     Manifest,
     StoreWriter,
-    VertexIds,
     WeightFacts,
     read_manifest,
 )
 from sssp_pipeline.pipeline.id_mapping import IdCollector, collector
 from sssp_pipeline.pipeline.progress import Progress
 from sssp_pipeline.pipeline.spill import Spill
+from sssp_pipeline.pipeline.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.weight_types import WeightRange, check_weights
 
 

@@ -21,7 +21,8 @@ from sssp_pipeline.errors import InputError, RefutedError, SsspError, Unsolvable
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.cluster import connect
-from sssp_pipeline.pipeline.graph_store import Manifest, VertexIds, load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
+from sssp_pipeline.pipeline.graph_store import Manifest, load_graph, load_ids, read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
@@ -32,13 +33,12 @@ from sssp_pipeline.pipeline.results import (
     REPORT_FILE,
     RUN_FORMAT,
     RUN_VERSION,
-    DistanceFormat,
     RunFolder,
-    check_unreached,
 )
 from sssp_pipeline.pipeline.scatter import BatchDone, BatchTask, scatter
 from sssp_pipeline.pipeline.sources import select_sources
 from sssp_pipeline.pipeline.verify import verify_distances
+from sssp_pipeline.pipeline.vertex_ids import VertexIds
 from sssp_pipeline.workflow import Workflow
 
 

@@ -19,9 +19,11 @@ from sssp_pipeline.errors import InputError, PathTooLongError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.cluster import Connection
-from sssp_pipeline.pipeline.graph_store import VertexIds, load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.graph_store import load_graph, load_ids, read_manifest
 from sssp_pipeline.pipeline.hardware import cpu_name
-from sssp_pipeline.pipeline.results import DistanceFormat, RunFolder, located
+from sssp_pipeline.pipeline.results import RunFolder, located
+from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +45,6 @@ class BatchTask:
 class BatchDone:
     """What a worker tells of a committed batch; seconds are those of one thread."""
 
-    batch: int
-    n_sources: int
     load_s: float
     solve_s: float
     write_s: float
@@ -74,9 +74,7 @@ def solve_batch(task: BatchTask) -> BatchDone:
         for m in solution.metrics
     ]
     RunFolder(task.run).commit_batch(task.batch, task.sources, solution, metrics, ids, task.form)
-    return BatchDone(
-        task.batch, len(task.sources), loaded - began, solved - loaded, time.perf_counter() - solved
-    )
+    return BatchDone(loaded - began, solved - loaded, time.perf_counter() - solved)
 
 
 def scatter(

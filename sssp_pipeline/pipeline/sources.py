@@ -15,7 +15,7 @@ from numba import njit
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.graph_store import VertexIds
+from sssp_pipeline.pipeline.vertex_ids import VertexIds
 from sssp_pipeline.workflow import RandomSources, Sources
 
 

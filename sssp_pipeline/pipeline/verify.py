@@ -20,9 +20,10 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.certificate import find_fault
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.graph_store import VertexIds
+from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
 from sssp_pipeline.pipeline.progress import Progress
-from sssp_pipeline.pipeline.results import DistanceFormat, RunFolder, read_batch
+from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 #: Sources that `sample` solves again, spread evenly over all of them.
 SAMPLE = 8
@@ -62,7 +63,7 @@ def verify_distances(
     done = 0
 
     def check_batch(batch: int) -> tuple[int, str | None]:
-        stored = read_batch(folder, batch, ids, form, graph.weight_dtype, wanted[batch])
+        stored = read_distances(folder.batch_path(batch), ids, form, graph.weight_dtype, wanted[batch])
         for place in sorted(wanted[batch]):
             source = int(batches[batch][place])
             name, distances = next(stored, (None, None))

@@ -8,9 +8,10 @@ import pytest
 from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import Solution, SourceMetrics
-from sssp_pipeline.pipeline import results
-from sssp_pipeline.pipeline.graph_store import IdMapping, VertexIds
-from sssp_pipeline.pipeline.results import DistanceFormat, RunFolder, located, read_batch, write_distances
+from sssp_pipeline.pipeline import distance_files, results
+from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances, write_distances
+from sssp_pipeline.pipeline.results import RunFolder, located
+from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
 INF = 2**32 - 1
 OFFSET = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, 4)
@@ -56,7 +57,7 @@ def test_the_wide_layout_has_a_column_per_source(ids):
 
 
 def test_readers_can_skip_row_groups_by_source(monkeypatch):
-    monkeypatch.setattr(results, "LONG_GROUP_ROWS", 4)
+    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 4)
     metadata = written(Solution(DISTANCES, None), OFFSET, form()).metadata
     assert metadata.num_row_groups == 2
     limits = [metadata.row_group(i).column(0).statistics for i in range(2)]
@@ -88,10 +89,10 @@ def test_what_is_committed_is_read_back_as_the_solver_gave_it(tmp_path, layout, 
     metrics = [located(a_metric(int(v)), ids.original(int(v)), 0, "w", "cpu", 1) for v in SOURCES]
     folder.commit_batch(0, SOURCES, Solution(DISTANCES, None), metrics, ids, how)
     assert folder.committed() == {0}
-    read = list(read_batch(folder, 0, ids, how, np.dtype(np.uint32), range(2)))
+    read = list(read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), range(2)))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], DISTANCES)
-    (only,) = read_batch(folder, 0, ids, how, np.dtype(np.uint32), {1})
+    (only,) = read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), {1})
     assert only[0] == ids.original(2)
 
 
@@ -114,7 +115,7 @@ def test_a_stand_in_that_is_a_true_distance_is_refused():
 @pytest.mark.parametrize(("unreached", "dtype"), [(-1, "uint32"), (0.5, "int32"), (2**32, "uint32")])
 def test_a_stand_in_the_type_cannot_hold_is_refused(unreached, dtype):
     with pytest.raises(InputError) as caught:
-        results.check_unreached(unreached, np.dtype(dtype))
+        distance_files.check_unreached(unreached, np.dtype(dtype))
     expected = f"`output.unreached` is {unreached}, which the distances' type {dtype} cannot hold"
     assert caught.value.message == expected
 

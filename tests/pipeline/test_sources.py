@@ -5,8 +5,8 @@ import pytest
 
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store import IdMapping, VertexIds
 from sssp_pipeline.pipeline.sources import select_sources
+from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow import Sources
 
 # A path 0-1-…-9, and 10 to 19 on their own; vertex 4 has edges to all of the path.

@@ -10,10 +10,11 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.generators import GENERATORS
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.graph_store import IdMapping, VertexIds
+from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.pipeline.results import DistanceFormat, RunFolder
+from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.verify import verify_distances
+from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
 MADE = GENERATORS["grid"](rows=12, cols=11, keep=0.7, seed=1)
 GRAPH = csr_from_edges(MADE.src, MADE.dst, MADE.weights, MADE.n_vertices)
