@@ -276,6 +276,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
     run(made(tmp_path), Quiet())
     assert (tmp_path / "died").exists()
     assert digests(tmp_path / "run") == digests(undisturbed[0])
+    assert files(tmp_path / "run") == files(undisturbed[0])
 
 
 # These run on the workers, pickled by value, so each imports what it needs.
@@ -308,9 +309,13 @@ def _die_once(flag, batch, task):
     from pathlib import Path
 
     from sssp_pipeline.pipeline.scatter import solve_batch
+    from sssp_pipeline.pipeline.storage import TEMP_PREFIX
 
     if task.batch == batch and not Path(flag).exists():
         Path(flag).touch()
+        # As if another thread of this worker had been writing.
+        (Path(task.run) / "distances").mkdir(exist_ok=True)
+        (Path(task.run) / "distances" / f"{TEMP_PREFIX}0123-batch-00099.parquet").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return solve_batch(task)
 

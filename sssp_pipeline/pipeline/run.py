@@ -241,6 +241,7 @@ class _Job:
         else:
             with self.timings.of("solve"):
                 thread_s = self._solve()
+            self.folder.clean()  # a worker that died may have left something half-written
             self.folder.finish_metrics(len(self.plan.batches))
             record = self._record(thread_s)
         if finish and self.workflow.verify not in ("off", *_included(record["verify"])):
