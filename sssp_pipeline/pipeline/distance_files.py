@@ -44,7 +44,7 @@ def write_distances(
     Raises
     ------
     UnsolvableError
-        `form.unreached` is the distance of a reached vertex.
+        `form.unreached` is the distance of a reached vertex, or a source's id cannot name a column.
     """
     if form.layout == "wide":
         _write_wide(handle, sources, solution, ids, form)
@@ -98,6 +98,11 @@ def _write_wide(
     handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds, form: DistanceFormat
 ) -> None:
     names = [str(name) for name in ids.originals(sources).to_pylist()]
+    if "vertex" in names:
+        raise UnsolvableError(
+            "a source has the id `vertex`, which is the name of another column of the wide layout",
+            hint="set `output.layout: long`",
+        )
     arrays = [ids.column(), *(_distance_array(row, form.unreached) for row in solution.distances)]
     integer_ids = ids.mapping.type == "int64"
     pq.write_table(

@@ -34,8 +34,10 @@ def select_sources(spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph]) 
     Raises
     ------
     InputError
-        A source is not in the graph or named twice, or there are fewer eligible vertices than asked for.
+        The graph is empty, a source is not in it or named twice, or there are fewer eligible vertices than asked for.
     """
+    if ids.n_vertices == 0:
+        raise InputError("there is nothing to solve: the graph has no vertices", hint="check `graph.input`")
     if spec.all:
         return np.arange(ids.n_vertices, dtype=np.uint32)
     if spec.top_degree is not None:

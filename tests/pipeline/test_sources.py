@@ -115,3 +115,10 @@ def test_a_bad_file_is_said(tmp_path, content, message):
         chosen(file=str(tmp_path / "sources"))
     assert f"`{tmp_path}/sources`" in caught.value.message
     assert message in caught.value.message
+
+
+def test_an_empty_graph_has_no_sources():
+    empty = VertexIds(IdMapping(kind="offset", type="int64"), None, 0)
+    with pytest.raises(InputError) as caught:
+        chosen(empty, all=True)
+    assert caught.value.message == "there is nothing to solve: the graph has no vertices"
