@@ -77,13 +77,14 @@ def solve(workflow: WorkflowFile, overrides: Overrides = [], as_json: Json = Fal
 def ingest(workflow: WorkflowFile, overrides: Overrides = [], as_json: Json = False) -> None:  # noqa: B006
     """Turn the workflow's edge lists into a graph store, and stop there."""
     with _told(["ingest", workflow], overrides) as console:
+        from sssp_pipeline.pipeline import storage
         from sssp_pipeline.pipeline.run import ingest_stage
 
         stored = ingest_stage(_load(workflow, overrides), console)
         if as_json:
             print(stored.manifest.model_dump_json())
         else:
-            print(stored.store)
+            print(storage.redacted(stored.store))
 
 
 @app.command()
@@ -209,6 +210,10 @@ def _told(command: list[str], overrides: list[str] = []) -> Iterator[Console]:  
         if error.hint:
             print(f"\nhint: {error.hint}", file=sys.stderr)
         raise typer.Exit(error.exit_code) from None
+    except MemoryError as error:
+        print(f"error: not enough memory: {error or 'no more can be had'}", file=sys.stderr)
+        print("\nhint: a machine with more memory, or a smaller graph or batch", file=sys.stderr)
+        raise typer.Exit(1) from None
     except KeyboardInterrupt:
         again = shlex.join(["sssp-pipeline", *command, *(w for o in overrides for w in ("--set", o))])
         print(f"\ninterrupted; what is committed is kept. To go on:\n\n    {again}", file=sys.stderr)
@@ -219,7 +224,10 @@ def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(record))
         return
-    glob = f"{url.rstrip('/')}/distances/*.parquet"
+    from sssp_pipeline.pipeline.storage import redacted
+
+    url = redacted(url).rstrip("/")
+    glob = f"{url}/distances/*.parquet"
     vertices = record["graph"]["n_vertices"]
     print(
         f"{plural(record['sources'], 'source')} x {vertices:,} vertices solved with {record['solver']}: {url}"
@@ -227,7 +235,7 @@ def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
     if record["identity"]["form"]["layout"] == "long":
         query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
     else:
-        query = f"SELECT * FROM '{url.rstrip('/')}/distances/batch-00000.parquet' LIMIT 10"
+        query = f"SELECT * FROM '{url}/distances/batch-00000.parquet' LIMIT 10"
     print(f'query: duckdb -c "{query}"')
 
 

@@ -238,7 +238,9 @@ def test_a_store_of_another_format_version(at):
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 7}))
     message, hint = refused(at, text)
     assert message == "`graph` is a graph store of format 7, this release reads format 1"
-    assert hint == "ingest the graph again, or use the release that wrote it"
+    assert hint == (
+        "remove the folder of the graph store and run the same command again, or use the release that wrote it"
+    )
 
 
 def test_a_part_of_the_store_altered_by_one_byte(at):
@@ -252,7 +254,7 @@ def test_a_part_of_the_store_altered_by_one_byte(at):
     part.write_bytes(content)
     message, hint = refused(at, text)
     assert message.startswith(f"`{part}` was altered: its CRC-32 is ")
-    assert hint == "ingest the graph again"
+    assert hint == "remove the folder of the graph store and run the same command again"
 
 
 def test_files_without_permission(tmp_path):

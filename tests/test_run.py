@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -330,3 +331,76 @@ def test_the_outlook_tells_what_a_run_does(tmp_path):
     assert facts["probed_sources"] == 2
     assert facts["solve_core_s"] > 0
     assert "solve_core_s" not in outlook(workflow, 0, Quiet())
+
+
+def test_after_a_path_too_long_the_same_folder_takes_the_wider_type(tmp_path):
+    """With many batches under way when the first one fails."""
+    edges = "".join(f"{u} {u + 1} 4000000000\n" for u in range(40))
+    (tmp_path / "edges.txt").write_text(edges)
+    sections = {"sources": {"all": True}, "solve": {"batch": 1}, "cluster": {"in_flight": 30}}
+    with pytest.raises(InputError, match="is longer than uint32 holds"):
+        run(made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, **sections), Quiet())
+    assert not (tmp_path / "run").exists()
+    wider = {"input": str(tmp_path / "edges.txt"), "weights": {"dtype": "uint64"}}
+    run(made(tmp_path, graph=wider, **sections), Quiet())
+    assert (
+        max(pq.read_table(tmp_path / "run" / "distances")["distance"].to_pylist(), key=lambda d: d or 0)
+        == 160 * 10**9
+    )
+
+
+def test_distances_that_no_float_holds_are_still_exact(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 9007199254740993\n1 2 1\n")
+    run(made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, sources={"ids": [0]}), Quiet())
+    assert pq.read_table(tmp_path / "run" / "distances")["distance"].to_pylist() == [0, 2**53 + 1, 2**53 + 2]
+
+
+@pytest.mark.parametrize(
+    "damage", ["zzz", "[]", "null", "{}", '{"format": "sssp-pipeline run", "version": 1}']
+)
+def test_a_damaged_record_is_said(tmp_path, damage):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text(damage)
+    for use in (
+        lambda: verify_run(str(tmp_path / "run"), None, "sample", Quiet()),
+        lambda: run(made(tmp_path), Quiet()),
+    ):
+        with pytest.raises(InputError) as caught:
+            use()
+        assert "run.json` is " in caught.value.message
+
+
+def test_a_damaged_identity_is_said(tmp_path):
+    (tmp_path / "run" / "_run").mkdir(parents=True)
+    (tmp_path / "run" / "_run" / "identity.json").write_text("zzz")
+    with pytest.raises(InputError, match=r"identity\.json` is damaged"):
+        run(made(tmp_path), Quiet())
+
+
+def test_a_batch_missing_from_a_finished_run_is_said(tmp_path):
+    run(made(tmp_path), Quiet())
+    (tmp_path / "run" / "distances" / "batch-00003.parquet").unlink()
+    with pytest.raises(InputError, match="is a finished run, but batches are gone: 3"):
+        run(made(tmp_path), Quiet())
+
+
+def test_a_damaged_store_is_mended_by_what_the_hint_says(tmp_path):
+    run(made(tmp_path), Quiet())
+    (part,) = (tmp_path / "graph" / "edges").iterdir()
+    part.write_bytes(part.read_bytes()[:100] + b"x" + part.read_bytes()[101:])
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(InputError) as caught:
+        run(made(tmp_path), Quiet())
+    assert caught.value.hint == "remove the folder of the graph store and run the same command again"
+    shutil.rmtree(tmp_path / "graph")
+    run(made(tmp_path), Quiet())
+
+
+def test_verify_finds_a_store_it_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(made(tmp_path, graph={"store": "here"}), Quiet())
+    (tmp_path / "here").rename(tmp_path / "there")
+    with pytest.raises(InputError) as caught:
+        verify_run("run", None, "sample", Quiet())
+    assert caught.value.hint == "name the run's graph store with --store"
+    assert verify_run("run", "there", "sample", Quiet())["verify"]["refuted"] is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import dask
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Worker, WorkerPlugin
 
 from sssp_pipeline import __version__, workflow
 from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline.hardware import usable_cores
 
 #: Seconds to wait for a scheduler to answer, and for a first worker to join it.
 CONNECT_S = 20
@@ -80,12 +80,13 @@ def connect(
                 _start_local(workers, threads, spec.memory_limit) as cluster,
                 Client(cluster, set_as_default=False) as client,
             ):
+                client.register_plugin(_LeaveInterrupts(), name="leave-interrupts")
                 yield _describe(client, spec)
 
 
 def _start_local(workers: int, threads: int, memory_limit: str) -> LocalCluster:
     try:
-        with _interrupts_ignored():
+        with _interrupts_deferred():
             return LocalCluster(
                 n_workers=workers,
                 threads_per_worker=threads,
@@ -100,17 +101,27 @@ def _start_local(workers: int, threads: int, memory_limit: str) -> LocalCluster:
         ) from error
 
 
+class _LeaveInterrupts(WorkerPlugin):
+    """Keeps Ctrl-C from a worker: a terminal sends it to every process, but only the client knows how to end."""
+
+    def setup(self, worker: Worker) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C: a terminal sends it to all, but only this process knows how to end."""
+def _interrupts_deferred() -> Iterator[None]:
+    """Let Ctrl-C take effect only at the end of the block: a cluster that is half there cannot be ended."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pressed: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
+        if pressed:
+            raise KeyboardInterrupt
 
 
 def _local_size(spec: workflow.Cluster, max_tasks: int) -> tuple[int, int]:
@@ -118,7 +129,7 @@ def _local_size(spec: workflow.Cluster, max_tasks: int) -> tuple[int, int]:
 
     Solvers run without the GIL, so one process with all threads is as fast as many and holds the graph once.
     """
-    cores = min(len(os.sched_getaffinity(0)), max(1, max_tasks))
+    cores = min(usable_cores(), max(1, max_tasks))
     if spec.workers == "auto":
         if spec.threads_per_worker == "auto":
             return 1, cores

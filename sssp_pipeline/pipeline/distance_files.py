@@ -21,9 +21,10 @@ from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
-#: Rows of one row group in the long layout, at least one source; a reader of one source skips the others.
+#: Rows of one row group in the long layout where several sources fit; a reader of one source skips the others.
 LONG_GROUP_ROWS = 2**20
-WIDE_GROUP_ROWS = 2**20
+#: The most rows of any row group: a source with more vertices takes several, and a writer holds one at a time.
+LARGEST_GROUP_ROWS = 2**22
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,13 @@ def write_distances(
 def _write_long(
     handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds, form: DistanceFormat
 ) -> None:
-    vertex = ids.column()
-    names = ids.originals(sources)
-    per_group = max(1, LONG_GROUP_ROWS // max(1, ids.n_vertices))
     integer_ids = ids.mapping.type == "int64"
-    distance_type = pa.from_numpy_dtype(solution.distances.dtype)
-    columns = [("source", names.type), ("vertex", vertex.type), ("distance", distance_type)]
+    vertex, names = ids.column(), ids.originals(sources)
+    columns = [
+        ("source", names.type),
+        ("vertex", vertex.type),
+        ("distance", pa.from_numpy_dtype(solution.distances.dtype)),
+    ]
     encodings = {"distance": "PLAIN"}
     if integer_ids:
         encodings["vertex"] = "DELTA_BINARY_PACKED"
@@ -68,30 +70,33 @@ def _write_long(
         columns.append(("predecessor", vertex.type))
         if integer_ids:
             encodings["predecessor"] = "PLAIN"
+    schema = pa.schema(columns)
     with pq.ParquetWriter(
         handle,
-        pa.schema(columns),
+        schema,
         compression=form.compression,
         use_dictionary=["source"] if integer_ids else ["source", "vertex", "predecessor"],
         column_encoding=encodings,
-        write_statistics=True,
     ) as writer:
-        for begin in range(0, len(sources), per_group):
-            some = slice(begin, min(begin + per_group, len(sources)))
-            count = some.stop - some.start
-            which = np.repeat(np.arange(count, dtype=np.int32), ids.n_vertices)
+        for some, vertices in _long_groups(len(sources), ids.n_vertices):
+            n_sources, n_vertices = some.stop - some.start, vertices.stop - vertices.start
             arrays = [
-                pa.DictionaryArray.from_arrays(which, names[some.start : some.stop]).cast(names.type)
-                if not integer_ids
-                else np.repeat(names[some.start : some.stop].to_numpy(), ids.n_vertices),
-                pa.concat_arrays([vertex] * count),
-                _distance_array(solution.distances[some].reshape(-1), form.unreached),
+                names.take(pa.array(np.repeat(np.arange(some.start, some.stop), n_vertices))),
+                pa.concat_arrays([vertex[vertices]] * n_sources),
+                _distance_array(solution.distances[some, vertices].reshape(-1), form.unreached),
             ]
             if solution.predecessors is not None:
-                arrays.append(_predecessor_array(solution.predecessors[some].reshape(-1), ids))
-            writer.write_table(
-                pa.table(arrays, schema=pa.schema(columns)), row_group_size=count * ids.n_vertices or None
-            )
+                arrays.append(_predecessor_array(solution.predecessors[some, vertices].reshape(-1), ids))
+            writer.write_table(pa.table(arrays, schema=schema), row_group_size=LARGEST_GROUP_ROWS)
+
+
+def _long_groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the sources and the vertices of each row group: several whole sources, or a part of one."""
+    per_group = max(1, LONG_GROUP_ROWS // n_vertices)
+    for first in range(0, n_sources, per_group):
+        some = slice(first, min(first + per_group, n_sources))
+        for begin in range(0, n_vertices, LARGEST_GROUP_ROWS):
+            yield some, slice(begin, min(begin + LARGEST_GROUP_ROWS, n_vertices))
 
 
 def _write_wide(
@@ -112,15 +117,13 @@ def _write_wide(
         use_dictionary=False,
         column_encoding=dict.fromkeys(names, "PLAIN")
         | ({"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}),
-        row_group_size=WIDE_GROUP_ROWS,
+        row_group_size=LONG_GROUP_ROWS,
     )
 
 
 def _distance_array(distances: np.ndarray, unreached: float | None) -> pa.Array:
     nobody = unreached_distance(distances.dtype)
     missing = distances == nobody
-    if not missing.any():
-        return pa.array(distances)
     if unreached is not None:
         stand_in = distances.dtype.type(unreached)
         if ((distances == stand_in) & ~missing).any():
@@ -129,6 +132,8 @@ def _distance_array(distances: np.ndarray, unreached: float | None) -> pa.Array:
                 hint="choose a number that is no distance, or null",
             )
         return pa.array(np.where(missing, stand_in, distances))
+    if not missing.any():
+        return pa.array(distances)
     validity = pa.array(~missing).buffers()[1]
     kind = pa.from_numpy_dtype(distances.dtype)
     return pa.Array.from_buffers(
@@ -158,10 +163,11 @@ def read_distances(
         The file is damaged, or its vertices are not the graph's.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(storage.read_bytes(url)))
-        rows = _wide_rows(file, ids, wanted) if form.layout == "wide" else _long_rows(file, ids, wanted)
-        for source, stored in rows:
-            yield source, _distances(stored, form.unreached, dtype)
+        with storage.open_read(url) as handle:
+            file = pq.ParquetFile(handle)
+            rows = (_wide_rows if form.layout == "wide" else _long_rows)(file, ids, wanted)
+            for source, stored in rows:
+                yield source, _distances(stored, form.unreached, dtype)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(
             f"`{storage.redacted(url)}` is damaged: {error}",
@@ -173,37 +179,39 @@ def _long_rows(
     file: pq.ParquetFile, ids: VertexIds, wanted: Container[int]
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
     n = ids.n_vertices
-    place = 0
-    for group in range(file.num_row_groups):
-        n_rows = file.metadata.row_group(group).num_rows
-        if n_rows % n:
-            raise ValueError(f"row group {group} has {n_rows} rows, no multiple of {n} vertices")
-        begins = [i * n for i in range(n_rows // n) if place + i in wanted]
-        place += n_rows // n
-        if not begins:
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    starts = np.cumsum([0, *sizes])
+    if starts[-1] % n:
+        raise ValueError(f"it has {starts[-1]} rows, no multiple of {n} vertices")
+    vertices = pa.chunked_array([ids.column()])
+    groups, table = range(0), pa.table({})
+    for place in range(starts[-1] // n):
+        if place not in wanted:
             continue
-        table = file.read_row_group(group, columns=["source", "vertex", "distance"])
-        for begin in begins:
-            rows = table.slice(begin, n)
-            source = rows["source"][0].as_py()
-            if pc.any(pc.not_equal(rows["source"], rows["source"][0])).as_py():
-                raise ValueError(f"the rows of source {source} are not together")
-            _check_vertices(rows["vertex"], ids)
-            yield source, rows["distance"]
+        first, last = place * n, (place + 1) * n
+        holding = range(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, last)))
+        if holding != groups:  # small sources share a row group, which is read once
+            groups, table = holding, file.read_row_groups(holding, columns=["source", "vertex", "distance"])
+        rows = table.slice(first - int(starts[groups.start]), n)
+        source = rows["source"][0].as_py()
+        if pc.any(pc.not_equal(rows["source"], rows["source"][0])).as_py():
+            raise ValueError(f"the rows of source {source} are not together")
+        if rows["vertex"] != vertices:
+            raise ValueError(_OTHER_VERTICES)
+        yield source, rows["distance"]
 
 
 def _wide_rows(
     file: pq.ParquetFile, ids: VertexIds, wanted: Container[int]
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
-    _check_vertices(file.read(columns=["vertex"])["vertex"], ids)
+    if file.read(columns=["vertex"])["vertex"] != pa.chunked_array([ids.column()]):
+        raise ValueError(_OTHER_VERTICES)
     for place, name in enumerate(file.schema_arrow.names[1:]):
         if place in wanted:
             yield (name if ids.mapping.type == "string" else int(name)), file.read(columns=[name])[name]
 
 
-def _check_vertices(column: pa.ChunkedArray, ids: VertexIds) -> None:
-    if not column.combine_chunks().equals(pa.chunked_array([ids.column()]).combine_chunks()):
-        raise ValueError("column vertex does not list the graph's vertices in order")
+_OTHER_VERTICES = "column vertex does not list the graph's vertices in order"
 
 
 def _distances(column: pa.ChunkedArray, unreached: float | None, dtype: np.dtype) -> np.ndarray:

@@ -21,12 +21,12 @@ import uuid
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
@@ -45,7 +45,10 @@ _OUR_PART = re.compile(r"(row_offsets|edges|vertices)/part-[0-9a-f]{8}-\d{5}\.pa
 
 
 class Part(BaseModel):
-    """One Parquet file of the store; `first` and `last` are the half-open range of vertices (rows) it holds."""
+    """One Parquet file of the store; `first` and `last` are the half-open range of vertices (rows) it holds.
+
+    `crc32` is that of the file, `content_crc32` that of its values, whatever release of pyarrow wrote them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     path: str
@@ -54,6 +57,7 @@ class Part(BaseModel):
     last: int
     bytes: int
     crc32: int
+    content_crc32: int
 
 
 class WeightFacts(BaseModel):
@@ -98,6 +102,21 @@ class Manifest(BaseModel):
     edges: list[Part]
     vertices: list[Part]
 
+    @model_validator(mode="after")
+    def _parts_cover_the_graph(self) -> Self:
+        with_vertices = self.ids.kind == "table" or self.coordinates
+        for name, parts, rows in (
+            ("row_offsets", self.row_offsets, self.n_vertices + 1),
+            ("edges", self.edges, self.n_vertices),
+            ("vertices", self.vertices, self.n_vertices if with_vertices else 0),
+        ):
+            bounds = [0, *(p.last for p in parts)]
+            if [p.first for p in parts] != bounds[:-1] or bounds[-1] != rows:
+                raise ValueError(f"the parts of {name} do not cover the graph")
+        if sum(p.rows for p in self.edges) != self.n_edges:
+            raise ValueError("the parts of edges do not hold all edges")
+        return self
+
     @property
     def traits(self) -> GraphTraits:
         return GraphTraits(
@@ -112,7 +131,7 @@ class Manifest(BaseModel):
     @property
     def content_id(self) -> str:
         """A digest of what the parts hold; two stores of equal graphs have the same one."""
-        parts = [(p.first, p.last, p.crc32) for p in (*self.row_offsets, *self.edges, *self.vertices)]
+        parts = [(p.first, p.last, p.content_crc32) for p in (*self.row_offsets, *self.edges, *self.vertices)]
         return hashlib.sha256(json.dumps([parts, self.ids.model_dump()]).encode()).hexdigest()[:16]
 
 
@@ -140,7 +159,7 @@ def read_manifest(store: str) -> Manifest:
             raise InputError(
                 f"`{storage.redacted(store)}` is a graph store of format {content.get('version')}, "
                 f"this release reads format {VERSION}",
-                hint="ingest the graph again, or use the release that wrote it",
+                hint=f"{_AGAIN}, or use the release that wrote it",
             )
         return Manifest.model_validate(content)
     except ValidationError as error:
@@ -153,7 +172,15 @@ def read_manifest(store: str) -> Manifest:
         raise InputError(f"`{storage.redacted(url)}` is damaged: {error}", hint=_AGAIN) from error
 
 
-_AGAIN = "ingest the graph again"
+_AGAIN = "remove the folder of the graph store and run the same command again"
+
+
+def is_complete(store: str, manifest: Manifest) -> bool:
+    """Return whether every part is there with the size the manifest says; their content is not read."""
+    sizes = storage.file_sizes(store)
+    return all(
+        sizes.get(p.path) == p.bytes for p in (*manifest.row_offsets, *manifest.edges, *manifest.vertices)
+    )
 
 
 def load_graph(store: str, manifest: Manifest, threads: int = 4) -> CsrGraph:
@@ -187,20 +214,12 @@ def load_graph(store: str, manifest: Manifest, threads: int = 4) -> CsrGraph:
     return CsrGraph(row_offsets, col_indices, weights).check()
 
 
-def load_row_offsets(store: str, manifest: Manifest) -> np.ndarray:
-    """Return `row_offsets` (V+1,) int64 alone; raises as `load_graph`."""
-    tables = [_read_part(store, part, ["row_offset"]) for part in manifest.row_offsets]
-    return np.concatenate([t["row_offset"].to_numpy() for t in tables])
-
-
 def load_ids(store: str, manifest: Manifest) -> VertexIds:
     """Return the input's ids of the stored graph; raises as `load_graph`."""
     table = None
     if manifest.ids.kind == "table":
         tables = [_read_part(store, part, ["original_id"]) for part in manifest.vertices]
         table = pa.concat_tables(tables)["original_id"].combine_chunks()
-        if isinstance(table, pa.ChunkedArray):
-            table = table.chunk(0) if table.num_chunks else pa.array([], table.type)
     return VertexIds(manifest.ids, table, manifest.n_vertices)
 
 
@@ -251,7 +270,8 @@ class StoreWriter:
         storage.write_atomic(storage.join(self._store, MANIFEST), content)
         kept = {p.path for p in (*manifest.row_offsets, *manifest.edges, *manifest.vertices)}
         self._remove(lambda name: name not in kept)
-        storage.remove_temporaries(self._store)
+        for folder in ("", "row_offsets", "edges", "vertices"):
+            storage.remove_temporaries(storage.join(self._store, folder) if folder else self._store)
 
     def _remove(self, unwanted: Any) -> None:
         for name in storage.list_files(self._store):
@@ -276,8 +296,25 @@ class StoreWriter:
                 table, sink, row_group_size=ROW_GROUP_ROWS, use_dictionary=False, compression="none"
             )
         return Part(
-            path=path, rows=table.num_rows, first=first, last=last, bytes=sink.bytes, crc32=sink.crc32
+            path=path,
+            rows=table.num_rows,
+            first=first,
+            last=last,
+            bytes=sink.bytes,
+            crc32=sink.crc32,
+            content_crc32=_content_crc32(table),
         )
+
+
+def _content_crc32(table: pa.Table) -> int:
+    crc32 = 0
+    for column in table.columns:
+        for chunk in column.chunks:
+            text = pa.types.is_large_string(chunk.type)
+            crc32 = zlib.crc32(
+                "\0".join(chunk.to_pylist()).encode() if text else chunk.to_numpy().data, crc32
+            )
+    return crc32
 
 
 class _Checksummed:

@@ -29,13 +29,21 @@ def cpu_name() -> str:
     return next(named, platform.processor() or platform.machine())
 
 
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
 def hardware() -> dict[str, Any]:
     """Return processor, cores this process may use, bytes of memory, and the GPU (None without one)."""
     import psutil
 
     return {
         "cpu": cpu_name(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": usable_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         "gpu": gpu_name(),
     }
@@ -54,7 +62,10 @@ def gpu_name() -> str | None:
     if shutil.which("nvidia-smi") is None:
         return None
     asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    answer = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
     return answer.stdout.splitlines()[0].strip() if answer.returncode == 0 and answer.stdout.strip() else None
 
 
@@ -94,9 +105,7 @@ def _check_compiler() -> Check:
         return x + 1
 
     works = successor(41) == 42
-    return Check(
-        "numba", "ok" if works else "broken", f"compiles for {cpu_name()} ({os.cpu_count()} logical cores)"
-    )
+    return Check("numba", "ok" if works else "broken", f"compiles for {cpu_name()}, {usable_cores()} cores")
 
 
 def _check_driver() -> Check:

@@ -143,7 +143,9 @@ class StringIds:
         self._sorted_position = np.empty(len(names), np.uint32)
         self._sorted_position[[self._numbers[name] for name in names]] = np.arange(len(names))
         self._numbers.clear()
-        return VertexIds(IdMapping(kind="table", type="string"), pa.array(names, pa.string()), len(names))
+        return VertexIds(
+            IdMapping(kind="table", type="string"), pa.array(names, pa.large_string()), len(names)
+        )
 
     def vertices(self, kept: np.ndarray) -> np.ndarray:
         return self._sorted_position[kept]

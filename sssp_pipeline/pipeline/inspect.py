@@ -31,12 +31,11 @@ def describe(url: str) -> dict[str, Any]:
     folder = RunFolder(url)
     if (progress := folder.unfinished()) is not None:
         return {"kind": "unfinished run", "batches_committed": progress}
-    try:
-        record = folder.read_run()
-    except InputError as error:
+    if not folder.is_begun():
         raise InputError(
-            f"`{storage.redacted(url)}` is neither a graph store nor a run", hint=error.hint
-        ) from error
+            f"`{storage.redacted(url)}` is neither a graph store nor a run", hint="name the folder of one"
+        )
+    record = folder.read_run()
     shown = (
         "name",
         "solver",

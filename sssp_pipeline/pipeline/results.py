@@ -15,6 +15,7 @@ Spark, Dask and DuckDB leave out names that begin with an underscore or a dot.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -31,6 +32,10 @@ from sssp_pipeline.pipeline.vertex_ids import VertexIds
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.parquet"
 REPORT_FILE = "report.html"
+RUN_FORMAT = "sssp-pipeline run"
+RUN_VERSION = 1
+_RUN_KEYS = ("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished")
+_BATCH = re.compile(r"batch-(\d{5,})\.parquet")
 _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
 
@@ -92,7 +97,7 @@ class RunFolder:
         if finished:
             there = self.read_run()["identity"]
         elif storage.exists(self.path(_IDENTITY)):
-            there = json.loads(storage.read_bytes(self.path(_IDENTITY)))
+            there = _read_object(self.path(_IDENTITY), ())
         elif storage.list_files(self.path("distances")):
             raise InputError(
                 f"`{storage.redacted(self.url)}` holds distances of a run that is not known",
@@ -122,8 +127,9 @@ class RunFolder:
         return len(self.committed())
 
     def clean(self) -> None:
-        """Remove what killed workers left half-written."""
-        storage.remove_temporaries(self.url)
+        """Remove what killed processes left half-written."""
+        for folder in (self.url, self.path("distances"), self.path(_UNFINISHED)):
+            storage.remove_temporaries(folder)
 
     def abandon(self) -> None:
         """Remove all that an unfinished run wrote."""
@@ -134,7 +140,7 @@ class RunFolder:
     def committed(self) -> set[int]:
         """Return the numbers of the batches that are done."""
         names = storage.list_files(self.path("distances"))
-        return {int(n[len("batch-") : -len(".parquet")]) for n in names if n.startswith("batch-")}
+        return {int(found[1]) for name in names if (found := _BATCH.fullmatch(name))}
 
     def commit_batch(
         self,
@@ -153,8 +159,6 @@ class RunFolder:
 
     def finish_metrics(self, n_batches: int) -> pa.Table:
         """Write `metrics.parquet` from the metrics of all batches and return it."""
-        if not storage.exists(self.path(_IDENTITY)):
-            return self.read_metrics()
         tables = []
         for batch in range(n_batches):
             tables.append(pq.read_table(pa.BufferReader(storage.read_bytes(self._batch_metrics_path(batch)))))
@@ -190,20 +194,31 @@ class RunFolder:
                 if unfinished
                 else "name an `output.path`",
             )
-        try:
-            run: dict[str, Any] = json.loads(storage.read_bytes(url))
-        except ValueError as error:
-            raise InputError(f"`{storage.redacted(url)}` is damaged: {error}") from error
+        run = _read_object(url, ("format", "version"))
         if run.get("format") != RUN_FORMAT or run.get("version") != RUN_VERSION:
             raise InputError(
                 f"`{storage.redacted(url)}` is of format {run.get('format')!r} {run.get('version')}, "
                 f"this release reads {RUN_FORMAT!r} {RUN_VERSION}"
             )
-        return run
+        return _read_object(url, _RUN_KEYS)
 
 
-RUN_FORMAT = "sssp-pipeline run"
-RUN_VERSION = 1
+def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return the JSON object in the file `url`; raise `InputError` unless it is one and has all `keys`."""
+    shown = storage.redacted(url)
+    try:
+        content = json.loads(storage.read_bytes(url))
+    except ValueError as error:
+        raise InputError(f"`{shown}` is damaged: {error}", hint=_START_ANEW) from error
+    if not isinstance(content, dict):
+        raise InputError(f"`{shown}` is damaged: it is no object", hint=_START_ANEW)
+    for key in keys:
+        if key not in content:
+            raise InputError(f"`{shown}` is damaged: it has no `{key}`", hint=_START_ANEW)
+    return content
+
+
+_START_ANEW = "remove the run folder and run the same command again"
 
 
 def metrics_table(metrics: list[BatchMetrics], id_type: str) -> pa.Table:
@@ -224,5 +239,5 @@ def located(
     metrics: SourceMetrics, source: int | str, batch: int, worker: str, device: str, attempts: int
 ) -> BatchMetrics:
     """Return a source's metrics with the places the solver does not know."""
-    told = asdict(metrics) | {"source": source}
+    told = asdict(metrics) | {"source": source, "max_distance": float(metrics.max_distance)}
     return BatchMetrics(**told, batch=batch, worker=worker, device=device, attempts=attempts)

@@ -203,19 +203,25 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
     folder = RunFolder(run_url)
     record = folder.read_run()
     store = store or record["workflow"]["graph"]["store"]
-    stored = StoredGraph(store, read_manifest(store))
+    try:
+        stored = StoredGraph(store, read_manifest(store))
+    except InputError as error:
+        # run.json holds neither secrets nor what came from the environment, so the URL may be incomplete there.
+        raise InputError(error.message, hint="name the run's graph store with --store") from error
     identity = record["identity"]
     if stored.manifest.content_id != identity["graph"]:
         raise InputError(
             f"`{storage.redacted(store)}` does not hold the graph that `{storage.redacted(run_url)}` was solved on",
-            hint="name its graph store with --store",
+            hint="name the run's graph store with --store",
         )
     metrics = folder.read_metrics()
-    sources = stored.ids.vertices(metrics["source"].to_pylist(), f"`{folder.path(METRICS_FILE)}`: source")
-    numbers = metrics["batch"].to_numpy()
-    batches = [sources[numbers == batch] for batch in range(record["batches"])]
-    record["verify"] = _verify(stored, batches, folder, identity, mode, progress)
-    _finish(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
+    what = f"`{storage.redacted(folder.path(METRICS_FILE))}`: source"
+    sources = stored.ids.vertices(metrics["source"].to_pylist(), what)
+    # A row a source, batch after batch.
+    batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
+    with storage.exclusive(folder.url):
+        record["verify"] = _verify(stored, batches, folder, identity, mode, progress)
+        _finish(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
     return record
 
 

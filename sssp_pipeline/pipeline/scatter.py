@@ -18,6 +18,7 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError, PathTooLongError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.cluster import Connection
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.graph_store import load_graph, load_ids, read_manifest
@@ -90,12 +91,13 @@ def scatter(
     Raises
     ------
     InputError
-        A batch cannot be solved whoever tries; nothing more is submitted.
+        A batch cannot be solved whoever tries. Nothing more is submitted then, and what is under way has ended.
     """
     waiting = iter(tasks)
     under_way: dict[Future, BatchTask] = {}
     completed = as_completed(loop=connection.client.loop)
     failed: dict[int, str] = {}
+    hopeless: InputError | None = None
 
     def submit(task: BatchTask) -> None:
         future = connection.client.submit(solve_batch, task, pure=False)
@@ -114,15 +116,18 @@ def scatter(
             if error is None:
                 on_done(future.result())
             elif isinstance(error, InputError):
-                raise error
-            elif task.attempt <= retries:
+                hopeless = hopeless or error
+            elif task.attempt <= retries and hopeless is None:
                 submit(replace(task, attempt=task.attempt + 1))
             else:
                 failed[task.batch] = str(error) or type(error).__name__
             future.release()
-            refill()
+            if hopeless is None:
+                refill()
     finally:
         connection.client.cancel(list(under_way))
+    if hopeless is not None:
+        raise hopeless
     return failed
 
 
@@ -141,7 +146,8 @@ class _Resident:
                 manifest = read_manifest(store)
                 if manifest.content_id != content_id:
                     raise InputError(
-                        f"`{store}` was ingested anew during the run", hint="run the same command again"
+                        f"`{storage.redacted(store)}` was ingested anew during the run",
+                        hint="run the same command again",
                     )
                 self._value = load_graph(store, manifest), load_ids(store, manifest)
                 self._key = (store, content_id)

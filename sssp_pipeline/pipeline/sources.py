@@ -5,6 +5,7 @@ The choice depends on the graph and the workflow alone, so that a run that is st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -57,7 +58,9 @@ def select_sources(spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph]) 
 
 
 def read_source_file(url: str, id_type: str) -> list[int | str]:
-    """Return the ids in the file `url`: one a line, `#` begins a comment; or the first column of a Parquet file.
+    """Return the ids in the file `url`: one a line, or the first column of a Parquet file.
+
+    Lines that begin with `#` are left out.
 
     Raises
     ------
@@ -76,21 +79,20 @@ def read_source_file(url: str, id_type: str) -> list[int | str]:
         found = table[name].to_pylist()
     else:
         try:
-            lines = content.decode().splitlines()
+            lines = content.decode("utf-8-sig").splitlines()
         except UnicodeDecodeError as error:
             raise InputError(
                 f"`{shown}` is not UTF-8 text: {error}", hint="one id a line, or Parquet"
             ) from error
         for number, line in enumerate(lines, 1):
-            word = line.partition("#")[0].strip()
-            if not word:
+            word = line.strip()
+            if not word or word.startswith("#"):
                 continue
-            try:
-                found.append(int(word) if id_type == "int64" else word)
-            except ValueError:
+            if id_type == "int64" and not re.fullmatch("[0-9]+", word):
                 raise InputError(
                     f"`{shown}` line {number}: `{word}` is not a vertex id of this graph, whose ids are integers"
-                ) from None
+                )
+            found.append(int(word) if id_type == "int64" else word)
     if not found:
         raise InputError(f"`{shown}` names no source", hint="one id a line, or a Parquet column")
     return found

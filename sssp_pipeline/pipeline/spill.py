@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -30,7 +31,8 @@ class Spill:
 
     def __exit__(self, *_: object) -> None:
         self._kept.clear()
-        self._file.close()
+        with suppress(OSError):  # a full disk was told when it was written to
+            self._file.close()
 
     def append(self, arrays: list[np.ndarray]) -> None:
         """Add one group.

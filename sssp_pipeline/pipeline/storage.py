@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 import shutil
 import uuid
@@ -32,8 +33,14 @@ def filesystem(url: str) -> tuple[Any, str]:
     Raises
     ------
     InputError
-        The scheme is unknown, or the package that serves it is not installed.
+        The scheme is unknown, the package that serves it is not installed, or the URL is none.
     """
+    if "::" in url:
+        chain = "::".join(redacted(part) for part in url.split("::"))
+        raise InputError(
+            f"`{chain}` is a chain of URLs, which is not read",
+            hint="unpack it first; gz, bz2, xz and zst are read as they are",
+        )
     try:
         fs, path = url_to_fs(url)
     except (ImportError, ValueError) as error:
@@ -47,9 +54,15 @@ def redacted(url: str) -> str:
     if not mark:
         return url
     place, slash, path = rest.partition("/")
-    shown = place.rpartition("@")[2] + slash + path
+    user, at, host = place.rpartition("@")
+    # What stands before an @ without a password may be a part of the place, such as an Azure container.
+    shown = (host if ":" in user or scheme in _WITH_USERS else user + at + host) + slash + path
     # Some stores sign a URL in its query; in others `?` belongs to a name or a glob.
-    return scheme + mark + (shown.partition("?")[0] if scheme in ("http", "https") else shown)
+    return scheme + mark + (shown.partition("?")[0] if scheme in _WITH_QUERIES else shown)
+
+
+_WITH_QUERIES = ("http", "https")
+_WITH_USERS = (*_WITH_QUERIES, "ftp", "sftp", "ssh", "smb")
 
 
 def join(base: str, *names: str) -> str:
@@ -69,16 +82,19 @@ def expand(urls: list[str]) -> list[str]:
     for url in urls:
         fs, path = filesystem(url)
         with reading(url):
-            if any(c in path for c in "*?[") and not fs.exists(path):
+            wild = "*" in path or (not url.startswith(_WITH_QUERIES) and any(c in path for c in "?["))
+            if wild and not fs.exists(path):
                 matches = sorted(p for p in fs.glob(path) if fs.isfile(p))
                 if not matches:
                     raise InputError(
                         f"`{redacted(url)}` matches no file", hint="check the pattern and the folder"
                     )
-                found += [fs.unstrip_protocol(p) if "://" in url or "::" in url else p for p in matches]
+                # The scheme, and a host where the path does not hold it, come from the URL.
+                found += [url.removesuffix(path) + p if url.endswith(path) else p for p in matches]
             elif fs.isdir(path):
                 raise InputError(
-                    f"`{redacted(url)}` is a folder, not a file", hint=f"name its files: `{join(url, '*')}`"
+                    f"`{redacted(url)}` is a folder, not a file",
+                    hint=f"name its files: `{redacted(join(url, '*'))}`",
                 )
             elif not fs.exists(path):
                 raise InputError(
@@ -116,13 +132,22 @@ def exists(url: str) -> bool:
         return bool(fs.exists(path))
 
 
-def list_files(url: str) -> list[str]:
-    """Return the paths of all files below the folder `url`, relative to it, sorted; empty if there is none."""
+def list_files(url: str, deep: bool = True) -> list[str]:
+    """Return the paths of all files below the folder `url`, relative to it, sorted; empty if there is none.
+
+    With `deep` False, those in folders below it are left out.
+    """
+    return sorted(file_sizes(url, deep))
+
+
+def file_sizes(url: str, deep: bool = True) -> dict[str, int]:
+    """Return the size of every file that `list_files` lists."""
     fs, path = filesystem(url)
     fs.invalidate_cache()
     with reading(url):
         root = path.rstrip("/") + "/"
-        return sorted(p[len(root) :] for p in fs.find(path) if p.startswith(root))
+        found = fs.find(path, maxdepth=None if deep else 1, detail=True)
+        return {p[len(root) :]: info["size"] for p, info in found.items() if p.startswith(root)}
 
 
 def fingerprint(url: str) -> dict[str, Any]:
@@ -130,10 +155,16 @@ def fingerprint(url: str) -> dict[str, Any]:
     fs, path = filesystem(url)
     with reading(url):
         info = fs.info(path)
-    mark = next(
-        (info[k] for k in ("ETag", "etag", "md5Hash", "LastModified", "mtime", "created") if k in info), None
-    )
+    # A file that nothing marks as unchanged counts as changed.
+    mark = next((info[key] for key in _CHANGE_MARKS if info.get(key) is not None), uuid.uuid4().hex)
     return {"url": redacted(url), "size": info.get("size"), "mark": str(mark)}
+
+
+#: What the filesystems call an etag or the time of the last change.
+_CHANGE_MARKS = (
+    *("ETag", "etag", "md5Hash", "content_md5"),
+    *("LastModified", "Last-Modified", "last_modified", "mtime", "modify", "modificationTime"),
+)
 
 
 @contextmanager
@@ -148,24 +179,23 @@ def open_atomic(url: str) -> Iterator[IO[bytes]]:
         The storage fails in another way.
     """
     fs, path = filesystem(url)
-    local = is_local(url)
-    folder, _, name = path.rpartition("/")
-    target = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex[:12]}-{name}" if local else path
     with writing(url):
-        if local:
-            fs.makedirs(folder, exist_ok=True)
-        handle = fs.open(target, "wb")
+        if not is_local(url):
+            # Not every filesystem can give an upload up once it has begun, so it begins when all is there.
+            content = io.BytesIO()
+            yield content
+            fs.pipe_file(path, content.getvalue())
+            return
+        folder, _, name = path.rpartition("/")
+        target = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex[:12]}-{name}"
+        fs.makedirs(folder, exist_ok=True)
         try:
-            yield handle
-            handle.close()
-            if local:
-                os.replace(target, path)  # noqa: PTH105
+            with open(target, "wb") as handle:  # noqa: PTH123 - a path of fsspec's, not ours
+                yield handle
+            os.replace(target, path)  # noqa: PTH105
         except BaseException:
-            with suppress(Exception):
-                handle.discard() if hasattr(handle, "discard") else handle.close()
-            if local:
-                with suppress(OSError):
-                    os.unlink(target)  # noqa: PTH108
+            with suppress(OSError):
+                os.unlink(target)  # noqa: PTH108
             raise
 
 
@@ -190,9 +220,9 @@ def remove_if_empty(url: str) -> None:
 
 
 def remove_temporaries(url: str) -> None:
-    """Remove what killed processes left half-written below the folder `url`."""
-    for name in list_files(url):
-        if name.rpartition("/")[2].startswith(TEMP_PREFIX):
+    """Remove what killed processes left half-written in the folder `url`, not in folders below it."""
+    for name in list_files(url, deep=False):
+        if name.startswith(TEMP_PREFIX):
             remove(join(url, name))
 
 

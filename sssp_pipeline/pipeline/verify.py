@@ -7,7 +7,6 @@ edges.
 
 from __future__ import annotations
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +19,9 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.certificate import find_fault
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
+from sssp_pipeline.pipeline.hardware import usable_cores
 from sssp_pipeline.pipeline.progress import Progress
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
@@ -69,7 +70,7 @@ def verify_distances(
             name, distances = next(stored, (None, None))
             if name != ids.original(source) or distances is None:
                 raise InputError(
-                    f"`{folder.batch_path(batch)}` holds source `{name}` at place {place}, "
+                    f"`{storage.redacted(folder.batch_path(batch))}` holds source `{name}` at place {place}, "
                     f"not `{ids.original(source)}`"
                 )
             if (refuted := check(graph, ids, source, distances, cutoff)) is not None:
@@ -77,7 +78,7 @@ def verify_distances(
         return len(wanted[batch]), None
 
     refuted = None
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         for count, found in pool.map(check_batch, [b for b in range(len(batches)) if wanted[b]]):
             done += count
             refuted = refuted or found

@@ -36,7 +36,7 @@ class VertexIds:
     mapping
         Which of the two, and the ids' type.
     table
-        (V,) int64 or string Arrow array; None with an offset.
+        (V,) int64 or large_string Arrow array; None with an offset.
     n_vertices
         How many vertices there are.
     """
@@ -46,7 +46,7 @@ class VertexIds:
     n_vertices: int
 
     def column(self) -> pa.Array:
-        """Return the ids of all vertices in vertex order, (V,) int64 or string."""
+        """Return the ids of all vertices in vertex order, (V,) int64 or large_string."""
         if self.table is not None:
             return self.table
         first = self.mapping.first_id
@@ -80,12 +80,12 @@ class VertexIds:
                     hint=f"for example {self.original(0)!r}" if self.n_vertices else None,
                 )
         if self.table is None:
-            positions = (
-                np.array(ids, dtype=object) - self.mapping.first_id if len(ids) else np.empty(0, object)
-            )
+            positions = np.array([int(i) - self.mapping.first_id for i in ids], dtype=object)
             good = np.array([0 <= p < self.n_vertices for p in positions], dtype=bool)
         else:
-            found = pc.index_in(pa.array(ids, self.table.type), value_set=self.table)
+            # What no 64-bit integer holds is no id: -1 is none either.
+            wanted_ids = [i if isinstance(i, str) or i < 2**63 else -1 for i in ids]
+            found = pc.index_in(pa.array(wanted_ids, self.table.type), value_set=self.table)
             good = np.asarray(found.is_valid())
             positions = found.fill_null(0).to_numpy(zero_copy_only=False)
         if not good.all():

@@ -1,4 +1,5 @@
 import io
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline import distance_files
-from sssp_pipeline.pipeline.distance_files import DistanceFormat, write_distances
+from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances, write_distances
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
 INF = 2**32 - 1
@@ -90,9 +91,10 @@ def test_every_type_of_distance_keeps_its_bits(dtype):
     assert column.slice(0, 2).to_pylist() == distances[0, :2].tolist()
 
 
-def test_a_stand_in_that_is_a_true_distance_is_refused():
+@pytest.mark.parametrize("distances", [DISTANCES, np.where(DISTANCES == INF, 9, DISTANCES)])
+def test_a_stand_in_that_is_a_true_distance_is_refused(distances):
     with pytest.raises(InputError) as caught:
-        written(Solution(DISTANCES, None), OFFSET, form(unreached=5))
+        written(Solution(distances, None), OFFSET, form(unreached=5))
     assert caught.value.message == "`output.unreached` is 5, which is also the distance of a reached vertex"
 
 
@@ -109,3 +111,17 @@ def test_the_wide_layout_has_one_column_of_vertices():
     with pytest.raises(InputError, match="a source has the id `vertex`"):
         written(Solution(DISTANCES, None), ids, form("wide"))
     assert written(Solution(DISTANCES, None), ids, form()).read().num_rows == 8
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("ids", [OFFSET, NAMES])
+def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids):
+    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 3)
+    monkeypatch.setattr(distance_files, "LARGEST_GROUP_ROWS", 3)
+    url = str(tmp_path / "file")
+    with Path(url).open("wb") as handle:
+        write_distances(handle, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout))
+    assert pq.ParquetFile(url).num_row_groups > 1
+    read = list(read_distances(url, ids, form(layout), np.dtype(np.uint32), range(2)))
+    assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
+    np.testing.assert_array_equal([d for _, d in read], DISTANCES)

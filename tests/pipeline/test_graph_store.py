@@ -132,3 +132,25 @@ def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(st
     ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), store, Quiet())
     assert (leftover.exists(), temporary.exists(), foreign.exists()) == (False, False, True)
     assert len(parts(store)) == 2
+
+
+def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_store, "PART_EDGES", 2)
+    (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 4\n4 0\n")
+    url = str(tmp_path / "graph")
+    ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
+    file = Path(url, "manifest.json")
+    content = json.loads(file.read_text())
+    for name, at in (("edges", -1), ("edges", 0), ("edges", 1), ("row_offsets", 0)):
+        less = json.loads(file.read_text())
+        del less[name][at]
+        file.write_text(json.dumps(less))
+        with pytest.raises(InputError, match=f"the parts of {name} do not cover the graph"):
+            read_manifest(url)
+        file.write_text(json.dumps(content))
+
+
+def test_a_store_with_a_part_gone_is_ingested_again(store, tmp_path):
+    Path(parts(store)[0]).unlink()
+    assert ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), store, Quiet())[1]
+    load_graph(store, read_manifest(store))

@@ -86,10 +86,13 @@ def test_what_cannot_be_chosen_is_said(spec, message):
 
 def test_a_file_holds_an_id_a_line(tmp_path):
     file = tmp_path / "sources.txt"
-    file.write_text("# depots\n104\n\n  101   # harbour\n")
+    file.write_text("\ufeff# depots\n104\n\n  101  \n")
     assert chosen(file=str(file)) == [1, 4]
     file.write_text("v02\nv00")
     assert chosen(NAMES, file=str(file)) == [0, 2]
+    sharp = VertexIds(IdMapping(kind="table", type="string"), pa.array(["C", "C#"]), 2)
+    file.write_text("C#\n")
+    assert chosen(sharp, file=str(file)) == [1]
 
 
 def test_a_parquet_file_is_a_list_of_sources_too(tmp_path):

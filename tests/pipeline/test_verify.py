@@ -112,5 +112,5 @@ def test_missing_vertices_are_said(tmp_path):
     folder = committed(tmp_path, LONG)
     table = pq.read_table(folder.batch_path(0))
     pq.write_table(table.slice(1), folder.batch_path(0))
-    with pytest.raises(InputError, match="is damaged: row group 0 has 923 rows, no multiple of 132 vertices"):
+    with pytest.raises(InputError, match="is damaged: it has 923 rows, no multiple of 132 vertices"):
         verdict(folder, LONG, "certificate")
