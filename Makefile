@@ -22,7 +22,7 @@ help:
 	@echo "make test         lint, types, stale docs, tests: all that CI runs"
 	@echo "make docs         write the generated reference pages"
 	@echo "make format       format the code and sort its imports"
-	@echo "make bench        measure solvers and ingest on made graphs"
+	@echo "make bench        measure solvers, ingest, writing and a run on made graphs"
 	@echo "make lock         resolve the dependencies again (needs uv)"
 	@echo "make clean        remove .venv, caches and the quickstart's results"
 
@@ -49,6 +49,8 @@ format: install-dev
 bench: install-dev
 	$(BIN)/python benchmarks/solvers.py --graphs rmat-18,grid
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/distances.py
+	$(BIN)/python benchmarks/pipeline.py
 
 lock:
 	uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements.lock
