@@ -81,14 +81,17 @@ class CsrGraph:
     @cached_property
     def traits(self) -> GraphTraits:
         some = self.n_edges > 0
-        with np.errstate(over="ignore"):
+        low, high = (self.weights.min().item(), self.weights.max().item()) if some else (0, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
             mean = float(self.weights.mean(dtype=np.float64)) if some else 0.0
+            if not np.isfinite(mean):  # the sum is too large for float64, the mean is not
+                mean = min(max(float((self.weights / self.n_edges).sum()), low), high)
         return GraphTraits(
             n_vertices=self.n_vertices,
             n_edges=self.n_edges,
             weight_dtype=self.weight_dtype,
-            min_weight=self.weights.min().item() if some else 0,
-            max_weight=self.weights.max().item() if some else 0,
+            min_weight=low,
+            max_weight=high,
             mean_weight=mean,
         )
 

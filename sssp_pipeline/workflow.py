@@ -48,7 +48,8 @@ class Weights(Section):
     """Name of the column, or its number from 1 in a text input; `auto` finds it, `none` ignores it."""
 
     dtype: Auto | Dtype = "auto"
-    """Type of weights and distances; `auto`: uint32 or int32 for whole numbers, else float32, or their wide types."""
+    """Type of weights and distances; `auto`: uint32 or int32 where every weight is written as an integer, else float32,
+    to which decimals are rounded; or their wide types where needed."""
 
     default: int | float = 1
     """Weight of every edge where the input has no weights."""

@@ -66,7 +66,7 @@ def load_workflow(
         )
     for override in overrides:
         document.override(data, override)
-    file_name = url.rpartition("/")[2]
+    file_name = redacted(url).rpartition("/")[2]
     data.setdefault("name", file_name.rpartition(".")[0] or file_name)
     return _validated(data, document, shown)
 

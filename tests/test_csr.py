@@ -84,6 +84,20 @@ def test_traits_tell_of_the_weights():
     assert (empty.min_weight, empty.max_weight, empty.mean_weight) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("weights", "mean"),
+    [
+        ((1.5e308, 1.5e308, 1.5e308), 1.5e308),
+        ((-1.5e308, -1.5e308, -1.5e308), -1.5e308),
+        ((np.finfo(np.float64).max,) * 3, np.finfo(np.float64).max),
+        ((1.5e308, 1.5e308, 0), 1e308),
+        ((1.5e308, 1.5e308, -1.5e308), 0.5e308),
+    ],
+)
+def test_the_mean_is_finite_where_the_sum_is_not(weights, mean):
+    assert graph(weights=weights, dtype="float64").traits.mean_weight == pytest.approx(mean, rel=1e-12)
+
+
 def test_unreached_is_beyond_every_distance():
     for dtype in WEIGHT_DTYPES:
         unreached = unreached_distance(dtype)

@@ -36,6 +36,12 @@ def test_the_name_is_the_files_own(load):
     assert load("name: ny\n" + LEAST).name == "ny"
 
 
+def test_the_name_has_nothing_of_a_signature(monkeypatch):
+    monkeypatch.setattr("sssp_pipeline.workflow_loading.read_bytes", lambda url: LEAST.encode())
+    for query in ("", "?sig=SECRET.x", "?sig=a/SECRET.x"):
+        assert load_workflow("https://host/folder/my.yaml" + query).name == "my"
+
+
 def test_every_fault_is_reported_at_once_with_its_line(load):
     text = """\
 version: 2

@@ -7,7 +7,6 @@ proved good.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,13 +26,15 @@ from sssp_pipeline.pipeline.graph_store import (
     Manifest,
     StoreWriter,
     WeightFacts,
+    is_complete,
     read_manifest,
 )
+from sssp_pipeline.pipeline.hardware import usable_cores
 from sssp_pipeline.pipeline.id_mapping import IdCollector, collector
 from sssp_pipeline.pipeline.progress import Progress
 from sssp_pipeline.pipeline.spill import Spill
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
-from sssp_pipeline.pipeline.weight_types import WeightRange, check_weights
+from sssp_pipeline.pipeline.weight_types import WeightRange, check_weights, default_weight
 
 
 def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manifest, bool]:
@@ -47,13 +48,15 @@ def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manife
         The input cannot be used, or the store cannot be written; the store is as it was before.
     """
     urls, inputs = _inputs(spec)
-    options = spec.model_dump(mode="json", exclude={"input", "store"}) | {"release": __version__}
+    options = spec.model_dump(mode="json", exclude={"input", "store", "coordinates"}) | {
+        "release": __version__
+    }
     if storage.exists(storage.join(store, MANIFEST)):
         current = read_manifest(store)
-        if current.inputs == inputs and current.options == options:
+        if current.inputs == inputs and current.options == options and is_complete(store, current):
             return current, False
     storage.check_writable(store)
-    threads = len(os.sched_getaffinity(0))
+    threads = usable_cores()
     edge_list = open_edge_list(urls, _read_options(spec))
     with storage.exclusive(store), Spill() as spill, StoreWriter(store) as writer:
         ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
@@ -137,11 +140,14 @@ def _read_edges(
 ) -> WeightRange:
     progress.stage("read edges")
     seen = WeightRange()
+    if not edge_list.has_weights:
+        seen.add(default_weight(spec.weights))
     for chunk in edge_list.chunks(threads):
         group = [_narrow(ids.add(end)) for end in (chunk.src, chunk.dst)]
         if chunk.weights is not None:
             check_weights(chunk, seen.n_edges, spec.weights.dtype)
             group.append(seen.add(chunk.weights))
+            seen.n_weighted += len(chunk)
         if spec.self_loops == "error" and (loops := np.flatnonzero(group[0] == group[1])).size:
             raise InputError(
                 f"edge {seen.n_edges + int(loops[0]) + 1} is a self-loop of vertex `{chunk.src[int(loops[0])]}`",

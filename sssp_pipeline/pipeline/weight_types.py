@@ -1,10 +1,13 @@
 """Which type the weights get, and which weights no type may have.
 
-The type is the smallest that holds every weight as it stands in the input, unless the workflow asks for one.
+Unless the workflow asks for a type, it is the smallest integer type that holds every weight. Where one weight has a
+decimal point or an exponent, or is beyond all integer types, it is float32, to which all weights are then rounded;
+float64 where one of them is outside the range of float32, or where the column itself is float64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +20,7 @@ from sssp_pipeline.pipeline.formats import EdgeChunk
 
 @dataclass
 class WeightRange:
-    """What the weights seen so far need of a type."""
+    """What the weights seen so far need of a type; the counts are its owner's."""
 
     n_edges: int = 0
     n_weighted: int = 0
@@ -29,10 +32,9 @@ class WeightRange:
     huge: float = 0
 
     def add(self, values: np.ndarray) -> np.ndarray:
-        """Note `values` and return them in the smallest type that holds them as they are."""
+        """Note `values` and return them unchanged, integers in the smallest type that holds them."""
         if len(values) == 0:
             return values
-        self.n_weighted += len(values)
         low, high = values.min().item(), values.max().item()
         self.low, self.high = min(self.low, low), max(self.high, high)
         if values.dtype.kind == "f":
@@ -40,10 +42,12 @@ class WeightRange:
             self.huge = max(self.huge, abs(low), abs(high))
             self.tiny = min(self.tiny, float(np.abs(values).min(where=values != 0, initial=np.inf)))
             return values
-        return values.astype(np.result_type(np.min_scalar_type(low), np.min_scalar_type(high)), copy=False)
+        smallest = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
+        # numpy has float64 hold both int8 and uint64, which rounds.
+        return values if smallest.kind == "f" else values.astype(smallest, copy=False)
 
     def dtype(self, spec: workflow.Weights, typed: np.dtype | None) -> np.dtype:
-        """Return the type asked for, or the smallest that holds every weight.
+        """Return the type asked for, or the one that the weights need, as the head of this module tells.
 
         Parameters
         ----------
@@ -59,8 +63,6 @@ class WeightRange:
         """
         if spec.dtype != "auto":
             return np.dtype(spec.dtype)
-        if self.n_weighted == 0:
-            return np.dtype(np.uint32 if float(spec.default).is_integer() else np.float32)
         if self.fractional:
             single = np.finfo(np.float32)
             fits = self.huge <= float(single.max) and self.tiny >= float(single.tiny)
@@ -75,6 +77,23 @@ class WeightRange:
         )
 
 
+def default_weight(spec: workflow.Weights) -> np.ndarray:
+    """Return `graph.weights.default`, (1,), of the type in which text would give it.
+
+    Raises
+    ------
+    InputError
+        It is no weight, by the rules of `check_weights`.
+    """
+    values = np.array([spec.default])
+    if values.dtype == object:  # an integer of more than 64 bits
+        values = np.array([float(str(spec.default))])
+    if fault := _first_fault(values, spec.dtype):
+        _, why, hint = fault
+        raise InputError(f"`graph.weights.default`: weight {spec.default} {why}", hint=hint)
+    return values
+
+
 def check_weights(chunk: EdgeChunk, before: int, asked: str) -> None:
     """Raise `InputError` at the first weight that is no number or that the type asked for cannot hold.
 
@@ -87,56 +106,53 @@ def check_weights(chunk: EdgeChunk, before: int, asked: str) -> None:
     asked
         The workflow's `graph.weights.dtype`.
     """
-    values = chunk.weights
-    assert values is not None
-    if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
-        _refuse(chunk, before, ~finite, "is not a finite number", "leave such edges out")
+    assert chunk.weights is not None
+    if fault := _first_fault(chunk.weights, asked):
+        i, why, hint = fault
+        raise InputError(
+            f"edge {before + i + 1}, from `{chunk.src[i]}` to `{chunk.dst[i]}`: weight {chunk.weights[i]} {why}",
+            hint=hint,
+        )
+
+
+def _first_fault(values: np.ndarray, asked: str) -> tuple[int, str, str] | None:
+    """Return the position of a weight that cannot be, why, and a hint; None where all can."""
+    for bad, why, hint in _rules(values, asked):
+        if bad.any():
+            return int(np.argmax(bad)), why, hint
+    return None
+
+
+def _rules(values: np.ndarray, asked: str) -> Iterator[tuple[np.ndarray, str, str]]:
+    """Give, rule after rule, which of `values` break it, with words and a hint for them."""
+    is_float = values.dtype.kind == "f"
+    if is_float:
+        yield ~np.isfinite(values), "is not a finite number", "weights are finite"
     if asked == "auto":
-        _refuse_subnormal(chunk, before, np.dtype(np.float64))
+        if is_float:
+            yield _subnormal(values, np.dtype(np.float64))
         return
     dtype = np.dtype(asked)
     wider = wider_dtype(dtype)
     larger = f"set `graph.weights.dtype: {wider}`" if wider else "scale the weights down"
     if dtype.kind == "f":
-        _refuse(chunk, before, np.abs(values) > np.finfo(dtype).max, f"is too large for {dtype}", larger)
-        _refuse_subnormal(chunk, before, dtype)
+        yield np.abs(values) > np.finfo(dtype).max, f"is too large for {dtype}", larger
+        if is_float:
+            yield _subnormal(values, dtype)
         return
-    if values.dtype.kind == "f":
-        _refuse(
-            chunk, before, values != np.floor(values), f"is no {dtype}", "set `graph.weights.dtype: float32`"
-        )
+    if is_float:
+        yield values != np.floor(values), f"is no {dtype}", "set `graph.weights.dtype: float32`"
     if dtype.kind == "u":
-        _refuse(
-            chunk,
-            before,
-            values < 0,
-            f"is negative, {dtype} is not",
-            f"set `graph.weights.dtype: {dtype.name[1:]}`",
-        )
-    _refuse(chunk, before, values >= unreached_distance(dtype), f"is too large for {dtype}", larger)
-    _refuse(chunk, before, values < np.iinfo(dtype).min, f"is too small for {dtype}", larger)
+        signed = f"set `graph.weights.dtype: {dtype.name[1:]}`"
+        yield values < 0, f"is negative, {dtype} is not", signed
+    yield values >= unreached_distance(dtype), f"is too large for {dtype}", larger
+    yield values < np.iinfo(dtype).min, f"is too small for {dtype}", larger
 
 
-def _refuse_subnormal(chunk: EdgeChunk, before: int, dtype: np.dtype) -> None:
-    values = chunk.weights
-    assert values is not None
-    if values.dtype.kind != "f":
-        return
+def _subnormal(values: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, str, str]:
     wider = wider_dtype(dtype)
-    _refuse(
-        chunk,
-        before,
+    return (
         (values != 0) & (np.abs(values) < np.finfo(dtype).tiny),
         f"is a subnormal {dtype}, which GPUs take for zero",
         f"set `graph.weights.dtype: {wider}`, or scale the weights up" if wider else "scale the weights up",
     )
-
-
-def _refuse(chunk: EdgeChunk, before: int, bad: np.ndarray, why: str, hint: str) -> None:
-    if bad.any():
-        i = int(np.argmax(bad))
-        assert chunk.weights is not None
-        raise InputError(
-            f"edge {before + i + 1}, from `{chunk.src[i]}` to `{chunk.dst[i]}`: weight {chunk.weights[i]} {why}",
-            hint=hint,
-        )

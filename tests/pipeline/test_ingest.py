@@ -139,6 +139,65 @@ def test_without_weights_every_edge_has_the_default(tmp_path):
     assert (manifest.weights.dtype, listed(graph)) == ("float32", [(0, 1, 2.5)])
 
 
+@pytest.mark.parametrize(
+    ("default", "dtype"),
+    [
+        (-1, "int32"),
+        (4294967294, "uint32"),
+        (4294967295, "uint64"),
+        (5_000_000_000, "uint64"),
+        (2**64 - 2, "uint64"),
+        (10**60, "float64"),
+        (10**30, "float32"),
+        (1e-60, "float64"),
+        (2.0, "float32"),
+    ],
+)
+def test_a_default_has_the_type_it_would_have_in_the_input(tmp_path, default, dtype):
+    manifest, graph = ingested(tmp_path, "0 1\n1 2\n", weights={"default": default})
+    assert manifest.weights.dtype == dtype
+    assert graph.weights.tolist() == [np.dtype(dtype).type(default).item()] * 2
+    (tmp_path / "given").mkdir()
+    given, same = ingested(tmp_path / "given", f"0 1 {default}\n1 2 {default}\n")
+    assert given.weights == manifest.weights
+    np.testing.assert_array_equal(same.weights, graph.weights, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("default", "dtype", "why", "hint"),
+    [
+        (-1, "uint32", "-1 is negative, uint32 is not", "set `graph.weights.dtype: int32`"),
+        (2.5, "int64", "2.5 is no int64", "set `graph.weights.dtype: float32`"),
+        (10**60, "uint64", f"{10**60} is too large for uint64", "scale the weights down"),
+        pytest.param(
+            10**400, "auto", f"{10**400} is not a finite number", "weights are finite", id="400-digits"
+        ),
+        (1e39, "float32", "1e+39 is too large for float32", "set `graph.weights.dtype: float64`"),
+        (1e-310, "auto", "1e-310 is a subnormal float64, which GPUs take for zero", "scale the weights up"),
+    ],
+)
+def test_a_default_that_is_no_weight_is_refused(tmp_path, default, dtype, why, hint):
+    weights = {"default": default, "dtype": dtype}
+    with pytest.raises(InputError) as caught:
+        ingested(tmp_path, "0 1\n", weights=weights)
+    assert (caught.value.message, caught.value.hint) == (f"`graph.weights.default`: weight {why}", hint)
+    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
+    # Where the input has weights the default is not used.
+    assert listed(ingested(tmp_path, "0 1 7\n", weights=weights)[1]) == [(0, 1, 7)]
+
+
+def test_large_integers_stay_exact_beside_a_negative_one(tmp_path):
+    large = 2**62 + 1
+    manifest, graph = ingested(tmp_path, f"0 1 -1\n1 2 {large}\n")
+    assert (manifest.weights.dtype, graph.weights.tolist()) == ("int64", [-1, large])
+
+
+def test_a_store_of_huge_weights_can_be_read_again(tmp_path):
+    manifest, graph = ingested(tmp_path, "0 1 1.5e308\n1 2 1.5e308\n")
+    assert read_manifest(str(tmp_path / "graph")) == manifest
+    assert manifest.weights.mean == graph.weights.mean(where=[True, False]) == 1.5e308
+
+
 def test_files_with_and_without_weights_are_not_mixed(tmp_path):
     (tmp_path / "a.txt").write_text("0 1 5\n")
     (tmp_path / "b.txt").write_text("1 2\n")

@@ -1,8 +1,10 @@
 """Comma-, semicolon- and tab-separated tables, read by Arrow.
 
-A first line without any number is the header; without a header the columns are called 1, 2, 3, …. Cells
-are read as strings and turned into numbers here, so that a column is exact, and may turn from integers to decimals
-anywhere in the file.
+A first line without any number is the header; without a header the columns are called 1, 2, 3, …. Where ids are
+names such a line may be an edge: it is the header only if it holds a usual name, or one asked for.
+
+Cells are read as strings and turned into numbers here, so that a column is exact, and may turn from integers to
+decimals anywhere in the file.
 """
 
 from __future__ import annotations
@@ -20,24 +22,37 @@ from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.byte_streams import opened, read_lines
+from sssp_pipeline.pipeline.formats.byte_streams import opened
 from sssp_pipeline.pipeline.formats.detect import separator_of
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.line_reader import MAX_ID
 from sssp_pipeline.pipeline.formats.ordered import map_in_order
-from sssp_pipeline.pipeline.formats.tables import EdgeColumns, choose_columns, refuse_mixed_weights
-from sssp_pipeline.pipeline.formats.text import first_row, guess_id_kind
+from sssp_pipeline.pipeline.formats.tables import (
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    WEIGHT_NAMES,
+    EdgeColumns,
+    choose_columns,
+    refuse_mixed_weights,
+)
+from sssp_pipeline.pipeline.formats.text import checked_lines, first_row, guess_id_kind
+
+_USUAL_NAMES = {*SOURCE_NAMES, *TARGET_NAMES, *WEIGHT_NAMES}
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A file and its columns; the first `n_skipped` lines are comments and the header."""
+    """A file and its columns; the first `n_skipped` lines are comments and the header.
+
+    `doubtful_header` is a header without a name that is known, else None.
+    """
 
     url: str
     separator: str
     names: list[str]
     n_skipped: int
     columns: EdgeColumns
+    doubtful_header: str | None
 
 
 def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -46,11 +61,14 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A table holds no row, or lacks a column that is asked for; or only some tables have weights.
+        A table holds no row, or lacks a column that is asked for; only some tables have weights; or the first
+        row may be an edge as well as a header.
     """
     tables = [_open_table(url, options) for url in urls]
     has_weights = refuse_mixed_weights(urls, [table.columns for table in tables])
     id_kind = options.ids if options.ids != "auto" else _guess_id_kind(tables[0], options.block_bytes)
+    if id_kind == "string":
+        _refuse_doubtful_headers(tables)
 
     def convert(item: tuple[_Table, int, pa.RecordBatch]) -> EdgeChunk:
         table, row, batch = item
@@ -68,7 +86,7 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _open_table(url: str, options: ReadOptions) -> _Table:
-    found = first_row(read_lines(url))
+    found = first_row(checked_lines(url))
     if found is None:
         raise _no_rows(url)
     line, content = found
@@ -80,11 +98,31 @@ def _open_table(url: str, options: ReadOptions) -> _Table:
             hint="columns that white space separates are read by `graph.format: text`",
         )
     cells = [cell.strip() for cell in next(csv.reader([row], delimiter=separator))]
-    has_header = not any(_is_number(cell) for cell in cells)
-    names = cells if has_header else [str(i) for i in range(1, len(cells) + 1)]
+    numbers = [str(i) for i in range(1, len(cells) + 1)]
+    asked = {options.source_column, options.target_column, options.weight_column} - {"auto", "none"}
+    is_known = not asked.isdisjoint(cells) or not _USUAL_NAMES.isdisjoint(cell.lower() for cell in cells)
+    by_number = {options.source_column, options.target_column} <= set(numbers)
+    has_header = not any(_is_number(cell) for cell in cells) and (is_known or not by_number)
+    names = cells if has_header else numbers
     return _Table(
-        url, separator, names, line if has_header else line - 1, choose_columns(url, names, options)
+        url,
+        separator,
+        names,
+        line if has_header else line - 1,
+        choose_columns(url, names, options),
+        doubtful_header=row if has_header and not is_known else None,
     )
+
+
+def _refuse_doubtful_headers(tables: list[_Table]) -> None:
+    for table in tables:
+        # A row whose weight is no number is no edge.
+        if table.doubtful_header is not None and table.columns.weight is None:
+            raise InputError(
+                f"`{storage.redacted(table.url)}`: the first row, `{table.doubtful_header[:60]}`, "
+                "may be a header or an edge",
+                hint="set `graph.columns.source` and `graph.columns.target`, to `'1'` and `'2'` if it is an edge",
+            )
 
 
 def _is_number(cell: str) -> bool:

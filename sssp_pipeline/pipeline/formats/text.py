@@ -58,12 +58,34 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def first_row(lines: Iterator[bytes]) -> tuple[int, bytes] | None:
-    """Return the number and the content of the first line that is neither blank nor a comment, or None."""
+    """Return the number and the content of the first line that is neither blank nor a comment, or None.
+
+    A carriage return ends a row, so that the format of such a file can be told before `checked_lines` refuses it.
+    """
     for line, content in enumerate(lines, 1):
-        stripped = content.removeprefix(BYTE_ORDER_MARK).strip() if line == 1 else content.strip()
-        if stripped and stripped[0] not in COMMENTS:
-            return line, stripped
+        rows = content.removeprefix(BYTE_ORDER_MARK) if line == 1 else content
+        for row in rows.split(b"\r"):
+            stripped = row.strip()
+            if stripped and stripped[0] not in COMMENTS:
+                return line, stripped
     return None
+
+
+def checked_lines(url: str) -> Iterator[bytes]:
+    """Give the lines of `url` as `read_lines` does.
+
+    Raises
+    ------
+    InputError
+        A carriage return without a line feed stands between two rows: the readers would take both for one.
+    """
+    for line, content in enumerate(read_lines(url), 1):
+        if b"\r" in content.strip():
+            raise InputError(
+                f"{where(url, line)} has a carriage return without a line feed, as old Macs end lines",
+                hint="end lines with line feeds: `tr '\\r' '\\n'` turns the one into the other",
+            )
+        yield content
 
 
 class _FirstRow(NamedTuple):
@@ -74,7 +96,7 @@ class _FirstRow(NamedTuple):
 
 
 def _first_row(url: str) -> _FirstRow:
-    found = first_row(read_lines(url))
+    found = first_row(checked_lines(url))
     if found is None:
         raise InputError(
             f"`{storage.redacted(url)}` holds no edges, only comments and blank lines",

@@ -48,6 +48,38 @@ def test_without_a_header(write, read):
     assert read(write("e.txt", "1\t2\t3\n"), format="csv").rows() == [(1, 2, 3)]
 
 
+@pytest.mark.parametrize("content", ["anna,bob\nbob,carl\n", "anna,bob,x,y\nbob,carl,x,y\n"])
+@pytest.mark.parametrize("ids", ["auto", "string"])
+def test_names_may_be_a_header_or_an_edge(write, read, refused, content, ids):
+    name, first = write("e.csv", content), content.partition("\n")[0]
+    assert refused(name, ids=ids) == (
+        f"`e.csv`: the first row, `{first}`, may be a header or an edge",
+        "set `graph.columns.source` and `graph.columns.target`, to `'1'` and `'2'` if it is an edge",
+    )
+    as_edge = {"source_column": "1", "target_column": "2"}
+    assert read(name, ids=ids, **as_edge).rows() == [("anna", "bob"), ("bob", "carl")]
+    as_header = {"source_column": "bob", "target_column": "anna"}
+    assert read(name, ids=ids, **as_header).rows() == [("carl", "bob")]
+
+
+def test_a_doubtful_header_of_the_second_table_is_refused(write, refused):
+    names = write("a.csv", "from,to\nanna,bob\n"), write("b.csv", "bob,carl\nanna,carl\n")
+    assert refused(*names)[0] == "`b.csv`: the first row, `bob,carl`, may be a header or an edge"
+
+
+def test_an_unusual_header_over_numbers_is_no_edge(write, read):
+    assert read(write("e.csv", "von,nach\n1,2\n")).rows() == [(1, 2)]
+    assert read(write("e.csv", "von,nach,km\nBonn,Ulm,3\n")).rows() == [("Bonn", "Ulm", 3)]
+
+
+def test_columns_are_not_numbered_under_a_usual_header(write, refused):
+    options = {"source_column": "1", "target_column": "2"}
+    assert refused(write("e.csv", "from,to\na,b\n"), **options) == (
+        "`e.csv`: unknown column `1` in `graph.columns.source`",
+        "Columns: from, to",
+    )
+
+
 def test_header_under_white_space(write, read):
     assert read(write("e.txt", "source target weight\n1 2 3\n")).rows() == [(1, 2, 3)]
 

@@ -131,7 +131,7 @@ def naive_rows(content: bytes) -> list[tuple]:
     return rows
 
 
-blanks = st.text(" \t\r\x0b\x0c", min_size=1, max_size=3)
+blanks = st.text(" \t\x0b\x0c", min_size=1, max_size=3)
 maybe_blanks = st.text(" \t\r", max_size=2)
 junk_lines = st.one_of(
     maybe_blanks,
@@ -271,6 +271,28 @@ def test_only_comments(write, refused, content, format_name):
         "`e.txt` holds no edges, only comments and blank lines",
         "check that this is the file you mean",
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"1 2\r3 4\r5 6\r", 1),
+        (b"# old\r1 2 5\r3 4 6\r", 1),
+        (b"anna bob\rbob carl\r", 1),
+        (b"u,v\r1,2\r3,4\r", 1),
+        (b"# new\n1 2\r3 4\r", 2),
+    ],
+)
+@pytest.mark.parametrize("format_name", ["auto", "text"])
+def test_lines_that_end_with_a_carriage_return_alone(write, refused, content, line, format_name):
+    assert refused(write("e.txt", content), format=format_name) == (
+        f"`e.txt` line {line} has a carriage return without a line feed, as old Macs end lines",
+        r"end lines with line feeds: `tr '\r' '\n'` turns the one into the other",
+    )
+
+
+def test_carriage_returns_before_a_line_feed_end_a_line(write, read):
+    assert read(write("e.txt", b"# c\r\r\n1 2\r\r\n3 4\r\n")).rows() == [(1, 2), (3, 4)]
 
 
 def test_each_name_is_utf8_on_its_own(write, refused):
