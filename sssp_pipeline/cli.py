@@ -232,7 +232,7 @@ def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
     print(
         f"{plural(record['sources'], 'source')} x {vertices:,} vertices solved with {record['solver']}: {url}"
     )
-    if record["identity"]["form"]["layout"] == "long":
+    if record["identity"]["layout"] == "long":
         query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
     else:
         query = f"SELECT * FROM '{url}/distances/batch-00000.parquet' LIMIT 10"

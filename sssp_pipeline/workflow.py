@@ -6,6 +6,7 @@ reports every fault with its line. Solver names are checked by the run, against 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -315,6 +316,12 @@ def _cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[tuple[Path, 
         return
     if address is None:
         yield ("cluster", "kind"), "kind `address` needs `cluster.address`", "add `address: tcp://host:8786`"
+    elif isinstance(address, str) and not re.fullmatch(r"\w+://.+:[0-9]+", address):
+        yield (
+            ("cluster", "address"),
+            f"`{address}` is no address of a scheduler",
+            "give protocol, host and port: `tcp://host:8786`",
+        )
     for key in ("workers", "threads_per_worker", "memory_limit"):
         if cluster.get(key, "auto") != "auto":
             yield (

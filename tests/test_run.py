@@ -158,7 +158,7 @@ def test_a_finished_run_is_left_as_it_is(tmp_path):
     [
         ({"solve": {"cutoff": 900}}, "cutoff"),
         ({"solve": {"batch": 5}}, "batch"),
-        ({"output": {"layout": "wide"}}, "form"),
+        ({"output": {"layout": "wide"}}, "layout"),
         ({"sources": {"top_degree": 30}}, "sources"),
         (
             {"graph": {"duplicates": "keep-all", "input": "generated:grid?rows=40&cols=41&keep=0.7&seed=4"}},
@@ -404,3 +404,37 @@ def test_verify_finds_a_store_it_is_told(tmp_path, monkeypatch):
         verify_run("run", None, "sample", Quiet())
     assert caught.value.hint == "name the run's graph store with --store"
     assert verify_run("run", "there", "sample", Quiet())["verify"]["refuted"] is None
+
+
+def test_a_run_that_never_began_reserves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("sssp_pipeline.pipeline.cluster.CONNECT_S", 1)
+    nobody = {"kind": "address", "address": "tcp://127.0.0.1:9"}
+    with pytest.raises(InputError):
+        run(made(tmp_path, cluster=nobody), Quiet())
+    run(made(tmp_path, sources={"top_degree": 3}), Quiet())
+
+
+def test_a_worker_needs_more_than_it_is_given(tmp_path):
+    with pytest.raises(InputError) as caught:
+        run(made(tmp_path, cluster={"memory_limit": "100MB"}), Quiet())
+    assert caught.value.message == "`cluster.memory_limit` is 100MB, but a worker needs 400 MB"
+
+
+def test_a_missing_file_of_sources_is_told_before_the_ingest(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere\.txt` does not exist"):
+        run(made(tmp_path, sources={"file": str(tmp_path / "nowhere.txt")}), Quiet())
+    assert not (tmp_path / "graph").exists()
+
+
+def test_an_input_without_weights_is_said(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1\n")
+    heard = Heard()
+    run(made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, sources={"all": True}), heard)
+    assert "no weights found in the input: every edge weighs 1" in heard.lines
+
+
+def test_verify_misses_a_batch_that_is_gone(tmp_path):
+    run(made(tmp_path), Quiet())
+    (tmp_path / "run" / "distances" / "batch-00003.parquet").unlink()
+    with pytest.raises(InputError, match="batches are gone: 3"):
+        verify_run(str(tmp_path / "run"), None, "sample", Quiet())

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import dask
+from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Worker, WorkerPlugin
 
 from sssp_pipeline import __version__, workflow
@@ -18,6 +19,9 @@ from sssp_pipeline.pipeline.hardware import usable_cores
 
 #: Seconds to wait for a scheduler to answer, and for a first worker to join it.
 CONNECT_S = 20
+#: What a worker takes before it holds a graph: Python, Dask, Arrow and the compiled solvers; with less, Dask
+#: ends it again and again.
+WORKER_BYTES = 400 * 10**6
 #: How many workers may die under one batch before Dask gives it up.
 _ALLOWED_DEATHS = 3
 
@@ -75,7 +79,7 @@ def connect(
                 yield _describe(client, spec)
         else:
             workers, threads = _local_size(spec, max_tasks)
-            _check_memory(workers, threads, graph_bytes, batch_bytes)
+            _check_memory(spec, workers, threads, graph_bytes, batch_bytes)
             with (
                 _start_local(workers, threads, spec.memory_limit) as cluster,
                 Client(cluster, set_as_default=False) as client,
@@ -139,17 +143,25 @@ def _local_size(spec: workflow.Cluster, max_tasks: int) -> tuple[int, int]:
     return spec.workers, spec.threads_per_worker
 
 
-def _check_memory(workers: int, threads: int, graph_bytes: int, batch_bytes: int) -> None:
+def _check_memory(
+    spec: workflow.Cluster, workers: int, threads: int, graph_bytes: int, batch_bytes: int
+) -> None:
     import psutil
 
     # A batch is held twice for a moment: as the solver gives it, and as the row groups being written.
-    needed = workers * (graph_bytes + 2 * threads * batch_bytes)
+    a_worker = graph_bytes + 2 * threads * batch_bytes
     there = psutil.virtual_memory().total
-    if needed > there:
+    if workers * a_worker > there:
         raise InputError(
-            f"{workers} workers of {threads} threads need {needed / 2**30:.1f} GiB of memory, "
+            f"{workers} workers of {threads} threads need {workers * a_worker / 2**30:.1f} GiB of memory, "
             f"this machine has {there / 2**30:.1f} GiB",
             hint="lower `cluster.workers`, `cluster.threads_per_worker` or `solve.batch`",
+        )
+    if spec.memory_limit != "auto" and parse_bytes(spec.memory_limit) < a_worker + WORKER_BYTES:
+        raise InputError(
+            f"`cluster.memory_limit` is {spec.memory_limit}, but a worker needs "
+            f"{(a_worker + WORKER_BYTES) / 1e6:,.0f} MB",
+            hint="raise it, or leave it at `auto`",
         )
 
 

@@ -229,5 +229,5 @@ def check_unreached(unreached: float | None, dtype: np.dtype) -> None:
         if not (float(unreached).is_integer() and limits.min <= unreached <= limits.max):
             raise InputError(
                 f"`output.unreached` is {unreached}, which the distances' type {dtype} cannot hold",
-                hint="null writes NULL",
+                hint="null writes NULL; a wider or signed `graph.weights.dtype` holds more",
             )

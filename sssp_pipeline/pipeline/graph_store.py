@@ -344,8 +344,10 @@ class _Checksummed:
 
 def _read_part(store: str, part: Part, columns: list[str]) -> pa.Table:
     url = storage.join(store, part.path)
-    content = storage.read_bytes(url)
     shown = storage.redacted(url)
+    if not storage.exists(url):
+        raise InputError(f"`{shown}` is gone", hint=_AGAIN)
+    content = storage.read_bytes(url)
     if len(content) != part.bytes:
         raise InputError(f"`{shown}` has {len(content)} bytes, the manifest says {part.bytes}", hint=_AGAIN)
     crc32 = zlib.crc32(content)

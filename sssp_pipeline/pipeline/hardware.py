@@ -151,7 +151,7 @@ def _check_storage() -> Check:
     import fsspec
 
     extras = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
-    able = ["file", "http"]
+    able = ["file"]
     for scheme, package in extras.items():
         try:
             importlib.metadata.version(package)
@@ -161,7 +161,7 @@ def _check_storage() -> Check:
     return Check(
         "storage",
         "ok",
-        f"fsspec {fsspec.__version__} reads and writes " + ", ".join(able),
+        f"fsspec {fsspec.__version__} reads http, reads and writes " + ", ".join(able),
         _extras_hint(able),
     )
 

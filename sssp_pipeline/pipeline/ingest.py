@@ -142,6 +142,8 @@ def _read_edges(
     seen = WeightRange()
     if not edge_list.has_weights:
         seen.add(default_weight(spec.weights))
+        if spec.weights.column == "auto":
+            progress.say(f"no weights found in the input: every edge weighs {spec.weights.default}")
     for chunk in edge_list.chunks(threads):
         group = [_narrow(ids.add(end)) for end in (chunk.src, chunk.dst)]
         if chunk.weights is not None:

@@ -109,7 +109,10 @@ class RunFolder:
         differ = [
             key for key in sorted(identity.keys() | there.keys()) if identity.get(key) != there.get(key)
         ]
-        if differ:
+        if differ and not finished and not self.committed():
+            # Nothing was solved for the other run yet, so there is nothing to be mixed up with.
+            storage.write_atomic(self.path(_IDENTITY), json.dumps(identity, indent=1).encode())
+        elif differ:
             raise InputError(
                 f"`{storage.redacted(self.url)}` holds another run: it differs in {', '.join(differ)}",
                 hint="choose another `output.path`, or remove the folder",
@@ -169,6 +172,8 @@ class RunFolder:
 
     def read_metrics(self) -> pa.Table:
         """Return the metrics of a finished run, a row a source."""
+        if not storage.exists(self.path(METRICS_FILE)):
+            raise InputError(f"`{storage.redacted(self.path(METRICS_FILE))}` is gone", hint=_START_ANEW)
         return pq.read_table(pa.BufferReader(storage.read_bytes(self.path(METRICS_FILE))))
 
     def finish(self, run: dict[str, Any]) -> None:

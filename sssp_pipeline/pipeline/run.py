@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -121,6 +121,8 @@ def run(
         storage.check_writable(folder.url)  # before an hour of ingest, not after it
     if workflow.solve.solver != "auto":
         solver_named(workflow.solve.solver)
+    if workflow.sources.file is not None:
+        storage.expand([workflow.sources.file])
     with timings.of("ingest"):
         if may_ingest:
             stored = ingest_stage(workflow, progress)
@@ -128,7 +130,7 @@ def run(
             stored = StoredGraph(workflow.store, read_manifest(workflow.store))
     with timings.of("plan"):
         plan = plan_stage(workflow, stored, progress)
-    progress.say(f"solver: {plan.solver} ({plan.solver_reason}); {len(plan.batches)} batches")
+    progress.say(f"solver: {plan.solver} ({plan.solver_reason}); {_count(len(plan.batches), 'batch')}")
     job = _Job(workflow, stored, plan, folder, timings, progress)
     with storage.exclusive(folder.url):
         return folder, job.carry_out(finish)
@@ -214,6 +216,7 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
             f"`{storage.redacted(store)}` does not hold the graph that `{storage.redacted(run_url)}` was solved on",
             hint="name the run's graph store with --store",
         )
+    _check_complete(folder, record["batches"])
     metrics = folder.read_metrics()
     what = f"`{storage.redacted(folder.path(METRICS_FILE))}`: source"
     sources = stored.ids.vertices(metrics["source"].to_pylist(), what)
@@ -242,7 +245,7 @@ class _Job:
         self.folder.clean()
         if finished:
             record = self.folder.read_run()
-            self._check_complete()
+            _check_complete(self.folder, len(self.plan.batches))
             self.progress.say(f"{storage.redacted(self.folder.url)} is finished already, nothing to solve")
         else:
             with self.timings.of("solve"):
@@ -280,7 +283,7 @@ class _Job:
             "sources": sources.hexdigest()[:16],
             "batch": len(self.plan.batches[0]) if self.plan.batches else 0,
             "cutoff": self.workflow.solve.cutoff,
-            "form": asdict(self._form()),
+            **asdict(self._form()),
         }
 
     def _record(self, thread_s: dict[str, float]) -> dict[str, Any]:
@@ -302,14 +305,6 @@ class _Job:
             "versions": versions(),
             "verify": None,
         }
-
-    def _check_complete(self) -> None:
-        gone = sorted(set(range(len(self.plan.batches))) - self.folder.committed())
-        if gone:
-            raise InputError(
-                f"`{storage.redacted(self.folder.url)}` is a finished run, but batches are gone: {_shortened(gone)}",
-                hint="remove the folder and run the same command again",
-            )
 
     def _solve(self) -> dict[str, float]:
         """Solve and commit what is not committed yet; return the seconds all threads spent, by kind of work."""
@@ -349,7 +344,7 @@ class _Job:
 
         with connect(workflow.cluster, len(missing), plan.graph_bytes, plan.batch_bytes) as connection:
             self.progress.say(
-                f"cluster: {connection.n_workers} workers, {connection.n_threads} threads, "
+                f"cluster: {_count(connection.n_workers, 'worker')}, {_count(connection.n_threads, 'thread')}, "
                 f"dashboard {connection.dashboard}"
             )
             try:
@@ -387,11 +382,26 @@ def _finish(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
         )
 
 
+def _check_complete(folder: RunFolder, n_batches: int) -> None:
+    gone = sorted(set(range(n_batches)) - folder.committed())
+    if gone:
+        raise InputError(
+            f"`{storage.redacted(folder.url)}` is a finished run, but batches are gone: {_shortened(gone)}",
+            hint="remove the run folder and run the same command again",
+        )
+
+
 def _included(verdict: dict[str, Any] | None) -> tuple[str, ...]:
     """Return the modes of verify that a verdict makes unnecessary."""
     if verdict is None:
         return ()
     return ("sample", "certificate") if verdict["mode"] == "certificate" else ("sample",)
+
+
+def _count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}" + ("es" if noun.endswith("ch") else "s")
 
 
 def _shortened(numbers: list[int]) -> str:
@@ -408,7 +418,7 @@ def _verify(
 ) -> dict[str, Any]:
     """Return the verdict on the distances in storage, as it stands in run.json."""
     progress.stage("verify")
-    form = DistanceFormat(**identity["form"])
+    form = DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat)})
     verdict = verify_distances(
         stored.graph(), stored.ids, folder, batches, form, identity["cutoff"], mode, progress
     )

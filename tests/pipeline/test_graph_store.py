@@ -109,7 +109,7 @@ def test_every_altered_byte_is_noticed(store, folder):
         load_graph(store, manifest), load_ids(store, manifest)
     assert caught.value.message == f"`{part}` has {len(good) - 1} bytes, the manifest says {len(good)}"
     part.unlink()
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(InputError, match="is gone"):
         load_graph(store, manifest), load_ids(store, manifest)
 
 

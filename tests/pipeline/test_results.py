@@ -42,6 +42,9 @@ def test_a_folder_belongs_to_one_run(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     assert folder.begin({"graph": "a", "batch": 1}) is False
     assert folder.begin({"graph": "a", "batch": 1}) is False
+    assert folder.begin({"graph": "b", "batch": 1}) is False  # nothing is solved yet
+    assert folder.begin({"graph": "a", "batch": 1}) is False
+    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None), [], OFFSET, form())
     with pytest.raises(InputError) as caught:
         folder.begin({"graph": "a", "batch": 2})
     assert caught.value.message == f"`{tmp_path}/run` holds another run: it differs in batch"

@@ -37,7 +37,14 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
                 f"{row.place} has {len(row.columns)} columns, but {first.place} has {len(first.columns)}",
                 hint="files read together have the same columns",
             )
-    id_kind = options.ids if options.ids != "auto" else guess_id_kind(first.place, first.columns[:2])
+    id_kind = options.ids
+    if id_kind == "auto":
+        id_kind = guess_id_kind(first.place, first.columns[:2])
+        if id_kind == "string" and first.next_is_numeric:
+            raise InputError(
+                f"{first.place}: `{' '.join(first.columns[:2])}` names no edge like the numbers in the next row",
+                hint="make a header a comment with #, or set `graph.format: csv`; for names set `graph.ids: string`",
+            )
     syntax = LineSyntax(
         letter=0,
         comment=COMMENTS[0],
@@ -93,17 +100,24 @@ class _FirstRow(NamedTuple):
 
     place: str
     columns: list[str]
+    next_is_numeric: bool
 
 
 def _first_row(url: str) -> _FirstRow:
-    found = first_row(checked_lines(url))
+    lines = checked_lines(url)
+    found = first_row(lines)
     if found is None:
         raise InputError(
             f"`{storage.redacted(url)}` holds no edges, only comments and blank lines",
             hint="check that this is the file you mean",
         )
     line, content = found
-    row = _FirstRow(where(url, line), [column.decode("utf-8", "replace") for column in content.split()])
+    following = first_row(lines) or (0, b"")
+    row = _FirstRow(
+        where(url, line),
+        [column.decode("utf-8", "replace") for column in content.split()],
+        len(following[1].split()) > 1 and all(end.isdigit() for end in following[1].split()[:2]),
+    )
     if len(row.columns) < 2:
         raise InputError(
             f"{row.place} has 1 column, wanted 2 or more",

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
 from sssp_pipeline.pipeline.formats.line_reader import scan_block
 from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
@@ -336,3 +337,16 @@ def test_columns_of_text_have_no_names(write, refused):
 def test_a_long_token_is_shown_in_part(write, refused):
     message, _ = refused(write("e.txt", "1 2\n3 " + "x" * 100 + "\n"))
     assert message == "`e.txt` line 2: `" + "x" * 57 + "...` is not a vertex id"
+
+
+def test_a_header_over_numbers_is_no_edge(tmp_path):
+    file = tmp_path / "edges.txt"
+    file.write_text("# comment\nvon nach\n\n1 2\n2 3\n")
+    with pytest.raises(InputError) as caught:
+        open_edge_list([str(file)], ReadOptions())
+    assert (
+        caught.value.message == f"`{file}` line 2: `von nach` names no edge like the numbers in the next row"
+    )
+    assert open_edge_list([str(file)], ReadOptions(ids="string")).id_kind == "string"
+    file.write_text("Oslo Bergen\nBergen 7\n")
+    assert open_edge_list([str(file)], ReadOptions()).id_kind == "string"
