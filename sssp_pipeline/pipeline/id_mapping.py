@@ -22,7 +22,7 @@ class IdCollector(Protocol):
     """Sees all ids once, chunk by chunk, then translates them."""
 
     def add(self, ids: np.ndarray | pa.Array) -> np.ndarray:
-        """Note `ids` and return them as integers to be kept and given to `vertices` later."""
+        """Note `ids`; return them as integers, uint32 where they fit, to be kept and given to `vertices` later."""
         ...
 
     def finish(self) -> VertexIds:
@@ -41,7 +41,7 @@ class DeclaredIds:
         self._n_vertices, self._first_id = n_vertices, first_id
 
     def add(self, ids: np.ndarray) -> np.ndarray:
-        return ids
+        return _narrow(ids)
 
     def finish(self) -> VertexIds:
         return VertexIds(
@@ -63,22 +63,20 @@ class IntegerIds:
         self._n_small = 0
 
     def add(self, ids: np.ndarray) -> np.ndarray:
-        if len(ids) == 0:
-            return ids
-        largest = int(ids.max())
+        largest = int(ids.max(initial=0))
+        small = ids
         if largest >= BITMAP_IDS:
             self._add_large(np.unique(ids[ids >= BITMAP_IDS]))
             small = ids[ids < BITMAP_IDS]
             largest = int(small.max(initial=0))
-        else:
-            small = ids
         words = largest // 64 + 1
         if words > len(self._bits):
             grown = np.zeros(min(max(words, 2 * len(self._bits)), BITMAP_IDS // 64), np.uint64)
             grown[: len(self._bits)] = self._bits
             self._bits = grown
-        _mark(self._bits, small)
-        return ids
+        narrow = np.empty(len(small), np.uint32)
+        _mark(self._bits, small, narrow)
+        return narrow if small is ids else ids
 
     def _add_large(self, unique: np.ndarray) -> None:
         # Merging only neighbours of similar length keeps the total work at O(n log n).
@@ -136,7 +134,7 @@ class StringIds:
         encoded = ids.dictionary_encode()
         numbers = self._numbers
         local = [numbers.setdefault(name, len(numbers)) for name in encoded.dictionary.to_pylist()]
-        return np.array(local, np.int64)[encoded.indices.to_numpy()]
+        return _narrow(np.array(local, np.int64)[encoded.indices.to_numpy()])
 
     def finish(self) -> VertexIds:
         names = sorted(self._numbers)
@@ -151,6 +149,10 @@ class StringIds:
         return self._sorted_position[kept]
 
 
+def _narrow(kept: np.ndarray) -> np.ndarray:
+    return kept.astype(np.uint32) if int(kept.max(initial=0)) < 2**32 else kept
+
+
 def _shifted(kept: np.ndarray, first_id: int) -> np.ndarray:
     return (kept - kept.dtype.type(first_id) if first_id else kept).astype(np.uint32, copy=False)
 
@@ -163,10 +165,12 @@ def collector(id_kind: str, n_vertices: int | None, first_id: int) -> IdCollecto
 
 
 @njit(nogil=True, cache=True)
-def _mark(bits: np.ndarray, ids: np.ndarray) -> None:
+def _mark(bits: np.ndarray, ids: np.ndarray, narrow: np.ndarray) -> None:
+    """Set the bits of `ids` and write them to `narrow` (n,) uint32."""
     one = np.uint64(1)
     for i in range(len(ids)):
         v = np.uint64(ids[i])
+        narrow[i] = v
         bits[v >> np.uint64(6)] |= one << (v & np.uint64(63))
 
 

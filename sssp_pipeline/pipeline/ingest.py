@@ -7,7 +7,8 @@ proved good.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ def _read_edges(
         if spec.weights.column == "auto":
             progress.say(f"no weights found in the input: every edge weighs {spec.weights.default}")
     for chunk in edge_list.chunks(threads):
-        group = [_narrow(ids.add(end)) for end in (chunk.src, chunk.dst)]
+        group = [ids.add(end) for end in (chunk.src, chunk.dst)]
         if chunk.weights is not None:
             check_weights(chunk, seen.n_edges, spec.weights.dtype)
             group.append(seen.add(chunk.weights))
@@ -166,10 +167,6 @@ def _read_edges(
     return seen
 
 
-def _narrow(kept: np.ndarray) -> np.ndarray:
-    return kept.astype(np.uint32) if len(kept) == 0 or int(kept.max()) < 2**32 else kept
-
-
 def _build(
     spill: Spill,
     ids: IdCollector,
@@ -186,8 +183,8 @@ def _build(
     mirror = edge_list.symmetric == "mirror" or not spec.directed
     row_offsets = np.zeros(vertex_ids.n_vertices + 1, np.int64)
     loops = 0
-    for src, dst, *_ in spill:
-        loops += csr_build.count_rows(ids.vertices(src), ids.vertices(dst), drop_loops, mirror, row_offsets)
+    for src, dst, _ in _translated(spill, ids):
+        loops += csr_build.count_rows(src, dst, drop_loops, mirror, row_offsets)
     np.cumsum(row_offsets, out=row_offsets)
     n_placed = int(row_offsets[-1])
     dtype = seen.dtype(spec.weights, edge_list.weight_dtype)
@@ -224,11 +221,27 @@ def _place(spill: Spill, ids: IdCollector, default: float, rows: tuple, threads:
     *_, cursors, col_indices, weights = rows
     ranges = csr_build.row_ranges(np.append(cursors, len(col_indices)), threads)
     with ThreadPoolExecutor(threads) as pool:
-        for src, dst, *given in spill:
-            values = given[0] if given else np.full(len(src), default)
+        for src, dst, given in _translated(spill, ids):
+            values = given if given is not None else np.full(len(src), default)
             if weights.dtype.kind == "f":
                 # Integers of one chunk stand as decimals in another, cut elsewhere: both are rounded the same way.
                 values = values.astype(np.float64)
-            values = values.astype(weights.dtype)
-            edges = ids.vertices(src), ids.vertices(dst), values
+            edges = src, dst, values.astype(weights.dtype)
             list(pool.map(lambda r, e=edges: csr_build.place_edges(*r, *e, *rows), ranges))
+
+
+def _translated(spill: Spill, ids: IdCollector) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+    """Yield the vertices at both ends of the spilled edges, and the weights, translated one group ahead."""
+    with ThreadPoolExecutor(2) as pool:
+        ahead: tuple[Future, Future, np.ndarray | None] | None = None
+        for src, dst, *given in spill:
+            coming = (
+                pool.submit(ids.vertices, src),
+                pool.submit(ids.vertices, dst),
+                given[0] if given else None,
+            )
+            if ahead is not None:
+                yield ahead[0].result(), ahead[1].result(), ahead[2]
+            ahead = coming
+        if ahead is not None:
+            yield ahead[0].result(), ahead[1].result(), ahead[2]

@@ -20,7 +20,6 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError, RefutedError, SsspError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.cluster import connect
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.graph_store import Manifest, load_graph, load_ids, read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, versions
@@ -35,7 +34,6 @@ from sssp_pipeline.pipeline.results import (
     RUN_VERSION,
     RunFolder,
 )
-from sssp_pipeline.pipeline.scatter import BatchDone, BatchTask, scatter
 from sssp_pipeline.pipeline.sources import select_sources
 from sssp_pipeline.pipeline.verify import verify_distances
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
@@ -308,6 +306,10 @@ class _Job:
 
     def _solve(self) -> dict[str, float]:
         """Solve and commit what is not committed yet; return the seconds all threads spent, by kind of work."""
+        # Dask takes as long to import as a small graph to ingest, and only solving needs it.
+        from sssp_pipeline.pipeline.cluster import connect
+        from sssp_pipeline.pipeline.scatter import BatchDone, BatchTask, scatter
+
         workflow, plan, folder = self.workflow, self.plan, self.folder
         committed = folder.committed()
         missing = [number for number in range(len(plan.batches)) if number not in committed]
