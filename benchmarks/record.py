@@ -32,7 +32,7 @@ def record(name: str, **measured: Any) -> None:
 def _revision() -> dict[str, Any]:
     """Return the commit of this checkout, and whether files differ from it; both None outside of one."""
     commit = _git("rev-parse", "HEAD")
-    status = _git("status", "--porcelain")
+    status = _git("status", "--porcelain", "--", ":/", ":(exclude,top)benchmarks/results")
     return {"commit": commit, "dirty": None if status is None else status != ""}
 
 
