@@ -21,8 +21,9 @@ from sssp_pipeline.kernels._gpu import (
 )
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta is this many times the mean weight over the mean degree. On an H200 the best factor was 256 on road graphs
-#: and lattices, 32 on a mesh, 64 on a web graph and 4 on R-MAT; 64 costs 1.23 times the best in the geometric mean.
+#: Delta is this many times the mean weight over the mean degree. Of 4, 16, 64 and 256, the best on an H200 was 256 on
+#: road graphs and lattices, 64 on a mesh and a web graph and 4 on R-MAT; 64 takes 1.22 times as long as the best of
+#: each in the geometric mean (benchmarks/results/gpu_solvers.jsonl).
 DELTA_FACTOR = 64.0
 #: Threads a block, and blocks on a multiprocessor: of 1, 2 and 3 times 512 and 1 and 2 times 1,024, the best or within
 #: 3 % of it on every graph but R-MAT 22 (7 %).
