@@ -1,8 +1,8 @@
 """What the GPU solvers share: everything around the search from one source.
 
 A solver here is a `search` over one row of distances on the device. This module checks the request, uploads the
-graph once, times each source by CUDA events, counts what came of it, refuses a shortest path that the type
-cannot hold, and copies the row to pinned host memory.
+graph once, times each source by CUDA events (a share if they run together), counts what came of it, refuses a
+shortest path that the type cannot hold, and copies the row to pinned host memory.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class GpuSearch(ABC):
 
 
 class GpuSolver(ABC):
-    """A solver on one GPU: one source after another, each over the whole device."""
+    """A solver on one GPU: a source has the whole device, or shares it with others of the same call."""
 
     name: str
     device = "gpu"
@@ -92,6 +92,13 @@ class GpuSolver(ABC):
     @abstractmethod
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         """Return a search over a graph with scratch memory of its own, kernels compiled."""
+
+    def start_many(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> list[GpuSearch]:
+        """Return the searches that are to share the GPU, 1 to `n_sources`; together they must be resident."""
+        del n_sources
+        return [self.start(graph, on_device, options)]
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.
@@ -119,13 +126,11 @@ class GpuSolver(ABC):
         sources = checked_sources(sources, graph.n_vertices)
         cupy = cupy_module()
         distances = pinned_array((len(sources), graph.n_vertices), graph.weight_dtype)
-        metrics = []
+        metrics: list[SourceMetrics] = []
         if len(sources):
             with _gpu:
                 try:
-                    runner = _Runner(self, graph, options)
-                    for source, row in zip(sources, distances, strict=True):
-                        metrics.append(runner.solve_source(int(source), row))
+                    metrics = self._solve_in_turn(graph, sources, distances, options)
                 except cupy.cuda.memory.OutOfMemoryError as error:
                     raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
         if not options.predecessors:
@@ -135,40 +140,73 @@ class GpuSolver(ABC):
             predecessors_of(graph, int(source), distances[i], predecessors[i])
         return Solution(distances, predecessors, metrics)
 
+    def _solve_in_turn(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> list[SourceMetrics]:
+        """Fill `distances` and return the metrics, both in the order of `sources`."""
+        searches = self.start_many(graph, device_graph(graph), options, len(sources))
+        lanes = [_Lane(self.name, search, graph, options, len(searches)) for search in searches]
+        cupy_module().cuda.get_current_stream().synchronize()  # the upload, before other streams use it
+        metrics = []
+        try:
+            for i, source in enumerate(sources):
+                lane = lanes[i % len(lanes)]
+                if lane.is_busy:
+                    metrics.append(lane.finish())
+                lane.launch(int(source), distances[i])
+            for i in range(len(sources), len(sources) + len(lanes)):
+                metrics.append(lanes[i % len(lanes)].finish())
+        finally:
+            for lane in lanes:  # an error must not free what another search still writes to
+                lane.stream.synchronize()
+        return metrics
 
-class _Runner:
-    """One call's sources, one after another, with one row of distances on the device."""
 
-    def __init__(self, solver: GpuSolver, graph: CsrGraph, options: SolveOptions) -> None:
+class _Lane:
+    """One of the searches that are under way together: a stream, a row of distances on the device, its counts."""
+
+    def __init__(
+        self, name: str, search: GpuSearch, graph: CsrGraph, options: SolveOptions, share: int
+    ) -> None:
         cupy = cupy_module()
-        self._name = solver.name
-        self._graph = graph
-        self._on_device = device_graph(graph)
-        self._search = solver.start(graph, self._on_device, options)
+        on_device = device_graph(graph)
+        self._name, self._search, self._graph, self._share = name, search, graph, share
         self._row = cupy.empty(graph.n_vertices, bits_type(graph.weight_dtype))
         self._limit = limit_bits(graph.weight_dtype, options.cutoff)
         self._may_be_too_long = options.cutoff is None or options.cutoff > largest_distance(
             graph.weight_dtype
         )
-        self._summariser = Summariser(self._on_device)
+        self._summariser = Summariser(on_device)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
+        self._source = -1
+        self.stream = cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
 
-    def solve_source(self, source: int, into: np.ndarray) -> SourceMetrics:
-        """Write the distances from `source` to `into` (V,) and return what it took."""
-        cupy = cupy_module()
-        self._began.record()
-        self._search.launch(self._row, source)
-        self._ended.record()
-        self._summariser.launch(self._row, self._limit)
-        self._row.get(out=into.view(self._row.dtype), blocking=False)
-        cupy.cuda.get_current_stream().synchronize()
-        counts = self._search.finish()
-        summary = self._summariser.finish()
-        dtype = self._graph.weight_dtype
-        furthest = np.array(summary["max_distance"]).astype(self._row.dtype).view(dtype).item()
-        if self._may_be_too_long and furthest + self._graph.traits.max_weight > largest_distance(dtype):
-            self._refuse_too_long(source)
-        solve_s = cupy.cuda.get_elapsed_time(self._began, self._ended) / 1e3
+    @property
+    def is_busy(self) -> bool:
+        return self._source >= 0
+
+    def launch(self, source: int, into: np.ndarray) -> None:
+        """Enqueue everything that writes the distances from `source` to `into` (V,)."""
+        self._source = source
+        with self.stream:
+            self._began.record()
+            self._search.launch(self._row, source)
+            self._ended.record()
+            self._summariser.launch(self._row, self._limit)
+            self._row.get(out=into.view(self._row.dtype), blocking=False)
+
+    def finish(self) -> SourceMetrics:
+        """Wait for the source under way and return what it took; raises as `solve` does."""
+        self.stream.synchronize()
+        source, self._source = self._source, -1
+        with self.stream:
+            counts = self._search.finish()
+            summary = self._summariser.finish()
+            dtype = self._graph.weight_dtype
+            furthest = np.array(summary["max_distance"]).astype(self._row.dtype).view(dtype).item()
+            if self._may_be_too_long and furthest + self._graph.traits.max_weight > largest_distance(dtype):
+                self._refuse_too_long(source)
+        solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
         return SourceMetrics(
             source=source,
             solver=self._name,

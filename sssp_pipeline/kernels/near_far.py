@@ -16,7 +16,6 @@ from sssp_pipeline.kernels._gpu import (
     SearchCounts,
     bits_type,
     delta_bits,
-    largest_grid,
     limit_bits,
 )
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -29,6 +28,8 @@ DELTA_FACTOR = 64.0
 #: 3 % of it on every graph but R-MAT 22 (7 %).
 THREADS = 512
 BLOCKS_PER_SM = 2
+#: Searches that share the GPU when there are so many sources: a search on a road graph cannot fill it.
+TOGETHER = 16
 #: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
 PATIENCE_S = 30.0
 
@@ -59,7 +60,9 @@ class NearFar(GpuSolver):
     threads, blocks_per_sm
         Shape of the launch.
     most_blocks
-        Use no more blocks than this; None takes all that fit.
+        Use no more blocks than this for a source; None takes all that fit.
+    together
+        How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
     patience_s
         A run in which a block waits longer than this for the others is given up.
     absent_blocks
@@ -77,12 +80,14 @@ class NearFar(GpuSolver):
         threads: int = THREADS,
         blocks_per_sm: int = BLOCKS_PER_SM,
         most_blocks: int | None = None,
+        together: int = TOGETHER,
         patience_s: float = PATIENCE_S,
         absent_blocks: int = 0,
     ) -> None:
         self.threads = threads
         self.blocks_per_sm = blocks_per_sm
         self.most_blocks = most_blocks
+        self.together = together
         self.patience_s = patience_s
         self.absent_blocks = absent_blocks
 
@@ -92,7 +97,13 @@ class NearFar(GpuSolver):
         return (Unit("near_far", (_KERNEL,), macros, cooperative=True),)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
-        return _NearFarSearch(self, graph, on_device, options)
+        return _NearFarSearch(self, graph, on_device, options, 1)
+
+    def start_many(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> list[GpuSearch]:
+        count = max(1, min(n_sources, self.together, _fitting(on_device)))
+        return [_NearFarSearch(self, graph, on_device, options, count) for _ in range(count)]
 
 
 def pick_delta(graph: CsrGraph) -> float:
@@ -106,16 +117,25 @@ def pick_delta(graph: CsrGraph) -> float:
     return DELTA_FACTOR * traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
 
 
+def _fitting(graph: DeviceGraph) -> int:
+    """Return how many searches fit into half the memory that is free."""
+    cupy = cupy_module()
+    free = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
+    per_search = graph.n_vertices * (2 * graph.dtype.itemsize + 17) + graph.n_edges // 16 + 4096
+    return int(free // 2 // per_search)
+
+
 class _NearFarSearch(GpuSearch):
     def __init__(
-        self, solver: NearFar, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
+        self, solver: NearFar, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, together: int
     ) -> None:
         cupy = cupy_module()
         self._solver = solver
         self._graph = on_device
         (unit,) = solver.units
         self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
-        self._grid = largest_grid(self._kernel, solver.threads, solver.most_blocks)
+        fits = self._kernel.resident_blocks(solver.threads)
+        self._grid = max(1, min(fits // together, solver.most_blocks or fits))
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
         self._delta_bits, self._delta = delta_bits(on_device.dtype, delta)
         self._limit = limit_bits(on_device.dtype, options.cutoff)

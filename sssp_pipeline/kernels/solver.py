@@ -55,7 +55,8 @@ class SourceMetrics:
     solver
         The name in the registry.
     solve_s
-        Seconds spent on this source alone: device time on a GPU, wall time of one thread on a CPU.
+        Seconds spent on this source alone: device time on a GPU (an equal share of it where several sources run
+        together), wall time of one thread on a CPU.
     vertices_processed
         The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
         Dijkstra's algorithm processes every reached vertex once.

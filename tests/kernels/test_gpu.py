@@ -130,6 +130,25 @@ def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("together", [1, 2, 5, 16, 132])
+def test_sources_that_share_the_gpu_keep_their_order(together):
+    graph = graph_of(grid(60, 60, keep=0.8))
+    sources = np.arange(0, 3600, 89)
+    solution = NearFar(together=together).solve(graph, sources, ANY)
+    assert_array_equal(solution.distances, distances_by_cpu(graph, sources))
+    assert [m.source for m in solution.metrics] == sources.tolist()
+
+
+@pytest.mark.gpu
+def test_a_path_too_long_among_sources_that_share_the_gpu_is_the_first():
+    last = np.iinfo(np.uint32).max - 1
+    graph = csr_from_edges(np.array([0, 1, 5]), np.array([1, 2, 0]), np.array([last, 9, 3], np.uint32), 6)
+    for _ in range(20):
+        with pytest.raises(InputError, match="from `0` to `2`"):
+            NearFar().solve(graph, np.array([3, 4, 0, 5, 2, 1]), ANY)
+
+
+@pytest.mark.gpu
 @EVERY_GPU_SOLVER
 def test_a_graph_too_large_for_the_gpu_says_how_much_is_free(solver, monkeypatch):
     import cupy
