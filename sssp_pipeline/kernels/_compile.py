@@ -33,7 +33,7 @@ MOST_EDGES_IN_32_BITS = 2**32 - 2**20
 
 _CUDA_SUCCESS = 0
 _CUDA_NO_DEVICE = 100
-_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR, _MULTIPROCESSORS = 75, 76, 16
 
 _lock = threading.RLock()
 
@@ -187,7 +187,8 @@ class Kernel:
         per_sm = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
             self.function.kernel.ptr, block, 0
         )
-        n_blocks = per_sm * cupy.cuda.Device().attributes["MultiProcessorCount"]
+        device = cupy.cuda.Device().id
+        n_blocks = per_sm * cupy.cuda.runtime.deviceGetAttribute(_MULTIPROCESSORS, device)
         if n_blocks == 0:
             raise SsspError(f"`{self.name}` with {block} threads a block does not fit this GPU")
         return n_blocks
