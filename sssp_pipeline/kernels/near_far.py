@@ -28,8 +28,8 @@ DELTA_FACTOR = 64.0
 #: 3 % of it on every graph but R-MAT 22 (7 %).
 THREADS = 512
 BLOCKS_PER_SM = 2
-#: Searches that share the GPU when there are so many sources: one on a road graph cannot fill it. CUDA runs 8 streams at
-#: once by default (CUDA_DEVICE_MAX_CONNECTIONS): 16 and more took no less wall time on an H200, and on R-MAT more.
+#: Searches that share the GPU when there are so many sources: one on a road graph cannot fill it. CUDA runs 8 streams
+#: at once by default (CUDA_DEVICE_MAX_CONNECTIONS): 16 and more took no less wall time on an H200, and more on R-MAT.
 TOGETHER = 8
 #: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
 PATIENCE_S = 30.0
