@@ -16,9 +16,10 @@
  *   DROP_F5 completed before the spawned reservation DROP_F6 reserved read before completed
  *   DROP_F7 mapped before the counters are zeroed    COUNT_AT_ASSIGN completed when assigned
  *   FREE_WHEN_READ block freed when read, not completed
- *   END_IGNORES_FLAGS end without looking at flags   ONE_SWEEP_LATE_FLAGS flags read after reserved, one sweep
+ *   END_IGNORES_FLAGS end without looking at flags   ONE_SWEEP, with LATE_FLAGS: one empty sweep is the end
  *   NO_MAPPING_AHEAD the manager maps only what it has read
  *   NO_POISON an exhausted pool is not told
+ * LATE_FLAGS reads the flags after `reserved`: in one sweep their order is free, and the protocol must hold.
  */
 #ifndef N_WORKERS
 #define N_WORKERS 2
@@ -158,6 +159,7 @@ inline map_block(bucket)
         atomic { written[blk] = 0; completed[blk] = 0 }
 #else
         atomic { written[blk] = 0; completed[blk] = 0; word[blk * BLOCK] = 0; word[blk * BLOCK + 1] = 0 };
+        /* F7 stands between */
         atomic { owner[blk] = bucket + 1; mapped[bucket * N_SLOTS + n_mapped[bucket]] = blk + 1; n_mapped[bucket]++ }
 #endif
     fi
@@ -259,7 +261,7 @@ proctype manager()
     :: ended -> break
     :: !ended ->
         some = false; all_idle = true; all_read = true;
-#ifndef ONE_SWEEP_LATE_FLAGS
+#ifndef LATE_FLAGS
         w = 0;
         do
         :: w < N_WORKERS -> if :: flag[w] != 0 -> all_idle = false :: else -> skip fi; w++
@@ -301,12 +303,14 @@ proctype manager()
             b++
         :: else -> break
         od;
-#ifdef ONE_SWEEP_LATE_FLAGS
+#ifdef LATE_FLAGS
         w = 0;
         do
         :: w < N_WORKERS -> if :: flag[w] != 0 -> all_idle = false :: else -> skip fi; w++
         :: else -> break
         od;
+#endif
+#ifdef ONE_SWEEP
         empty_sweeps = 1;
 #endif
 #ifdef END_IGNORES_FLAGS

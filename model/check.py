@@ -60,6 +60,7 @@ CASES = {
     "2 head buckets of 3": Case(("N_BUCKETS=3", "N_HEADS=2", "MAX_WORDS=3", "N_BLOCKS=6")),
     "everybody leaves": Case(LIVE),
     "everybody leaves an exhausted pool": Case((*LIVE, "N_BLOCKS=2")),
+    "flags read late": Case(("LATE_FLAGS", "MAX_WORDS=3")),
     "F1 dropped": Case(("DROP_F1",), UNWRITTEN),
     "F2 dropped": Case(("DROP_F2",), UNWRITTEN),
     "F5 dropped": Case(("DROP_F5",), WORKING),
@@ -68,7 +69,7 @@ CASES = {
     "completed when assigned": Case(("COUNT_AT_ASSIGN",), WORKING),
     "freed when read": Case(("FREE_WHEN_READ",), WORKING),
     "end without looking at flags": Case(("END_IGNORES_FLAGS",), "waiting[b]==0"),
-    "one sweep, flags read late": Case(("ONE_SWEEP_LATE_FLAGS",), "waiting[b]==0"),
+    "one sweep, flags read late": Case(("ONE_SWEEP", "LATE_FLAGS"), "waiting[b]==0"),
     "no mapping ahead": Case((*LIVE, "NO_MAPPING_AHEAD"), NEVER_ENDS),
     "no poison": Case((*LIVE, "NO_POISON", "N_BLOCKS=2"), NEVER_ENDS),
 }
