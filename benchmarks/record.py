@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +31,12 @@ def record(name: str, **measured: Any) -> None:
 
 
 def _revision() -> dict[str, Any]:
-    """Return the commit of this checkout, and whether files differ from it; both None outside of one."""
+    """Return the commit of this checkout, and whether files differ from it; both None outside of one.
+
+    A copy without its history says in `SSSP_BENCH_COMMIT` which commit it is.
+    """
+    if named := os.environ.get("SSSP_BENCH_COMMIT"):
+        return {"commit": named.removesuffix("+"), "dirty": named.endswith("+")}
     commit = _git("rev-parse", "HEAD")
     status = _git("status", "--porcelain", "--", ":/", ":(exclude,top)benchmarks/results")
     return {"commit": commit, "dirty": None if status is None else status != ""}

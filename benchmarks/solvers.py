@@ -19,76 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from graphs import FROM_FILES, GRAPHS, load
 from record import record
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
-from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph, csr_from_edges, unreached_distance
-from sssp_pipeline.generators import grid, rmat, road_like
+from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph, unreached_distance
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
 
 #: A source counts only if it reaches this share of the vertices.
 LARGE_REACH = 1 / 3
-
-
-def read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int]:
-    """Return src, dst, weights or None, and the number of vertices of the file at `path`."""
-    edges = open_edge_list([str(path)], ReadOptions())
-    chunks = list(edges.chunks())
-    src, dst = (np.concatenate([getattr(c, end) for c in chunks]) - edges.first_id for end in ("src", "dst"))
-    weights = np.concatenate([c.weights for c in chunks]) if edges.has_weights else None
-    return src, dst, weights, edges.n_vertices
-
-
-def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
-    """Return weights 1 to `largest` that depend on the two ends alone, the same both ways."""
-    low, high = np.minimum(src, dst).astype(np.uint64), np.maximum(src, dst).astype(np.uint64)
-    mixed = (low << np.uint64(32) | high) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0xD6E8FEB86659FD93)
-    return 1 + (mixed >> np.uint64(32)) % np.uint64(largest)
-
-
-def new_york(data: Path) -> CsrGraph:
-    src, dst, weights, n_vertices = read(data / "USA-road-d.NY.gr.gz")
-    return csr_from_edges(src, dst, weights.astype(np.uint32), n_vertices)
-
-
-def wave(data: Path) -> CsrGraph:
-    src, dst, _, n_vertices = read(data / "wave.graph.bz2")
-    return csr_from_edges(src, dst, hashed_weights(src, dst, 1000).astype(np.uint32), n_vertices)
-
-
-def rmat_18(data: Path) -> CsrGraph:
-    """R-MAT of scale 18 as an undirected graph: both directions, parallel edges merged, no self-loops."""
-    made = rmat(scale=18, edge_factor=16)
-    straight = made.src != made.dst
-    low = np.minimum(made.src, made.dst)[straight].astype(np.int64)
-    high = np.maximum(made.src, made.dst)[straight].astype(np.int64)
-    low, high = np.divmod(np.unique(low << 32 | high), 2**32)
-    weights = hashed_weights(low, high, 100).astype(np.uint32)
-    src, dst, weights = (np.concatenate(p) for p in ((low, high), (high, low), (weights, weights)))
-    return csr_from_edges(src, dst, weights, made.n_vertices)
-
-
-def grid_1000(data: Path) -> CsrGraph:
-    made = grid(rows=1000, cols=1000)
-    return csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
-
-
-def road(data: Path) -> CsrGraph:
-    made = road_like()
-    return csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
-
-
-GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
-    "ny": new_york,
-    "wave": wave,
-    "rmat-18": rmat_18,
-    "grid": grid_1000,
-    "road": road,
-}
 
 
 def far_reaching_sources(matrix: csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--graphs", default=",".join(GRAPHS), help="of " + ", ".join(GRAPHS))
+    parser.add_argument("--graphs", default="ny,wave,rmat-18,grid,road", help="of " + ", ".join(GRAPHS))
     parser.add_argument(
         "--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"), help="where ny and wave are"
     )
@@ -165,9 +106,9 @@ def main() -> None:
     for name in given.graphs.split(","):
         if name not in GRAPHS:
             parser.error(f"unknown graph `{name}`; graphs: {', '.join(GRAPHS)}")
-        if name in ("ny", "wave") and given.data is None:
+        if name in FROM_FILES and given.data is None:
             parser.error(f"graph `{name}` is read from a file: set --data or SSSP_TEST_DATA")
-        graph = GRAPHS[name](given.data)
+        graph = load(name, given.data)
         typed = CsrGraph(graph.row_offsets, graph.col_indices, graph.weights.astype(given.dtype))
         measure(name, typed, given.sources, given.rounds)
 

@@ -17,20 +17,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def gpu_missing() -> str | None:
-    """Return why no GPU can be used, or None when one can."""
-    try:
-        import cupy
-    except ImportError as error:
-        return f"CuPy cannot be imported: {error}"
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"no CUDA device: {error}"
-    return None
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    from sssp_pipeline.kernels._compile import gpu_missing
+
     if item.get_closest_marker("gpu") and (reason := gpu_missing()):
         if item.config.getoption("--require-gpu"):
             pytest.fail(reason, pytrace=False)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline import storage
 
 WORKFLOW = "bad.yaml"
@@ -157,7 +158,7 @@ KNOWN_FORMATS = "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `me
         (
             {"solve__solver": "dikstra"},
             "unknown solver `dikstra`",
-            "did you mean `dijkstra`? Solvers: delta-stepping, dijkstra",
+            "did you mean `dijkstra`? Solvers: " + ", ".join(sorted(SOLVERS)),
         ),
         (
             {"graph__weights__dtype": "uint32"},

@@ -52,8 +52,8 @@ def distance_limit(dtype: np.dtype, cutoff: float | None) -> np.generic:
         return unreached_distance(dtype)
     if dtype.kind != "f":
         return dtype.type(math.floor(cutoff) + 1)
-    nearest = dtype.type(cutoff)
-    return nearest if float(nearest) > cutoff else np.nextafter(nearest, dtype.type(np.inf))
+    # The cutoff is rounded to the type as every weight was: a path of weight 0.3 is within a cutoff of 0.3.
+    return np.nextafter(dtype.type(cutoff), dtype.type(np.inf))
 
 
 def largest_distance(dtype: np.dtype) -> float:

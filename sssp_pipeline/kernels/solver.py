@@ -21,7 +21,8 @@ class SolveOptions:
     delta
         Bucket width in the weights' unit; None lets the solver pick it from the graph.
     cutoff
-        Only vertices at most this far are reached; the others count as unreachable. None means no limit.
+        Only vertices at most this far are reached; the others count as unreachable. It is rounded to the weights'
+        type. None means no limit.
     predecessors
         Whether to return predecessors too.
 
@@ -55,7 +56,8 @@ class SourceMetrics:
     solver
         The name in the registry.
     solve_s
-        Seconds spent on this source alone: device time on a GPU, wall time of one thread on a CPU.
+        Seconds spent on this source alone: device time on a GPU (an equal share of it where several sources run
+        together), wall time of one thread on a CPU.
     vertices_processed
         The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
         Dijkstra's algorithm processes every reached vertex once.

@@ -10,12 +10,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
+#: Those that are there only for a GPU.
+_GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
 
 
 @cache
@@ -50,10 +53,12 @@ def hardware() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the releases of Python and of the packages that matter to a result."""
-    return {"python": platform.python_version()} | {
-        name: importlib.metadata.version(name) for name in _PACKAGES
-    }
+    """Return the releases of Python and of the packages that matter to a result, of those installed."""
+    found = {"python": platform.python_version()}
+    for name in (*_PACKAGES, *_GPU_PACKAGES):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 @cache
@@ -86,6 +91,7 @@ def diagnose() -> list[Check]:
         _check_compiler,
         _check_driver,
         _check_cupy,
+        _check_kernels,
         _check_storage,
         _check_temporary,
     ]
@@ -145,6 +151,24 @@ def _check_cupy() -> Check:
             f"{found[0]}: {error}",
             "match CuPy, driver and CUDA release",
         )
+
+
+def _check_kernels() -> Check:
+    """Compile the smallest kernel and ask for its registers: that takes driver, CuPy and NVRTC that match."""
+    from sssp_pipeline.errors import SsspError
+    from sssp_pipeline.kernels._compile import gpu_missing, load_kernels
+    from sssp_pipeline.kernels._gpu import SUMMARY
+
+    if (reason := gpu_missing()) is not None:
+        return Check("kernels", "broken" if gpu_name() else "absent", reason, "the CPU solvers need none")
+    import numpy as np
+
+    try:
+        kernels = load_kernels(SUMMARY, np.dtype("uint32"))
+    except SsspError as error:
+        return Check("kernels", "broken", error.message, "match CuPy, driver and CUDA release")
+    blocks = kernels["summary_kernel"].resident_blocks(256)
+    return Check("kernels", "ok", f"compiled by NVRTC; {blocks} blocks of 256 threads fit the GPU at once")
 
 
 def _check_storage() -> Check:

@@ -71,13 +71,15 @@ def choose_solver(name: str, traits: GraphTraits, options: SolveOptions) -> tupl
                 f"solver `{name}` cannot solve this: {reason}", hint=_others(name, traits, options)
             )
         return solver, "asked for"
-    refused: list[str] = []
+    refused: dict[str, list[str]] = {}
     for solver in SOLVERS.values():
         reason = solver.supports(traits, options)
         if reason is None:
-            return solver, "; ".join([*refused, "the fastest that supports this graph on this machine"])
-        refused.append(f"not {solver.name}: {reason}")
-    raise InputError("no solver can solve this: " + "; ".join(refused))
+            why_not = [f"not {' nor '.join(names)}: {why}" for why, names in refused.items()]
+            return solver, "; ".join([*why_not, "the first that supports this graph on this machine"])
+        refused.setdefault(reason, []).append(solver.name)
+    why_not = [f"{', '.join(names)}: {why}" for why, names in refused.items()]
+    raise InputError("no solver can solve this: " + "; ".join(why_not))
 
 
 def _others(name: str, traits: GraphTraits, options: SolveOptions) -> str:

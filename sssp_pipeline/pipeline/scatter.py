@@ -22,7 +22,7 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.cluster import Connection
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.graph_store import load_graph, load_ids, read_manifest
-from sssp_pipeline.pipeline.hardware import cpu_name
+from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results import RunFolder, located
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
@@ -63,13 +63,14 @@ def solve_batch(task: BatchTask) -> BatchDone:
     graph, ids = _resident_graph(task.store, task.content_id)
     loaded = time.perf_counter()
     try:
-        solution = solver_named(task.solver).solve(graph, task.sources, task.options)
+        solver = solver_named(task.solver)
+        solution = solver.solve(graph, task.sources, task.options)
     except PathTooLongError as error:
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
         raise PathTooLongError(*ends, error.dtype, error.wider) from error
     solved = time.perf_counter()
     worker = get_worker().name
-    device = cpu_name()
+    device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
     metrics = [
         located(m, ids.original(m.source), task.batch, str(worker), device, task.attempt)
         for m in solution.metrics

@@ -88,6 +88,11 @@ SMALL_GRAPHS = {
     "zero cycle": (5, [(0, 1, 4), (1, 2, 0), (2, 3, 0), (3, 1, 0), (3, 4, 1)], [0, 1, 3]),
     "unreachable half": (20, both_ways([(i, i + 1, i + 1) for i in range(19) if i != 9]), [0, 9, 10]),
     "star": (300, both_ways([(0, i, 300 - i) for i in range(1, 300)]), [0, 299]),
+    "two hubs": (
+        1300,
+        both_ways([(hub, 2 + i, 1 + (i * 7919 + hub * 31) % 2000) for hub in (0, 1) for i in range(1298)]),
+        [0, 700],
+    ),
     "hub of parallel roads": (40, [(0, 1 + i % 39, 1000 - i) for i in range(999)], [0]),
     "long path": (3000, [(i, i + 1, 1 + i % 7) for i in range(2999)], [0, 2990]),
     "path of the greatest weight": (300, [(i, i + 1, 5000) for i in range(299)] + [(0, 1, 1)], [0]),

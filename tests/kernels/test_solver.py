@@ -54,8 +54,8 @@ def test_an_unknown_solver_is_an_error_with_a_suggestion():
         ("float64", None, math.inf),
         ("float64", 2.5, math.nextafter(2.5, math.inf)),
         ("float32", 1e39, math.inf),
-        # 0.1 in float32 is above the float64 0.1, so that it lies beyond the cutoff; 0.3 is below.
-        ("float32", 0.1, np.float32(0.1)),
+        # A cutoff is rounded as weights are: 0.1 in float32 is above the float64 0.1, and within a cutoff of 0.1.
+        ("float32", 0.1, np.nextafter(np.float32(0.1), np.float32(1))),
         ("float32", 0.7, np.nextafter(np.float32(0.7), np.float32(1))),
     ],
 )

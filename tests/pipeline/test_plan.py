@@ -3,7 +3,7 @@ import pytest
 
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels import SOLVERS, _gpu
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.plan import BATCH_BYTES, choose_solver, make_plan
 from sssp_pipeline.workflow import Output, Solve
@@ -39,14 +39,27 @@ def test_predecessors_count_as_bytes():
 
 def test_auto_takes_the_first_registered_solver_that_can():
     solver, reason = choose_solver("auto", traits(), SolveOptions())
-    assert solver is next(iter(SOLVERS.values()))
-    assert reason
+    able = [s for s in SOLVERS.values() if s.supports(traits(), SolveOptions()) is None]
+    assert solver is able[0]
+    for refused in list(SOLVERS.values())[: list(SOLVERS.values()).index(solver)]:
+        assert refused.name in reason
+        assert refused.supports(traits(), SolveOptions()) in reason
+
+
+def test_auto_prefers_a_gpu_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(_gpu, "gpu_missing", lambda: None)
+    solver, _ = choose_solver("auto", traits(), SolveOptions())
+    assert solver.device == "gpu"
+    monkeypatch.setattr(_gpu, "gpu_missing", lambda: "no CUDA GPU: none")
+    solver, reason = choose_solver("auto", traits(), SolveOptions())
+    assert solver.name == "delta-stepping"
+    assert reason.startswith("not near-far nor adds: no CUDA GPU: none; ")
 
 
 def test_negative_weights_are_refused_with_every_solvers_reason():
     with pytest.raises(InputError) as caught:
         choose_solver("auto", traits(dtype="int32", low=-3), SolveOptions())
-    assert caught.value.message.startswith("no solver can solve this: not delta-stepping: ")
+    assert caught.value.message.startswith("no solver can solve this: near-far, adds, delta-stepping, dijkstra: ")
     assert "-3" in caught.value.message
     with pytest.raises(InputError, match="solver `dijkstra` cannot solve this: "):
         choose_solver("dijkstra", traits(dtype="int32", low=-3), SolveOptions())

@@ -1,0 +1,240 @@
+"""Kernels compiled for this GPU, and the one place that compiles.
+
+CuPy's NVRTC makes a binary of a `.cu` file beside this one and keeps it on disk for the next process. Two things
+decide which binary that is: the types, which every kernel takes as `-D` macros, and a digest of all sources, since
+CuPy's cache does not look into included headers.
+
+CuPy is imported here and only here, and not before a GPU is known to be there, so that a machine without one
+needs no CuPy. The pure half (`Unit`, `kernel_options`) is what the tests compile with NVRTC alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import io
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import unreached_distance
+from sssp_pipeline.errors import SsspError
+
+SOURCES = Path(__file__).parent
+
+#: Oldest compute capability: `ld.acquire.gpu` and independent thread scheduling begin there.
+OLDEST_CAPABILITY = (7, 0)
+#: A row offset takes 32 bits up to this many edges.
+MOST_EDGES_IN_32_BITS = 2**32 - 2**20
+
+_CUDA_SUCCESS = 0
+_CUDA_NO_DEVICE = 100
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR, _MULTIPROCESSORS = 75, 76, 16
+
+_lock = threading.RLock()
+
+
+@cache
+def gpu_missing() -> str | None:
+    """Return why no solver can use a GPU here, or None when one can; the answer of the first call stands."""
+    return _device_missing() or _cupy_missing()
+
+
+def _device_missing() -> str | None:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no CUDA GPU: there is no NVIDIA driver (libcuda.so.1)"
+    code = driver.cuInit(0)
+    count = ctypes.c_int(0)
+    if code == _CUDA_SUCCESS:
+        code = driver.cuDeviceGetCount(ctypes.byref(count))
+    if code == _CUDA_NO_DEVICE or (code == _CUDA_SUCCESS and count.value == 0):
+        return "no CUDA GPU: the NVIDIA driver sees none (CUDA_VISIBLE_DEVICES hides them too)"
+    if code != _CUDA_SUCCESS:
+        return f"no CUDA GPU: the NVIDIA driver answers error {code}"
+    found = []
+    for attribute in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR):
+        value = ctypes.c_int(0)
+        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, 0)
+        found.append(value.value)
+    if tuple(found) < OLDEST_CAPABILITY:
+        wanted = ".".join(map(str, OLDEST_CAPABILITY))
+        return f"the GPU has compute capability {found[0]}.{found[1]}, and the kernels need {wanted}"
+    return None
+
+
+def _cupy_missing() -> str | None:
+    try:
+        import cupy
+    except ImportError as error:
+        return (
+            f"there is a GPU, but CuPy cannot be imported ({_first_line(error)}): install sssp-pipeline[gpu]"
+        )
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"there is a GPU, but CuPy and the driver do not match ({_first_line(error)})"
+    return None
+
+
+def cupy_module() -> Any:
+    """Return the module `cupy`.
+
+    Raises
+    ------
+    SsspError
+        There is no usable GPU, or CuPy is missing or does not match the driver; the message says which.
+    """
+    if (reason := gpu_missing()) is not None:
+        raise SsspError(
+            reason, hint="`sssp-pipeline doctor` looks at driver, GPU and CuPy; CPU solvers need none"
+        )
+    import cupy
+
+    return cupy
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One `.cu` file compiled in one way.
+
+    Attributes
+    ----------
+    stem
+        The file's name without `.cu`.
+    kernels
+        Names of its kernels, `extern "C"`.
+    macros
+        Its inputs besides the types: pairs of a macro's name and a number.
+    cooperative
+        Whether the kernels wait for each other's blocks, so that all must be resident at once.
+    """
+
+    stem: str
+    kernels: tuple[str, ...]
+    macros: tuple[tuple[str, int], ...] = ()
+    cooperative: bool = False
+
+    @property
+    def source(self) -> str:
+        return (SOURCES / f"{self.stem}.cu").read_text(encoding="utf-8")
+
+
+@cache
+def sources_digest() -> str:
+    """Return a digest of every kernel source and header."""
+    digest = hashlib.sha256()
+    for path in sorted([*SOURCES.glob("*.cu"), *SOURCES.glob("*.cuh")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def kernel_options(unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False) -> tuple[str, ...]:
+    """Return NVRTC's options for `unit` over weights of `dtype`; row offsets take 64 bits if `wide_offsets`."""
+    bits = int(unreached_distance(dtype).view(f"u{dtype.itemsize}"))
+    defined = {
+        "SSSP_FLOATING": f"{int(dtype.kind == 'f')}",
+        "SSSP_BITS": f"{8 * dtype.itemsize}",
+        "SSSP_UNREACHED": f"0x{bits:x}ull",
+        "SSSP_OFFSET_BITS": "64" if wide_offsets else "32",
+        "SSSP_DIGEST": f"0x{sources_digest()}ull",
+        **{name: str(value) for name, value in unit.macros},
+    }
+    return ("-std=c++17", f"-I{SOURCES}", *(f"-D{name}={value}" for name, value in defined.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel ready on the current device.
+
+    Attributes
+    ----------
+    name
+        As in the source, where it is `extern "C"`.
+    function
+        CuPy's; kept with its module.
+    registers, local_bytes
+        Of each thread; local bytes above zero mean spilled registers.
+    """
+
+    name: str
+    function: Any
+    registers: int
+    local_bytes: int
+
+    def __call__(self, grid: int, block: int, args: tuple) -> None:
+        """Launch on the current stream; arguments are NumPy scalars, device arrays, or None for a null pointer.
+
+        NOTE: CuPy shrinks a cooperative launch that does not fit, with a warning. Take the grid from
+        `resident_blocks`, and tell the kernel how many blocks to wait for.
+        """
+        self.function((grid,), (block,), tuple(np.uintp(0) if a is None else a for a in args))
+
+    def resident_blocks(self, block: int) -> int:
+        """Return how many blocks of `block` threads the whole device can hold at once.
+
+        Raises
+        ------
+        SsspError
+            Not even one; a cooperative launch could only hang.
+        """
+        cupy = cupy_module()
+        per_sm = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            self.function.kernel.ptr, block, 0
+        )
+        device = cupy.cuda.Device().id
+        n_blocks = per_sm * cupy.cuda.runtime.deviceGetAttribute(_MULTIPROCESSORS, device)
+        if n_blocks == 0:
+            raise SsspError(f"`{self.name}` with {block} threads a block does not fit this GPU")
+        return n_blocks
+
+
+def load_kernels(unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False) -> dict[str, Kernel]:
+    """Return the kernels of `unit`, by name, for the current device, compiled once in a process.
+
+    Raises
+    ------
+    SsspError
+        There is no GPU or CuPy, NVRTC is missing or too old for the GPU, or the source does not compile.
+    """
+    cupy = cupy_module()
+    options = kernel_options(unit, dtype, wide_offsets=wide_offsets)
+    with _lock:
+        return _load(cupy.cuda.Device().id, unit, options)
+
+
+@cache
+def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel]:
+    del device  # a module belongs to the device it was loaded on
+    cupy = cupy_module()
+    log = io.StringIO()
+    try:
+        module = cupy.RawModule(
+            code=unit.source, options=options, backend="nvrtc", enable_cooperative_groups=unit.cooperative
+        )
+        module.compile(log_stream=log)
+        functions = {name: module.get_function(name) for name in unit.kernels}
+        kernels = {name: Kernel(name, f, f.num_regs, f.local_size_bytes) for name, f in functions.items()}
+    except (cupy.cuda.compiler.CompileException, RuntimeError, OSError) as error:
+        raise SsspError(
+            f"`{unit.stem}.cu` cannot be compiled for this GPU: {_first_line(error)}",
+            hint="`sssp-pipeline doctor` shows whether driver, CuPy and NVRTC belong together",
+        ) from error
+    if warned := warnings_in(log.getvalue()):
+        raise SsspError(f"`{unit.stem}.cu` compiles with warnings: {warned[0]}")
+    return kernels
+
+
+def warnings_in(log: str) -> list[str]:
+    """Return the lines of NVRTC's log that warn, but for what 12.9 says of every GPU older than sm_75."""
+    lines = [line.strip() for line in log.splitlines() if "warning" in line.lower()]
+    return [line for line in lines if "Architectures prior to" not in line]
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,398 @@
+"""ADDS on one GPU: asynchronous delta-stepping with a delta that adapts; `adds.cu` tells how and why."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._gpu import GpuSearch, GpuSolver, SearchCounts, bits_type, largest_grid, limit_bits
+from sssp_pipeline.kernels.solver import Solution, SolveOptions
+
+#: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.
+DELTA_FACTOR = 16.0
+#: Threads a block; each warp of all blocks but the first is a worker. More would spill registers.
+THREADS = 640
+#: A run that makes no progress for so long, or takes so long in all, is given up.
+PATIENCE_S = 20.0
+DEADLINE_S = 3600.0
+
+_KERNEL = "adds_search_kernel"
+#: As in `adds.cu` and `bucket_queue.cuh`.
+_HUB_EDGES, _CHUNK_EDGES = 512, 256
+_MOST_BLOCKS, _MOST_CHAIN = 257, 16
+_BUCKETS, _BLOCK_WORDS, _SEGMENTS = 32, 65536, 2048
+#: 64-bit words of control memory before the tables: schedule, poison, stop, working, reserved.
+_CONTROL_WORDS = 16 + 3 * 16 + _BUCKETS * 16
+_POISON_WORD = 16
+_TUNING = np.dtype(
+    [
+        ("delta", "f8"),
+        ("least_delta", "f8"),
+        ("most_delta", "f8"),
+        ("low", "f4"),
+        ("high", "f4"),
+        ("clipped", "f4"),
+        ("is_dynamic", "u4"),
+        ("n_buckets", "u4"),
+        ("first_heads", "u4"),
+        ("most_heads", "u4"),
+        ("settling", "u4"),
+        ("least_words", "u4"),
+        ("most_words", "u4"),
+        ("chain", "u4"),
+        ("look_first", "u4"),
+        ("n_traces", "u4"),
+        ("trace_every_ns", "u4"),
+        ("patience_ns", "u8"),
+        ("deadline_ns", "u8"),
+    ]
+)
+_REPORT = np.dtype(
+    [
+        ("arrived", "u4"),
+        ("barrier_poison", "u4"),
+        ("vertices_processed", "u8"),
+        ("edges_relaxed", "u8"),
+        ("delta_last", "f8"),
+        ("delta_changes", "u4"),
+        ("head_switches", "u4"),
+        ("sweeps", "u4"),
+        ("blocks_used", "u4"),
+        ("words_reserved", "u8"),
+        ("n_traces", "u4"),
+        ("n_busy", "u4"),
+        ("queued", "u4"),
+        ("head", "u4"),
+        ("n_heads", "u4"),
+        ("busy_share", "f4"),
+    ]
+)
+#: A line of a trace: nanoseconds since the start, busy workers, words that wait, head buckets, delta.
+TRACE = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_heads", "u4"), ("delta", "f8")])
+_POISON = {
+    2: "nothing moved for {patience:g} s",
+    3: "it took longer than {deadline:g} s",
+    4: "more than 2^32 words entered one bucket",
+}
+_POOL_EXHAUSTED, _INVARIANT = 1, 100
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What may be tuned, measured or switched off; the defaults are what was best on an H200.
+
+    Attributes
+    ----------
+    is_dynamic
+        Whether delta adapts; without it the paper's "static delta".
+    n_buckets
+        2 to 32 buckets in use; 2 and a static delta are the paper's "2 buckets".
+    low, high
+        Between these mean shares of busy workers delta stays as it is.
+    clipped
+        Delta grows if the last bucket holds more than this share of the words that wait.
+    growth
+        Delta changes by at most this factor either way, unless words are clipped.
+    settling
+        Head switches between two changes of delta.
+    first_heads, most_heads
+        Buckets from which work is taken, at first and at most.
+    least_words, most_words
+        Words in an assignment.
+    chain
+        Near vertices that a worker keeps and expands itself, 0 to 16; 0 sends every one through the queue.
+    look_first
+        Read a distance before the atomic minimum; None decides by the degrees.
+    checked
+        Compile with assertions of the invariants.
+    threads
+        Threads a block.
+    delta_factor
+        The first delta over mean weight over mean degree; None takes it from the degrees.
+    """
+
+    is_dynamic: bool = True
+    n_buckets: int = _BUCKETS
+    low: float = 0.2
+    high: float = 0.95
+    clipped: float = 0.65
+    growth: float = 4.0
+    settling: int = 8
+    first_heads: int = 2
+    most_heads: int = 4
+    least_words: int = 1
+    most_words: int = 128
+    chain: int = 8
+    look_first: bool | None = None
+    checked: bool = False
+    threads: int = THREADS
+    delta_factor: float | None = None
+
+
+class Adds(GpuSolver):
+    """Asynchronous dynamic delta-stepping, one source over the whole GPU.
+
+    Parameters
+    ----------
+    tuning
+        See `Tuning`; the ablations of the paper's section 6 are `STATIC_DELTA` and `TWO_BUCKETS`.
+    patience_s, deadline_s
+        A run without progress for so long, or that long, is given up.
+    pool_blocks
+        Blocks of 65,536 words to begin with; None takes what is usual for the graph. A pool that is exhausted is
+        doubled and the call begun anew.
+    trace_every_us
+        Record a line of `TRACE` every so many microseconds, to be found in `last_trace` of the solver; 0 does not.
+
+    References
+    ----------
+    Wang, Fussell, Lin, "A fast work-efficient SSSP algorithm for GPUs", PPoPP 2021, section 5.
+    """
+
+    name = "adds"
+    summary = "Asynchronous delta-stepping with a delta that adapts; one source over a whole GPU"
+
+    def __init__(
+        self,
+        tuning: Tuning | None = None,
+        *,
+        patience_s: float = PATIENCE_S,
+        deadline_s: float = DEADLINE_S,
+        pool_blocks: int | None = None,
+        trace_every_us: float = 0,
+    ) -> None:
+        self.tuning = tuning or Tuning()
+        self.patience_s = patience_s
+        self.deadline_s = deadline_s
+        self.pool_blocks = pool_blocks
+        self.trace_every_us = trace_every_us
+        self.last_trace = np.empty(0, TRACE)
+        self.last_report: Any = None
+        self._grown: weakref.WeakKeyDictionary[CsrGraph, int] = weakref.WeakKeyDictionary()
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """What the solver compiles."""
+        macros = (("SSSP_THREADS", self.tuning.threads), ("SSSP_CHECK", int(self.tuning.checked)))
+        return (Unit("adds", (_KERNEL,), macros, cooperative=True),)
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        if graph.n_vertices + graph.n_edges // _CHUNK_EDGES * 2 >= 2**32 - 64:
+            return f"it numbers vertices and chunks of edges in 32 bits, and there are {graph.n_vertices} vertices"
+        return super().supports(graph, options)
+
+    def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
+        while True:
+            try:
+                return super().solve(graph, sources, options)
+            except _PoolExhaustedError as exhausted:
+                wanted = 2 * exhausted.n_blocks
+                free, _ = cupy_module().cuda.runtime.memGetInfo()
+                extra = (wanted - exhausted.n_blocks) * (_BLOCK_WORDS + _SEGMENTS) * 4
+                if extra > free or wanted > 2**16:
+                    raise SsspError(
+                        f"`adds` ran out of blocks for its worklist: {exhausted.n_blocks} were too few",
+                        hint=f"{wanted} need {extra / 2**20:.0f} MiB more and {free / 2**20:.0f} are free; "
+                        "use `near-far`, whose worklist does not grow",
+                    ) from exhausted
+                self._grown[graph] = wanted
+
+    def pool_for(self, graph: CsrGraph, n_words: int) -> int:
+        """Return how many blocks the worklist begins with: one a bucket, and four words a vertex."""
+        usual = self.pool_blocks or 2 * _BUCKETS + 4 * -(-n_words // _BLOCK_WORDS)
+        return self._grown.get(graph, usual)
+
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
+        return _AddsSearch(self, graph, on_device, options)
+
+
+#: The ablations of the paper's section 6.5.
+STATIC_DELTA = Tuning(is_dynamic=False)
+TWO_BUCKETS = Tuning(is_dynamic=False, n_buckets=2, first_heads=1, most_heads=1)
+
+
+class _PoolExhaustedError(SsspError):
+    """The worklist needs more blocks than there are; caught by `Adds.solve`."""
+
+    def __init__(self, n_blocks: int) -> None:
+        super().__init__(f"{n_blocks} blocks are too few for the worklist")
+        self.n_blocks = n_blocks
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.n_blocks,)
+
+
+def pick_delta(graph: CsrGraph, factor: float | None = None) -> float:
+    """Return the first delta: mean weight over mean degree, as in the paper's section 4.3, times a factor.
+
+    One factor for all graphs is far from the best on most (section 4.3 says so too). `delta_factor` tells what it
+    is unless it is given.
+    """
+    traits = graph.traits
+    if factor is None:
+        factor = delta_factor(graph)
+    delta = factor * traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
+    return min(max(delta, least_delta(graph.weight_dtype)), 1e300)
+
+
+def delta_factor(graph: CsrGraph) -> float:
+    """Return how many times mean weight over mean degree the first delta is, from degrees alone.
+
+    Few edges a vertex mean few vertices at a time, so delta must be larger; a few vertices with most of the edges
+    mean very many, so it may be smaller. On an H200 the best static factor was 128 to 256 on road graphs (2.5 to 2.8
+    edges a vertex), 64 to 128 on a lattice (2.4), 8 to 16 on a mesh (13.6), 16 on a web graph (9.9), 4 on R-MAT 20
+    (16, skew 120).
+    """
+    degree = graph.n_edges / max(graph.n_vertices, 1)
+    sparse = min(max((8 / max(degree, 1e-9)) ** 2, 1.0), 8.0)
+    skewed = min(max(degree_skew(graph) / 32, 1.0), 8.0)
+    return DELTA_FACTOR * sparse / skewed
+
+
+def degree_skew(graph: CsrGraph) -> float:
+    """Return the mean square of the degrees over the square of their mean: 1 where all are equal."""
+    if graph.n_edges == 0:
+        return 1.0
+    degrees = np.diff(graph.row_offsets).astype(np.float64)
+    return float(np.square(degrees).mean() / degrees.mean() ** 2)
+
+
+def least_delta(dtype: np.dtype) -> float:
+    """Return the least delta that makes sense for weights of `dtype`."""
+    return float(np.finfo(dtype).tiny) if dtype.kind == "f" else 1.0
+
+
+def hub_chunks(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the chunks of long rows, (C, 2) uint32 of vertex and number, the hubs, and each hub's first chunk."""
+    hubs = np.flatnonzero(np.diff(graph.row_offsets) > _HUB_EDGES)
+    n_chunks = -(-(graph.row_offsets[hubs + 1] - graph.row_offsets[hubs]) // _CHUNK_EDGES)
+    firsts = np.cumsum(n_chunks) - n_chunks
+    vertices = np.repeat(hubs, n_chunks)
+    numbers = np.arange(len(vertices)) - np.repeat(firsts, n_chunks)
+    return (
+        np.stack([vertices, numbers], axis=1).astype(np.uint32),
+        hubs.astype(np.uint32),
+        firsts.astype(np.uint32),
+    )
+
+
+class _AddsSearch(GpuSearch):
+    def __init__(self, solver: Adds, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> None:
+        cupy = cupy_module()
+        self._solver = solver
+        self._graph = on_device
+        tuning = solver.tuning
+        (unit,) = solver.units
+        self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
+        self._threads = tuning.threads
+        self._grid = largest_grid(self._kernel, self._threads, _MOST_BLOCKS)
+        if self._grid < 2:
+            raise SsspError("`adds` needs room for two blocks at once, and this GPU has room for one")
+        chunks, hubs, firsts = hub_chunks(graph)
+        self._n_chunks, self._n_hubs = len(chunks), len(hubs)
+        self._chunks, self._hubs, self._firsts = (
+            cupy.asarray(array if len(array) else np.zeros((1, 2), np.uint32))
+            for array in (chunks, hubs, firsts)
+        )
+        self._limit = limit_bits(on_device.dtype, options.cutoff)
+        n_words = on_device.n_vertices + self._n_chunks
+        self._n_blocks = solver.pool_for(graph, n_words)
+        self._n_slots = 1 << self._n_blocks.bit_length()
+        n_workers = (self._grid - 1) * self._threads // 32
+        self._processed = cupy.empty(n_words, bits_type(on_device.dtype))
+        self._words = cupy.empty(self._n_blocks * _BLOCK_WORDS, np.uint32)
+        self._counters = cupy.empty(self._n_blocks * (_SEGMENTS + 3), np.uint32)
+        self._control = cupy.empty(_CONTROL_WORDS + _BUCKETS * self._n_slots + n_workers, np.uint64)
+        self._delta = (
+            pick_delta(graph, tuning.delta_factor) if options.delta is None else float(options.delta)
+        )
+        n_traces = 200_000 if solver.trace_every_us else 0
+        settings = np.zeros(1, _TUNING)
+        for name in _TUNING.names or ():
+            if hasattr(tuning, name) and getattr(tuning, name) is not None:
+                settings[name] = getattr(tuning, name)
+        if tuning.look_first is None:
+            settings["look_first"] = on_device.n_edges > 8 * on_device.n_vertices and degree_skew(graph) > 2
+        settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1)
+        settings["first_heads"] = min(tuning.first_heads, tuning.n_buckets - 1)
+        settings["chain"] = min(tuning.chain, _MOST_CHAIN)
+        settings["delta"] = self._delta
+        settings["least_delta"] = max(
+            self._delta / tuning.growth, min(least_delta(on_device.dtype), self._delta)
+        )
+        settings["most_delta"] = min(self._delta * tuning.growth, 1e300)
+        settings["n_traces"] = n_traces
+        settings["trace_every_ns"] = int(1000 * solver.trace_every_us)
+        settings["patience_ns"] = int(1e9 * solver.patience_s)
+        settings["deadline_ns"] = int(1e9 * solver.deadline_s)
+        self._tuning = cupy.asarray(settings.view(np.uint8))
+        self._report = cupy.empty(_REPORT.itemsize, np.uint8)
+        self._traces = cupy.empty(max(n_traces, 1) * TRACE.itemsize, np.uint8)
+        self._source = 0
+
+    def launch(self, distances: Any, source: int) -> None:
+        self._source = source
+        self._control.data.memset_async(0, self._control.nbytes)
+        self._report.data.memset_async(0, _REPORT.itemsize)
+        args = (
+            *self._graph.args,
+            np.uint32(self._graph.n_vertices),
+            np.uint32(self._n_chunks),
+            self._chunks,
+            self._hubs,
+            self._firsts,
+            np.uint32(self._n_hubs),
+            np.uint32(source),
+            self._limit,
+            distances,
+            self._processed,
+            self._words,
+            self._counters,
+            np.uint32(self._n_blocks),
+            np.uint32(self._n_slots),
+            self._control,
+            self._tuning,
+            self._report,
+            self._traces,
+            np.uint64(1e9 * self._solver.patience_s),
+        )
+        self._kernel(self._grid, self._threads, args)
+
+    def finish(self) -> SearchCounts:
+        report = self._report.get().view(_REPORT)[0]
+        poison = int(self._control[_POISON_WORD : _POISON_WORD + 1].get()[0] & 0xFFFFFFFF)
+        self._solver.last_report = report
+        if self._solver.trace_every_us:
+            count = int(report["n_traces"])
+            self._solver.last_trace = self._traces[: count * TRACE.itemsize].get().view(TRACE)
+        if poison == _POOL_EXHAUSTED:
+            raise _PoolExhaustedError(self._n_blocks)
+        if poison or report["barrier_poison"]:
+            raise SsspError(
+                f"`adds` gave up source {self._source}: {self._reason(poison)}; {report['n_busy']} workers busy, "
+                f"{report['queued']} words waiting, head bucket {report['head']} after {report['head_switches']} "
+                f"switches, delta {report['delta_last']:g}, {report['blocks_used']} of {self._n_blocks} blocks used",
+                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+            )
+        return SearchCounts(
+            vertices_processed=int(report["vertices_processed"]),
+            edges_relaxed=int(report["edges_relaxed"]),
+            delta_first=self._delta,
+            delta_last=float(report["delta_last"]),
+            delta_changes=int(report["delta_changes"]),
+        )
+
+    def _reason(self, poison: int) -> str:
+        if poison == 0:
+            return f"not all of its {self._grid} blocks came to start"
+        if poison > _INVARIANT:
+            return f"invariant I{poison - _INVARIANT} does not hold"
+        text = _POISON[poison]
+        return text.format(patience=self._solver.patience_s, deadline=self._solver.deadline_s)

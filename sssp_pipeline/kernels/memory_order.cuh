@@ -1,0 +1,82 @@
+// Loads, stores and fences that say how they are ordered, and the clock that ends a wait.
+//
+// Idea: ordinary CUDA accesses order nothing between thread blocks. Whoever shares a word between blocks uses the
+// functions below and states at the call which other call it pairs with. All have the scope of one GPU.
+//   relaxed  the word itself is read or written whole; nothing else is ordered
+//   acquire  what the writer did before its release is seen after this
+//   release  what this thread did before (and, after a __syncthreads, its whole block) is seen by whoever acquires
+//
+// Needs: sm_70 or newer; words aligned to their size, in global memory.
+// NOTE: inline PTX, because <cuda/atomic> costs seconds of compile time and headers that NVRTC does not bring.
+// Paper: "A formal analysis of the NVIDIA PTX memory consistency model", Lustig, Sahasrabuddhe, Giroux, ASPLOS 2019.
+#pragma once
+
+using word32 = unsigned int;
+using word64 = unsigned long long;
+
+static_assert(sizeof(word32) == 4 && sizeof(word64) == 8, "words have the sizes that their names say");
+
+__device__ __forceinline__ word32 load_relaxed(const word32* address) {
+    word32 value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ word64 load_relaxed(const word64* address) {
+    word64 value;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ word32 load_acquire(const word32* address) {
+    word32 value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ word64 load_acquire(const word64* address) {
+    word64 value;
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ void store_relaxed(word32* address, word32 value) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(address), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_relaxed(word64* address, word64 value) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" : : "l"(address), "l"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_release(word32* address, word32 value) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(address), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_release(word64* address, word64 value) {
+    asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(address), "l"(value) : "memory");
+}
+
+// Adds and returns the old value.
+__device__ __forceinline__ word32 add_release(word32* address, word32 value) {
+    word32 old;
+    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(value) : "memory");
+    return old;
+}
+
+__device__ __forceinline__ word32 add_acq_rel(word32* address, word32 value) {
+    word32 old;
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(value) : "memory");
+    return old;
+}
+
+// Orders every access before it against every access after it; pairs with another fence or an acquire/release.
+__device__ __forceinline__ void fence_acq_rel() {
+    asm volatile("fence.acq_rel.gpu;" : : : "memory");
+}
+
+// Nanoseconds of the GPU's own clock; it ticks about once a microsecond.
+__device__ __forceinline__ word64 clock_ns() {
+    word64 now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}

@@ -1,0 +1,420 @@
+// Distances from one source by two piles, over the whole GPU, in one launch.
+//
+// Returns: `distances` lowered to the true ones (bits of `limit` where there is no path shorter than that), and
+// what it took in `State`.
+//
+// Idea: Bellman and Ford's algorithm, but a vertex whose distance fell below `threshold` waits in the near pile
+// and is processed in the next superstep, while the others wait in the far pile. When the near pile is empty the
+// threshold moves to the least distance in the far pile plus delta, and the far pile is split anew. That is delta-
+// stepping with two buckets (Davidson et al., section 4). What may look odd:
+//   - The kernel stays on the GPU for the whole run: a grid barrier takes 1 us, a launch 3.
+//   - A vertex enters the far pile once in a run, namely when it is first reached, at or beyond the threshold: later
+//     lowerings find `before != limit` and know that it is there. So neither pile can overflow (I2, I3), and none
+//     of them is sized by the edges.
+//   - `processed[v]` holds the distance with which v was last processed. It tells stale entries without storing
+//     distances in the piles.
+//   - A warp takes K entries, K small when the pile is small, and its lanes share their edges alike, whosever they
+//     are. A vertex with more than kHubEdges edges is instead cut into chunks for all warps, after a barrier that
+//     is paid in supersteps with such a vertex only.
+//   - Each block collects what it pushes in shared memory and reserves places in the pile once a superstep.
+//
+// Needs (NearFar guarantees it): weights >= 0; source < n_vertices; SSSP_THREADS a multiple of 32; all blocks
+//     resident at once; every word of State zero.
+// Keeps
+//     I1. A vertex with distances[v] < processed[v] stands in the near pile of this or the next superstep if the
+//         distance is below the threshold, else in the far pile.
+//     I2. The near pile of one superstep holds a vertex once: its bit in `marks` is set by whoever pushes it, and
+//         cleared by whoever takes it. So a pile of n_vertices places suffices.
+//     I3. The far pile holds a vertex once, as above: n_vertices places suffice.
+//     I4. far_min is at most the least distance of the far pile's live entries, and is exact after a split. So a
+//         threshold beyond it takes at least one live vertex, at the second split at the latest.
+//     I5. Of three counters used in turn, one is read, one is added to, and the third is set to zero. It was last
+//         read before the barrier that opened this superstep.
+//     I6. A hub is cut at most once a superstep, so n_edges / kChunkEdges + n_edges / kHubEdges chunks suffice.
+// Memory order: relaxed everywhere; supersteps are ordered by the barrier (B1 in grid_barrier.cuh). A lowering in
+//     a superstep may or may not be seen by a reader of the same superstep: the pusher enters the vertex for the
+//     next one in either case.
+// Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer.
+// Ends: a superstep processes a vertex only if its distance fell since, and distances take finitely many values;
+//     between supersteps the far pile is split, by I4 never more than twice in vain.
+// NOTE: 24 bytes a vertex for 32-bit weights (distance, processed, two near and two far piles) and 3 bits; 0.05
+//     bytes an edge for chunks of hubs.
+// Papers: Davidson, Baxter, Garland, Owens, "Work-efficient parallel GPU methods for single-source shortest
+//     paths", IPDPS 2014; its delta as told in Wang, Fussell, Lin, PPoPP 2021, section 4.3.
+
+#include "device_graph.cuh"
+#include "grid_barrier.cuh"
+
+// A warp walks up to this many edges of one vertex by itself: 16 rounds of 32 lanes.
+constexpr word32 kHubEdges = 512;
+constexpr word32 kChunkEdges = 256;
+// Vertices that a block holds back, per pile, before it pushes them one by one.
+constexpr word32 kHeld = 2048;
+// Edges whose accesses a lane has under way together.
+constexpr int kTogether = 2;
+constexpr word32 kWholeWarp = 0xffffffffu;
+
+struct State {
+    BarrierWords barrier;
+    word32 near_count[3];
+    word32 far_count[3];
+    word32 hub_count[2];
+    word32 supersteps;
+    word32 splits;
+    word64 far_min_complement[3];  // ~least distance, so that zero means "none"
+    word64 vertices_processed;
+    word64 edges_relaxed;
+};
+
+static_assert(sizeof(State) == 88, "near_far.py reads it by these offsets");
+
+struct Piles {
+    word32* near_piles;    // (2, V)
+    word32* far_piles;     // (2, V)
+    word32* marks;         // (2, V / 32 + 1): who stands in the near pile, by the parity of the superstep
+    uint2* hub_chunks;     // {vertex, number of the chunk}
+};
+
+// What one block holds back.
+struct Held {
+    word32 near[kHeld];
+    word32 far[kHeld];
+    word32 near_count;
+    word32 far_count;
+    word32 near_place;
+    word32 far_place;
+    distance_bits far_min;
+};
+
+// Where this superstep pushes to.
+struct Target {
+    word32* near;
+    word32* near_count;
+    word32* near_marks;
+    word32* far;
+    word32* far_count;
+    word64* far_min_complement;
+};
+
+__device__ __forceinline__ void push_near(Held& held, const Target& to, word32 v) {
+    const word32 bit = 1u << (v & 31);
+    if ((atomicOr(&to.near_marks[v >> 5], bit) & bit) != 0) {  // I2
+        return;
+    }
+    const word32 place = atomicAdd(&held.near_count, 1);
+    if (place < kHeld) {
+        held.near[place] = v;
+    } else {
+        to.near[atomicAdd(to.near_count, 1)] = v;
+    }
+}
+
+__device__ __forceinline__ void push_far(Held& held, const Target& to, word32 v) {
+    const word32 place = atomicAdd(&held.far_count, 1);
+    if (place < kHeld) {
+        held.far[place] = v;
+    } else {
+        to.far[atomicAdd(to.far_count, 1)] = v;
+    }
+}
+
+// Moves what the block holds back to the piles. For all threads of the block together; a barrier follows.
+__device__ void push_held(Held& held, const Target& to, distance_bits far_min) {
+    if (far_min != ~distance_bits{0}) {
+        atomicMin(&held.far_min, far_min);
+    }
+    __syncthreads();
+    const word32 near_count = min(held.near_count, kHeld);
+    const word32 far_count = min(held.far_count, kHeld);
+    if (threadIdx.x == 0 && near_count > 0) {
+        held.near_place = atomicAdd(to.near_count, near_count);
+    }
+    if (threadIdx.x == 32 % blockDim.x) {
+        if (far_count > 0) {
+            held.far_place = atomicAdd(to.far_count, far_count);
+        }
+        if (held.far_min != ~distance_bits{0}) {
+            atomicMax(to.far_min_complement, ~static_cast<word64>(held.far_min));
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        held.near_count = 0;
+        held.far_count = 0;
+        held.far_min = ~distance_bits{0};
+    }
+    for (word32 i = threadIdx.x; i < near_count; i += blockDim.x) {
+        to.near[held.near_place + i] = held.near[i];
+    }
+    for (word32 i = threadIdx.x; i < far_count; i += blockDim.x) {
+        to.far[held.far_place + i] = held.far[i];
+    }
+}
+
+struct Search {
+    DeviceGraph graph;
+    distance_bits* distances;
+    distance_bits limit;
+    distance_bits threshold;
+    bool look_first;
+    distance_bits far_min;  // least distance this thread pushed far, or all ones
+
+    // Enters v where its new distance belongs.
+    __device__ __forceinline__ void enter(Held& held, const Target& to, word32 v, distance_bits d, Lowering change) {
+        if (!change.lowered) {
+            return;
+        }
+        if (d < threshold) {
+            push_near(held, to, v);
+            return;
+        }
+        far_min = min(far_min, d);
+        if (change.before == limit) {  // I3
+            push_far(held, to, v);
+        }
+    }
+
+    // Relaxes `count` edges (0 to kTogether), each with the distance of the vertex it leaves.
+    __device__ __forceinline__ void relax(Held& held, const Target& to, const edge_index* e, const distance_bits* d,
+                                          const bool* there) {
+        Edge edges[kTogether];
+        distance_bits candidates[kTogether];
+        Lowering changes[kTogether];
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+            edges[i] = there[i] ? graph.edge(e[i]) : Edge{0, 0};
+        }
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+            candidates[i] = sum_of(d[i], edges[i].weight);
+            changes[i] = Lowering{0, false};
+            if (there[i] && candidates[i] < limit) {
+                changes[i] = lower_distance(distances, edges[i].target, candidates[i], look_first);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+            enter(held, to, edges[i].target, candidates[i], changes[i]);
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
+near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
+                       word32 n_vertices, word32 source, distance_bits limit, distance_bits delta,
+                       distance_bits* distances, distance_bits* processed, word32* near_piles, word32* far_piles,
+                       word32* marks, uint2* hub_chunks, State* state, word32 n_blocks, word64 patience_ns) {
+    __shared__ Held held;
+    const Piles piles{near_piles, far_piles, marks, hub_chunks};
+    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
+    Search search{{row_offsets, edges, weights}, distances, limit, 0, false, ~distance_bits{0}};
+
+    const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const word32 n_threads = gridDim.x * blockDim.x;
+    const word32 lane = threadIdx.x % 32;
+    const word32 warp = thread / 32;
+    const word32 n_warps = n_threads / 32;
+    const word32 n_mark_words = n_vertices / 32 + 1;
+
+    // ---- Start: nothing is reached but the source, which is near ----
+    for (word64 v = thread; v < n_vertices; v += n_threads) {
+        distances[v] = v == source ? 0 : limit;
+        processed[v] = limit;
+    }
+    for (word64 i = thread; i < 2 * static_cast<word64>(n_mark_words); i += n_threads) {
+        marks[i] = 0;
+    }
+    if (threadIdx.x == 0) {
+        held.near_count = 0;
+        held.far_count = 0;
+        held.far_min = ~distance_bits{0};
+    }
+    if (thread == 0) {
+        piles.near_piles[0] = source;
+        state->near_count[0] = 1;
+    }
+    search.threshold = end_of_bucket(0, delta);
+    word64 vertices_processed = 0;
+    word64 edges_relaxed = 0;
+    word32 splits = 0;
+    word32 step = 0;
+    if (!barrier.wait()) {
+        return;
+    }
+
+    for (;; ++step) {
+        const word32 n_near = load_relaxed(&state->near_count[step % 3]);
+        const word32 n_far = load_relaxed(&state->far_count[splits % 3]);
+        if (n_near == 0 && n_far == 0) {
+            break;
+        }
+        word32* const own_marks = piles.marks + (step % 2) * static_cast<word64>(n_mark_words);
+        const word32* const near = piles.near_piles + (step % 2) * static_cast<word64>(n_vertices);
+        const bool is_split = n_near == 0;
+        const word32 far_now = splits + (is_split ? 1 : 0);  // a split pushes to the next far pile
+        const Target to{
+            piles.near_piles + ((step + 1) % 2) * static_cast<word64>(n_vertices),
+            &state->near_count[(step + 1) % 3],
+            piles.marks + ((step + 1) % 2) * static_cast<word64>(n_mark_words),
+            piles.far_piles + (far_now % 2) * static_cast<word64>(n_vertices),
+            &state->far_count[far_now % 3],
+            &state->far_min_complement[far_now % 3],
+        };
+        search.far_min = ~distance_bits{0};
+        if (thread == 0) {  // I5
+            store_relaxed(&state->near_count[(step + 2) % 3], 0);
+            store_relaxed(&state->hub_count[(step + 1) % 2], 0);
+            if (is_split) {
+                store_relaxed(&state->far_count[(splits + 2) % 3], 0);
+                store_relaxed(&state->far_min_complement[(splits + 2) % 3], 0);
+            }
+        }
+
+        if (is_split) {
+            // ---- Split: the threshold moves on, and the far pile is divided by it ----
+            const word64 least = ~load_relaxed(&state->far_min_complement[splits % 3]);
+            search.threshold = end_of_bucket(static_cast<distance_bits>(least), delta);  // I4
+            const word32* const far = piles.far_piles + (splits % 2) * static_cast<word64>(n_vertices);
+            for (word64 i = thread; i < n_far; i += n_threads) {
+                const word32 v = far[i];
+                const distance_bits d = distances[v];
+                if (d == processed[v]) {
+                    continue;  // stale: it came near, and was processed there
+                }
+                if (d < search.threshold) {
+                    push_near(held, to, v);
+                } else {
+                    search.far_min = min(search.far_min, d);
+                    push_far(held, to, v);
+                }
+            }
+            push_held(held, to, search.far_min);
+            ++splits;
+            if (!barrier.wait()) {
+                return;
+            }
+            continue;
+        }
+
+        // ---- Superstep: a warp takes K entries at a time, its lanes share their edges ----
+        const word32 fair = (n_near + n_warps - 1) / n_warps;
+        const word32 n_entries = fair >= 32 ? 32 : 1u << (32 - __clz(max(fair, 1u) - 1));
+        // Few entries: latency counts, so go for the atomic at once. Many: most edges lower nothing, so look first.
+        search.look_first = n_near > n_threads;
+        for (word64 first = static_cast<word64>(warp) * n_entries; first < n_near;
+             first += static_cast<word64>(n_warps) * n_entries) {
+            const bool has_entry = lane < n_entries && first + lane < n_near;
+            word32 v = 0;
+            distance_bits d = 0;
+            edge_index begin = 0;
+            edge_index degree = 0;
+            if (has_entry) {
+                v = near[first + lane];
+                atomicAnd(&own_marks[v >> 5], ~(1u << (v & 31)));  // I2
+                begin = search.graph.first_edge(v);
+                degree = search.graph.first_edge(v + 1) - begin;
+                d = distances[v];
+                if (d == processed[v]) {
+                    degree = 0;  // stale: it fell in the same superstep that then processed it
+                } else {
+                    processed[v] = d;
+                    ++vertices_processed;
+                    edges_relaxed += degree;
+                }
+            }
+            const bool is_hub = degree > kHubEdges;
+            for (word32 hubs = __ballot_sync(kWholeWarp, is_hub); hubs != 0; hubs &= hubs - 1) {
+                const int whose = __ffs(hubs) - 1;
+                const word32 hub = __shfl_sync(kWholeWarp, v, whose);
+                const edge_index hub_degree = __shfl_sync(kWholeWarp, degree, whose);
+                const word32 n_chunks = static_cast<word32>((hub_degree + kChunkEdges - 1) / kChunkEdges);
+                word32 place = lane == 0 ? atomicAdd(&state->hub_count[step % 2], n_chunks) : 0;  // I6
+                place = __shfl_sync(kWholeWarp, place, 0);
+                for (word32 i = lane; i < n_chunks; i += 32) {
+                    piles.hub_chunks[place + i] = make_uint2(hub, i);
+                }
+            }
+            // Prefix sum over the lanes: afterwards `ends` is how many edges this lane and those before it have.
+            const word32 own = is_hub ? 0 : static_cast<word32>(degree);
+            word32 ends = own;
+#pragma unroll
+            for (int by = 1; by < 32; by *= 2) {
+                const word32 before = __shfl_up_sync(kWholeWarp, ends, by);
+                ends += lane >= static_cast<word32>(by) ? before : 0;
+            }
+            const word32 n_edges = __shfl_sync(kWholeWarp, ends, 31);
+            for (word32 some = 0; some < n_edges; some += 32 * kTogether) {
+                edge_index e[kTogether];
+                distance_bits from[kTogether];
+                bool there[kTogether];
+#pragma unroll
+                for (int i = 0; i < kTogether; ++i) {
+                    const word32 k = some + 32 * i + lane;
+                    there[i] = k < n_edges;
+                    // The owner is the first lane whose `ends` exceeds k.
+                    word32 owner = 0;
+#pragma unroll
+                    for (int half = 16; half > 0; half /= 2) {
+                        const word32 probe = __shfl_sync(kWholeWarp, ends, owner + half - 1);
+                        owner += probe <= k ? half : 0;
+                    }
+                    const word32 owner_ends = __shfl_sync(kWholeWarp, ends, owner);
+                    const word32 owner_degree = __shfl_sync(kWholeWarp, own, owner);
+                    const edge_index owner_begin = __shfl_sync(kWholeWarp, begin, owner);
+                    from[i] = __shfl_sync(kWholeWarp, d, owner);
+                    e[i] = owner_begin + (k - (owner_ends - owner_degree));
+                }
+                search.relax(held, to, e, from, there);
+            }
+        }
+        push_held(held, to, search.far_min);
+        if (!barrier.wait()) {
+            return;
+        }
+
+        // ---- Hubs: every warp takes chunks ----
+        const word32 n_hub_chunks = load_relaxed(&state->hub_count[step % 2]);
+        if (n_hub_chunks == 0) {
+            continue;
+        }
+        search.far_min = ~distance_bits{0};
+        search.look_first = true;
+        for (word64 i = warp; i < n_hub_chunks; i += n_warps) {
+            const uint2 chunk = piles.hub_chunks[i];
+            const distance_bits d = processed[chunk.x];
+            const edge_index begin =
+                search.graph.first_edge(chunk.x) + static_cast<edge_index>(chunk.y) * kChunkEdges;
+            const edge_index end = min(begin + kChunkEdges, search.graph.first_edge(chunk.x + 1));
+            for (edge_index some = begin; some < end; some += 32 * kTogether) {
+                edge_index e[kTogether];
+                distance_bits from[kTogether];
+                bool there[kTogether];
+#pragma unroll
+                for (int k = 0; k < kTogether; ++k) {
+                    e[k] = some + 32 * k + lane;
+                    from[k] = d;
+                    there[k] = e[k] < end;
+                }
+                search.relax(held, to, e, from, there);
+            }
+        }
+        push_held(held, to, search.far_min);
+        if (!barrier.wait()) {
+            return;
+        }
+    }
+
+    // ---- End: the counts ----
+    for (int by = 16; by > 0; by /= 2) {
+        vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
+        edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
+    }
+    if (lane == 0 && vertices_processed > 0) {
+        atomicAdd(&state->vertices_processed, vertices_processed);
+        atomicAdd(&state->edges_relaxed, edges_relaxed);
+    }
+    if (thread == 0) {
+        state->supersteps = step - splits;
+        state->splits = splits;
+    }
+}

@@ -1,0 +1,73 @@
+// Distances on the device, and the only place where one changes.
+//
+// Idea: a distance is kept as its bits. Of floating numbers that are not negative, the bits, read as an unsigned
+// integer, order as the numbers do; so one unsigned atomic minimum serves all six weight types, and they differ
+// in two lines: how a sum is formed, and which bits mean "unreached".
+//
+// Needs (guaranteed by `GpuSolver.supports` and `_compile.type_options`): weights of zero or more, finite;
+//     SSSP_FLOATING 0 or 1, SSSP_BITS 32 or 64, SSSP_UNREACHED the bits of `csr.unreached_distance`.
+// Keeps
+//     R1. A distance only falls, and only to the length of a real path: every change goes through lower_distance.
+//     R2. A sum that the type cannot hold compares as unreached or beyond it, so it lowers nothing.
+//     R3. Sums are rounded as numpy rounds them: to nearest, subnormals kept, never fused.
+// Memory order: relaxed. A stale read of a distance is too large (R1): it costs work, never a wrong result. Who
+//     must see the new distance is told by the queue it is pushed to.
+// NOTE: CuPy compiles with -ftz=true, which makes zero of subnormal sums; the PTX `add.rn` below is not touched
+//     by it. A weight of -0.0 is harmless: 0.0 + -0.0 is 0.0.
+#pragma once
+
+#include "memory_order.cuh"
+
+#if SSSP_BITS == 32
+using distance_bits = word32;
+#elif SSSP_BITS == 64
+using distance_bits = word64;
+#else
+#error "SSSP_BITS is 32 or 64"
+#endif
+
+constexpr distance_bits kUnreached = static_cast<distance_bits>(SSSP_UNREACHED);
+
+// The bits of a path's length d, lengthened by w (or any two lengths); kUnreached or beyond it if it does not fit.
+__device__ __forceinline__ distance_bits sum_of(distance_bits d, distance_bits w) {
+#if SSSP_FLOATING && SSSP_BITS == 32
+    float sum;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(__uint_as_float(d)), "f"(__uint_as_float(w)));
+    return __float_as_uint(sum);
+#elif SSSP_FLOATING
+    double sum;
+    asm("add.rn.f64 %0, %1, %2;"
+        : "=d"(sum)
+        : "d"(__longlong_as_double(static_cast<long long>(d))), "d"(__longlong_as_double(static_cast<long long>(w))));
+    return static_cast<distance_bits>(__double_as_longlong(sum));
+#else
+    const distance_bits sum = d + w;
+    return sum < d ? ~distance_bits{0} : sum;  // wrapped
+#endif
+}
+
+// The larger of threshold + width and the next length after threshold: the end of a bucket that is never empty.
+__device__ __forceinline__ distance_bits end_of_bucket(distance_bits threshold, distance_bits width) {
+    const distance_bits end = sum_of(threshold, width);
+    return end > threshold ? end : threshold + 1;
+}
+
+// What lower_distance found: it lowered the distance iff candidate < before.
+struct Lowering {
+    distance_bits before;
+    bool lowered;
+};
+
+// Lowers distances[v] to `candidate` if that is less. With `look_first` it reads before it writes, which spares
+// most atomics where most edges lower nothing; without, it is one memory access sooner.
+__device__ __forceinline__ Lowering
+lower_distance(distance_bits* distances, word32 v, distance_bits candidate, bool look_first) {
+    if (look_first) {
+        const distance_bits seen = distances[v];
+        if (candidate >= seen) {
+            return {seen, false};
+        }
+    }
+    const distance_bits before = atomicMin(&distances[v], candidate);
+    return {before, candidate < before};
+}

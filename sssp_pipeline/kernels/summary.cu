@@ -1,0 +1,63 @@
+// What came of a search, for its metrics, and whether a path was too long: shared by all GPU solvers.
+//
+// Returns: summary_kernel: how many vertices were reached, their edges, their largest distance; it writes
+// kUnreached over distances at the limit. too_long_kernel: the first edge from a reached to an unreached vertex.
+//
+// Needs: every word of Summary zero, but first_edge all ones.
+// Launch: any grid; blocks of a multiple of 32 threads.
+
+#include "device_graph.cuh"
+
+struct Summary {
+    word64 reached;
+    word64 edges_of_reached;
+    word64 max_distance;  // its bits
+    word64 first_edge;    // all ones if there is none
+};
+
+extern "C" __global__ void summary_kernel(const edge_index* row_offsets, word32 n_vertices, distance_bits limit,
+                                          distance_bits* distances, Summary* summary) {
+    word64 reached = 0;
+    word64 edges = 0;
+    word64 furthest = 0;
+    for (word64 v = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x; v < n_vertices;
+         v += static_cast<word64>(gridDim.x) * blockDim.x) {
+        const distance_bits d = distances[v];
+        if (d < limit) {
+            reached += 1;
+            edges += row_offsets[v + 1] - row_offsets[v];
+            furthest = max(furthest, static_cast<word64>(d));
+        } else if (limit != kUnreached) {
+            distances[v] = kUnreached;
+        }
+    }
+    for (int by = 16; by > 0; by /= 2) {
+        reached += __shfl_down_sync(0xffffffffu, reached, by);
+        edges += __shfl_down_sync(0xffffffffu, edges, by);
+        furthest = max(furthest, __shfl_down_sync(0xffffffffu, furthest, by));
+    }
+    if (threadIdx.x % 32 == 0 && reached > 0) {
+        atomicAdd(&summary->reached, reached);
+        atomicAdd(&summary->edges_of_reached, edges);
+        atomicMax(&summary->max_distance, furthest);
+    }
+}
+
+extern "C" __global__ void too_long_kernel(const edge_index* row_offsets, const edge_word* edges,
+                                           const distance_bits* weights, word32 n_vertices,
+                                           const distance_bits* distances, Summary* summary) {
+    const DeviceGraph graph{row_offsets, edges, weights};
+    const word64 lane = threadIdx.x % 32;
+    const word64 n_warps = static_cast<word64>(gridDim.x) * blockDim.x / 32;
+    for (word64 u = (blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x) / 32; u < n_vertices; u += n_warps) {
+        if (distances[u] >= kUnreached) {
+            continue;
+        }
+        const edge_index end = graph.first_edge(static_cast<word32>(u) + 1);
+        for (edge_index e = graph.first_edge(static_cast<word32>(u)) + lane; e < end; e += 32) {
+            if (distances[graph.edge(e).target] == kUnreached) {
+                atomicMin(&summary->first_edge, static_cast<word64>(e));
+            }
+        }
+    }
+}

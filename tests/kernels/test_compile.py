@@ -1,0 +1,173 @@
+"""Every kernel compiles, without a warning, for every GPU we name, on a machine that has none."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.csr import WEIGHT_DTYPES
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels import SOLVERS, _compile
+from sssp_pipeline.kernels._compile import Unit, kernel_options, warnings_in
+from sssp_pipeline.kernels._device_graph import UPLOAD
+from sssp_pipeline.kernels._gpu import SUMMARY, GpuSolver
+
+_spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
+nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
+_spec.loader.exec_module(nvrtc)
+
+#: Bytes a thread: a few cost nothing that can be measured, an array in local memory does.
+MOST_SPILLED = 32
+#: sm_70 only while NVRTC 12 compiles for it.
+ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
+UNITS = [UPLOAD, SUMMARY, *(u for s in SOLVERS.values() if isinstance(s, GpuSolver) for u in s.units)]
+
+needs_nvrtc = pytest.mark.skipif(
+    nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
+)
+
+
+def compiled(unit, dtype, arch, **options):
+    return nvrtc.compile_for(unit.source, f"{unit.stem}.cu", kernel_options(unit, dtype, **options), arch)
+
+
+def write_down(dtype, arch, result):
+    """Append registers and bytes spilled to the file that `SSSP_REGISTERS` names, a JSON line for each kernel."""
+    if (path := os.environ.get("SSSP_REGISTERS")) is None:
+        return
+    with Path(path).open("a") as file:
+        for kernel, registers in result.registers.items():
+            line = {"kernel": kernel, "dtype": dtype.name, "arch": arch, "registers": registers}
+            file.write(json.dumps(line | {"bytes_spilled": result.spilled[kernel]}) + "\n")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_every_unit_compiles_without_a_warning(unit, dtype, arch):
+    if arch not in nvrtc.architectures():
+        pytest.skip(f"this NVRTC does not compile for sm_{arch}")
+    result = compiled(unit, dtype, arch)
+    assert not warnings_in(result.log), result.log
+    assert result.n_bytes > 0
+    if unit != UPLOAD or dtype.itemsize == 4:
+        assert set(result.registers) == set(unit.kernels)
+    write_down(dtype, arch, result)
+    assert max(result.spilled.values(), default=0) <= MOST_SPILLED, f"{unit.stem} spills: {result.spilled}"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("uint64")], ids=str)
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_every_unit_compiles_for_more_edges_than_32_bits_count(unit, dtype):
+    result = compiled(unit, dtype, 90, wide_offsets=True)
+    assert not warnings_in(result.log), result.log
+
+
+@needs_nvrtc
+def test_a_warning_is_seen(tmp_path, monkeypatch):
+    (tmp_path / "careless.cu").write_text('extern "C" __global__ void careless_kernel() { int unused = 3; }')
+    monkeypatch.setattr(_compile, "SOURCES", tmp_path)
+    result = compiled(Unit("careless", ("careless_kernel",)), np.dtype("uint32"), 75)
+    assert "declared but never referenced" in warnings_in(result.log)[0]
+    assert result.registers.keys() == {"careless_kernel"}
+
+
+def test_the_types_and_the_unit_decide_the_options():
+    unit = Unit("near_far", (), (("SSSP_THREADS", 64),))
+    float32 = kernel_options(unit, np.dtype("float32"))
+    assert {"-DSSSP_FLOATING=1", "-DSSSP_BITS=32", "-DSSSP_UNREACHED=0x7f800000ull"} <= set(float32)
+    assert {"-DSSSP_OFFSET_BITS=32", "-DSSSP_THREADS=64"} <= set(float32)
+    int64 = kernel_options(unit, np.dtype("int64"), wide_offsets=True)
+    assert {"-DSSSP_FLOATING=0", "-DSSSP_BITS=64", "-DSSSP_UNREACHED=0x7fffffffffffffffull"} <= set(int64)
+    assert "-DSSSP_OFFSET_BITS=64" in int64
+
+
+def test_an_edited_header_changes_the_options(tmp_path, monkeypatch):
+    for path in [*_compile.SOURCES.glob("*.cu"), *_compile.SOURCES.glob("*.cuh")]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    _compile.sources_digest.cache_clear()
+    before = _compile.sources_digest()
+    monkeypatch.setattr(_compile, "SOURCES", tmp_path)
+    try:
+        _compile.sources_digest.cache_clear()
+        assert _compile.sources_digest() == before
+        with (tmp_path / "relax.cuh").open("a") as file:
+            file.write("// more\n")
+        _compile.sources_digest.cache_clear()
+        assert _compile.sources_digest() != before
+    finally:
+        _compile.sources_digest.cache_clear()
+
+
+# ---- without a GPU ----
+
+
+class Driver:
+    """A stand-in for libcuda."""
+
+    def __init__(self, init=0, count=1, capability=(9, 0)):
+        self.init, self.count, self.capability = init, count, capability
+
+    def cuInit(self, flags):
+        return self.init
+
+    def cuDeviceGetCount(self, pointer):
+        pointer._obj.value = self.count
+        return 0
+
+    def cuDeviceGetAttribute(self, pointer, attribute, device):
+        pointer._obj.value = self.capability[attribute - 75]
+        return 0
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Make `gpu_missing` look anew, at a driver of one's choice."""
+
+    def with_driver(driver):
+        def load(name):
+            assert name == "libcuda.so.1"
+            if driver is None:
+                raise OSError("not there")
+            return driver
+
+        monkeypatch.setattr(_compile.ctypes, "CDLL", load)
+        _compile.gpu_missing.cache_clear()
+
+    yield with_driver
+    monkeypatch.undo()
+    _compile.gpu_missing.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("driver", "reason"),
+    [
+        (None, "no CUDA GPU: there is no NVIDIA driver (libcuda.so.1)"),
+        (Driver(init=100), "no CUDA GPU: the NVIDIA driver sees none (CUDA_VISIBLE_DEVICES hides them too)"),
+        (Driver(count=0), "no CUDA GPU: the NVIDIA driver sees none (CUDA_VISIBLE_DEVICES hides them too)"),
+        (Driver(init=803), "no CUDA GPU: the NVIDIA driver answers error 803"),
+        (Driver(capability=(6, 1)), "the GPU has compute capability 6.1, and the kernels need 7.0"),
+    ],
+)
+def test_a_machine_without_a_usable_gpu_says_why(machine, driver, reason):
+    machine(driver)
+    assert _compile.gpu_missing() == reason
+    with pytest.raises(SsspError) as caught:
+        _compile.cupy_module()
+    assert caught.value.message == reason
+    assert "doctor" in caught.value.hint
+
+
+def test_a_gpu_without_cupy_says_what_to_install(machine, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    machine(Driver())
+    assert "CuPy cannot be imported" in _compile.gpu_missing()
+    assert "sssp-pipeline[gpu]" in _compile.gpu_missing()
