@@ -184,6 +184,8 @@ class Kernel:
             Not even one; a cooperative launch could only hang.
         """
         cupy = cupy_module()
+        # The driver's functions need a context on this thread, which a call of the runtime gives it.
+        cupy.cuda.runtime.free(0)
         per_sm = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
             self.function.kernel.ptr, block, 0
         )
