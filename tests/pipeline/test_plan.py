@@ -59,7 +59,9 @@ def test_auto_prefers_a_gpu_where_there_is_one(monkeypatch):
 def test_negative_weights_are_refused_with_every_solvers_reason():
     with pytest.raises(InputError) as caught:
         choose_solver("auto", traits(dtype="int32", low=-3), SolveOptions())
-    assert caught.value.message.startswith("no solver can solve this: near-far, adds, delta-stepping, dijkstra: ")
+    assert caught.value.message.startswith(
+        "no solver can solve this: near-far, adds, delta-stepping, dijkstra: "
+    )
     assert "-3" in caught.value.message
     with pytest.raises(InputError, match="solver `dijkstra` cannot solve this: "):
         choose_solver("dijkstra", traits(dtype="int32", low=-3), SolveOptions())
