@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sssp_pipeline import __version__
-from sssp_pipeline.console import Console, plural, table
+from sssp_pipeline.console import Console, table
 from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline.progress import plural
 
 if TYPE_CHECKING:
     from sssp_pipeline.workflow import Workflow

@@ -91,11 +91,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
-def plural(count: int, noun: str) -> str:
-    """Return `count` with `noun`, which takes an s unless there is one."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
 def table(facts: dict[str, Any]) -> str:
     """Return `facts` as aligned lines, nested ones as `outer.inner`."""
     rows = list(_flat(facts, ""))

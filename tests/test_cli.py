@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from sssp_pipeline import __version__
 from sssp_pipeline.cli import app
-from sssp_pipeline.console import Console, duration, plural, table
+from sssp_pipeline.console import Console, duration, table
+from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.workflow_loading import load_workflow
 
 WORKFLOW = """\
@@ -212,6 +213,7 @@ def test_small_words():
         "2h 00m",
     ]
     assert (plural(1, "source"), plural(2000, "source")) == ("1 source", "2,000 sources")
+    assert (plural(1, "batch"), plural(2, "batch")) == ("1 batch", "2 batches")
     assert table({"a": True, "bb": {"c": None, "d": 1234567, "e": 0.25}}) == (
         "a     yes\nbb.c  -\nbb.d  1,234,567\nbb.e  0.25"
     )

@@ -32,3 +32,9 @@ class Quiet:
 
     def say(self, line: str) -> None:
         """Ignore it."""
+
+
+def plural(count: int, noun: str) -> str:
+    """Return `count` with `noun` in the number that fits it: `1 batch`, `2,000 batches`."""
+    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}{ending}"

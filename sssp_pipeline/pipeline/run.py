@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.graph_store import Manifest, load_graph, load_ids, r
 from sssp_pipeline.pipeline.hardware import hardware, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
-from sssp_pipeline.pipeline.progress import Progress
+from sssp_pipeline.pipeline.progress import Progress, plural
 from sssp_pipeline.pipeline.report import render_report
 from sssp_pipeline.pipeline.results import (
     METRICS_FILE,
@@ -128,7 +128,7 @@ def run(
             stored = StoredGraph(workflow.store, read_manifest(workflow.store))
     with timings.of("plan"):
         plan = plan_stage(workflow, stored, progress)
-    progress.say(f"solver: {plan.solver} ({plan.solver_reason}); {_count(len(plan.batches), 'batch')}")
+    progress.say(f"solver: {plan.solver} ({plan.solver_reason}); {plural(len(plan.batches), 'batch')}")
     job = _Job(workflow, stored, plan, folder, timings, progress)
     with storage.exclusive(folder.url):
         return folder, job.carry_out(finish)
@@ -346,7 +346,7 @@ class _Job:
 
         with connect(workflow.cluster, len(missing), plan.graph_bytes, plan.batch_bytes) as connection:
             self.progress.say(
-                f"cluster: {_count(connection.n_workers, 'worker')}, {_count(connection.n_threads, 'thread')}, "
+                f"cluster: {plural(connection.n_workers, 'worker')}, {plural(connection.n_threads, 'thread')}, "
                 f"dashboard {connection.dashboard}"
             )
             try:
@@ -398,12 +398,6 @@ def _included(verdict: dict[str, Any] | None) -> tuple[str, ...]:
     if verdict is None:
         return ()
     return ("sample", "certificate") if verdict["mode"] == "certificate" else ("sample",)
-
-
-def _count(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun}" + ("es" if noun.endswith("ch") else "s")
 
 
 def _shortened(numbers: list[int]) -> str:
