@@ -24,9 +24,9 @@ PATIENCE_S = 20.0
 DEADLINE_S = 3600.0
 
 _KERNEL = "adds_search_kernel"
-#: As in `adds.cu` and `bucket_queue.cuh`.
-_HUB_EDGES, _CHUNK_EDGES = 512, 256
-_MOST_BLOCKS, _MOST_CHAIN = 257, 16
+#: As in `bucket_queue.cuh`, `adds_worker.cuh` and `adds_manager.cuh`.
+_HUB_EDGES, _CHUNK_EDGES = 128, 128
+_MOST_CHAIN, _MOST_HEADS, _FLAGS_EACH = 16, 4, 6
 _BUCKETS, _BLOCK_WORDS, _SEGMENTS = 32, 65536, 2048
 #: 64-bit words of control memory before the tables: schedule, poison, stop, working, reserved.
 _CONTROL_WORDS = 16 + 3 * 16 + _BUCKETS * 16
@@ -103,7 +103,7 @@ class Tuning:
     settling
         Head switches between two changes of delta.
     first_heads, most_heads
-        Buckets from which work is taken, at first and at most.
+        Buckets from which work is taken, at first and at most; no more than 4.
     least_words, most_words
         Words in an assignment.
     chain
@@ -113,7 +113,7 @@ class Tuning:
     checked
         Compile with assertions of the invariants.
     threads
-        Threads a block.
+        Threads a block, 64 or more.
     delta_factor
         The first delta over mean weight over mean degree; None takes it from the degrees.
     """
@@ -292,7 +292,8 @@ class _AddsSearch(GpuSearch):
         (unit,) = solver.units
         self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
         self._threads = tuning.threads
-        self._grid = largest_grid(self._kernel, self._threads, _MOST_BLOCKS)
+        most_workers = _FLAGS_EACH * (self._threads - 32)
+        self._grid = largest_grid(self._kernel, self._threads, 1 + most_workers // (self._threads // 32))
         if self._grid < 2:
             raise SsspError("`adds` needs room for two blocks at once, and this GPU has room for one")
         chunks, hubs, firsts = hub_chunks(graph)
@@ -320,8 +321,8 @@ class _AddsSearch(GpuSearch):
                 settings[name] = getattr(tuning, name)
         if tuning.look_first is None:
             settings["look_first"] = on_device.n_edges > 8 * on_device.n_vertices and degree_skew(graph) > 2
-        settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1)
-        settings["first_heads"] = min(tuning.first_heads, tuning.n_buckets - 1)
+        settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1, _MOST_HEADS)
+        settings["first_heads"] = min(tuning.first_heads, settings["most_heads"][0])
         settings["chain"] = min(tuning.chain, _MOST_CHAIN)
         settings["delta"] = self._delta
         settings["least_delta"] = max(

@@ -18,6 +18,7 @@ from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.solver import SolveOptions
 
 KERNELS = Path(adds.__file__).parent
+DEVICE_CODE = ("adds.cu", "adds_manager.cuh", "adds_worker.cuh", "bucket_queue.cuh")
 
 
 def made(edges, dtype=np.uint32):
@@ -46,11 +47,11 @@ def test_chunks_cover_every_edge_of_long_rows_once():
     graph = made(rmat(scale=10, edge_factor=64))
     chunks, hubs, firsts = hub_chunks(graph)
     degrees = np.diff(graph.row_offsets)
-    assert_array_equal(hubs, np.flatnonzero(degrees > 512))
+    assert_array_equal(hubs, np.flatnonzero(degrees > adds._HUB_EDGES))
     assert len(hubs) > 1
     for hub, first, last in zip(hubs, firsts, [*firsts[1:], len(chunks)], strict=True):
         assert_array_equal(chunks[first:last, 0], hub)
-        assert_array_equal(chunks[first:last, 1], np.arange(-(-degrees[hub] // 256)))
+        assert_array_equal(chunks[first:last, 1], np.arange(-(-degrees[hub] // adds._CHUNK_EDGES)))
 
 
 def test_without_hubs_there_are_no_chunks():
@@ -67,14 +68,19 @@ def test_the_first_delta_follows_mean_weight_and_degree():
     assert 0 < pick_delta(empty) < 1e-30
 
 
+def device_code():
+    return "".join((KERNELS / name).read_text() for name in DEVICE_CODE)
+
+
 def test_constants_agree_between_python_and_cuda():
-    text = "".join((KERNELS / name).read_text() for name in ("adds.cu", "bucket_queue.cuh"))
+    text = device_code()
     constants = {name: int(value) for name, value in re.findall(r"constexpr \w+ (k\w+) = (\d+)u?;", text)}
     assert constants["kHubEdges"] == adds._HUB_EDGES
     assert constants["kChunkEdges"] == adds._CHUNK_EDGES
     assert constants["kMostChain"] == adds._MOST_CHAIN
     assert constants["kBuckets"] == adds._BUCKETS
-    assert 32 * constants["kFlagsEach"] + 1 == adds._MOST_BLOCKS
+    assert constants["kMostHeads"] == adds._MOST_HEADS
+    assert constants["kFlagsEach"] == adds._FLAGS_EACH
     poison = dict(re.findall(r"(k\w+) = (\d+),", text))
     assert int(poison["kPoolExhausted"]) == adds._POOL_EXHAUSTED
     assert int(poison["kInvariant"]) == adds._INVARIANT
@@ -86,8 +92,7 @@ def test_constants_agree_between_python_and_cuda():
 def test_every_invariant_and_fence_cited_by_the_kernel_is_defined():
     design = (Path(__file__).parents[2] / "docs/design/0002-adds-queue.md").read_text()
     defined = set(re.findall(r"^\| ([IF]\d+)\b", design, re.MULTILINE))
-    text = "".join((KERNELS / name).read_text() for name in ("adds.cu", "bucket_queue.cuh"))
-    cited = set(re.findall(r"\b([IF]\d)\b", text))
+    cited = set(re.findall(r"\b([IF]\d)\b", device_code()))
     assert cited == defined
 
 
