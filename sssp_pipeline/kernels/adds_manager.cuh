@@ -395,6 +395,13 @@ __device__ void manage(const Queue& queue, Manager& m, word32 n_workers, Report*
                 seen[i].look(queue, bucket, is_head || bucket.known < bucket.reserved);
             }
         }
+#pragma unroll
+        for (int i = 0; i < kBucketsEach; ++i) {
+            const word32 b = warp + i * kWarps;
+            if (b < kBuckets) {
+                seen[i].look_on(queue, m.buckets[b]);
+            }
+        }
         fence_acq_rel();  // F2, F6
 #pragma unroll
         for (int i = 0; i < kBucketsEach; ++i) {

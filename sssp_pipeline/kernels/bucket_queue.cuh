@@ -195,27 +195,49 @@ __device__ __forceinline__ word32 mapped_block(const Queue& queue, word32 bucket
     return static_cast<word32>(load_relaxed(queue.entry(bucket, nth)));
 }
 
-// What the manager reads of a bucket in one sweep, lane by lane: first all but `reserved`, then, behind F2 and F6,
-// `reserved`. Apart from each other, so that a warp has the accesses of several buckets under way together.
+// What the manager reads of a bucket in one sweep: first all but `reserved`, then, behind F2 and F6, `reserved`. In
+// steps, so that a warp has the accesses of several buckets under way together.
 struct Glance {
-    static constexpr int kEach = 4;
-    word32 segments[kEach];  // written words, of the segments from `known` on
+    static constexpr int kEach = 4;                   // segments a lane reads with one access
+    static constexpr word32 kWide = 32 * kEach;       // segments a warp reads with one access
+    word32 segments[kEach];  // written words
+    word32 first;            // segment of the block from which on lane 0 has read
     word32 completed;        // words of the oldest block
     word32 reserved;
     bool may_read;
 
+    __device__ __forceinline__ void read(const Queue& queue, const Bucket& b) {
+        const word32 nth = first + kEach * (threadIdx.x & 31);
+        if (may_read && nth < kSegments) {
+            load_relaxed(segments, queue.written + b.known_block * kSegments + nth);
+        } else {
+            segments[0] = segments[1] = segments[2] = segments[3] = 0;
+        }
+    }
+
     __device__ __forceinline__ void look(const Queue& queue, const Bucket& b, bool is_head) {
-        const word32 lane = threadIdx.x & 31;
         completed = b.n_freed < b.n_mapped ? load_relaxed(queue.completed + b.freed_block) : 0;
         may_read = is_head && (b.known >> kBlockBits) < b.n_mapped;
-        const word32 first = (b.known & (kBlockWords - 1)) / kSegmentWords;
+        first = (b.known & (kBlockWords - 1)) / kSegmentWords & ~word32{kEach - 1};
+        read(queue, b);
+    }
+
+    // Reads on while all that was read is full.
+    __device__ __forceinline__ void look_on(const Queue& queue, const Bucket& b) {
+        while (__all_sync(kWholeWarp, full() == kEach)) {
+            first += kWide;
+            read(queue, b);
+        }
+    }
+
+    // Of the lane's segments, how many are full up to the first that is not.
+    __device__ __forceinline__ word32 full() const {
+        word32 n = 0;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
-            const word32 nth = first + 32 * i + lane;
-            segments[i] = may_read && nth < kSegments
-                              ? load_relaxed(queue.written + b.known_block * kSegments + nth)
-                              : 0;
+            n += n == i && segments[i] == kSegmentWords ? 1 : 0;
         }
+        return n;
     }
 
     // How far the words of `b` are known to be written: full segments in a row, then perhaps one that is full as far
@@ -224,23 +246,13 @@ struct Glance {
         if (!may_read) {
             return b.known;
         }
-        const word32 first = (b.known & (kBlockWords - 1)) / kSegmentWords;
-        word32 full = 0;
-        word32 next = 0;
-        bool goes_on = true;
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            const word32 not_full = ~__ballot_sync(kWholeWarp, segments[i] == kSegmentWords);
-            const int run = not_full == 0 ? 32 : __ffs(not_full) - 1;
-            const word32 after = __shfl_sync(kWholeWarp, segments[i], run & 31);
-            if (goes_on) {
-                full += run;
-                next = run < 32 ? after : 0;
-                goes_on = run == 32;
-            }
-        }
-        const word32 end = (b.known & ~(kBlockWords - 1)) + (first + full) * kSegmentWords;
-        const bool is_last = !goes_on && first + full < kSegments && end + next == reserved;
+        const word32 n = full();
+        const int lane = __ffs(__ballot_sync(kWholeWarp, n < kEach)) - 1;
+        const word32 nth = first + kEach * lane + __shfl_sync(kWholeWarp, n, lane);
+        const word32 mine = n == 0 ? segments[0] : n == 1 ? segments[1] : n == 2 ? segments[2] : segments[3];
+        const word32 next = __shfl_sync(kWholeWarp, mine, lane);
+        const word32 end = (b.known & ~(kBlockWords - 1)) + nth * kSegmentWords;
+        const bool is_last = nth < kSegments && end + next == reserved;
         return max(b.known, is_last ? reserved : end);
     }
 };
