@@ -154,7 +154,7 @@ GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
     "lattice-3d": partial(lattice_3d, side=128),
     "small-world": partial(small_world, n_vertices=2**20, near=5, far=0.05),
     **{f"rmat-{scale}": partial(made_by, rmat, scale=scale) for scale in (20, 22, 24)},
-    "rmat-20-sparse": partial(made_by, rmat, scale=20, edge_factor=4),
+    "rmat-20-sparse": partial(made_by, rmat, scale=20, edge_factor=8),
     **{f"{name}-w1": partial(weighted_anew, name, 1) for name in ("ny", "wave")},
     **{
         f"{name}-{ending}": partial(weighted_anew, name, largest)
