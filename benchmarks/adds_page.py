@@ -120,7 +120,7 @@ def page(lines: list[Line]) -> str:
 
 def _opening(lines: list[Line]) -> Iterator[str]:
     gpus = sorted({line.told["machine"]["gpu"] for line in lines})
-    commits = sorted({line.told["commit"][:7] for line in lines})
+    commits = sorted({line.told["commit"][:7] + "+" * line.told["dirty"] for line in lines})
     yield "<!-- Rendered by `python benchmarks/adds_tables.py page`: do not edit. -->\n# `adds` on an H200"
     yield (
         f"What the parts of `adds` earn on {len(lines)} graphs, beside what the paper reports (Wang, Fussell, Lin,\n"

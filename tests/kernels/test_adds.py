@@ -37,7 +37,9 @@ def assert_exact(solver, graph, sources, options=None):
     options = options or SolveOptions()
     solution = solver.solve(graph, np.array(sources), options)
     untraced = replace(options, trace_every_us=None)
-    assert_array_equal(solution.distances, DeltaStepping().solve(graph, np.array(sources), untraced).distances)
+    assert_array_equal(
+        solution.distances, DeltaStepping().solve(graph, np.array(sources), untraced).distances
+    )
     return solution
 
 
