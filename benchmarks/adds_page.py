@@ -27,7 +27,7 @@ KINDS = {
         "lattice-3d",
     ),
     "mesh": ("wing", "wave", "wave-w1"),
-    "web": ("cnr", "notredame", "gnutella", "small-world"),
+    "other": ("cnr", "notredame", "gnutella", "small-world"),
     "R-MAT": (
         "rmat-18",
         "rmat-20-sparse",
@@ -67,7 +67,7 @@ PAPER_GRAPHS = {
     "road-USA": ("road", 3.09, 1 / 0.19),
     "BenElechi1": ("mesh", 4.0, 1 / 2.12),
     "msdoor": ("mesh", 5.57, 1 / 4.0),
-    "c-big": ("web", 1.6, 1 / 3.35),
+    "c-big": ("other", 1.6, 1 / 3.35),
     "rmat22": ("R-MAT", 2.29, 1 / 2.18),
 }
 
