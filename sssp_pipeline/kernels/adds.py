@@ -13,7 +13,7 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._gpu import GpuSearch, GpuSolver, SearchCounts, bits_type, largest_grid, limit_bits
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.solver import TRACE, Solution, SolveOptions
 
 #: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.
 DELTA_FACTOR = 16.0
@@ -74,8 +74,10 @@ _REPORT = np.dtype(
         ("busy_share", "f4"),
     ]
 )
-#: A line of a trace: nanoseconds since the start, busy workers, words that wait, head buckets, delta.
-TRACE = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_heads", "u4"), ("delta", "f8")])
+#: A moment of a trace as the kernel writes it; `time_ns` wraps around.
+_MOMENT = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_heads", "u4"), ("delta", "f8")])
+#: Moments that are recorded of one search, at most.
+_MOST_MOMENTS = 200_000
 _POISON = {
     2: "nothing moved for {patience:g} s",
     3: "it took longer than {deadline:g} s",
@@ -148,8 +150,6 @@ class Adds(GpuSolver):
     pool_blocks
         Blocks of 65,536 words to begin with; None takes what is usual for the graph. A pool that is exhausted is
         doubled and the call begun anew.
-    trace_every_us
-        Record a line of `TRACE` every so many microseconds, to be found in `last_trace` of the solver; 0 does not.
 
     References
     ----------
@@ -158,6 +158,7 @@ class Adds(GpuSolver):
 
     name = "adds"
     summary = "Asynchronous delta-stepping with a delta that adapts; one source over a whole GPU"
+    records_traces = True
 
     def __init__(
         self,
@@ -166,14 +167,11 @@ class Adds(GpuSolver):
         patience_s: float = PATIENCE_S,
         deadline_s: float = DEADLINE_S,
         pool_blocks: int | None = None,
-        trace_every_us: float = 0,
     ) -> None:
         self.tuning = tuning or Tuning()
         self.patience_s = patience_s
         self.deadline_s = deadline_s
         self.pool_blocks = pool_blocks
-        self.trace_every_us = trace_every_us
-        self.last_trace = np.empty(0, TRACE)
         self.last_report: Any = None
         self._grown: weakref.WeakKeyDictionary[CsrGraph, int] = weakref.WeakKeyDictionary()
 
@@ -283,6 +281,21 @@ def hub_chunks(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
+def trace_of(moments: np.ndarray) -> np.ndarray:
+    """Return what the kernel wrote, (M,) of `_MOMENT`, as (M,) of `TRACE`.
+
+    The kernel's clock of 32 bits wraps around every 4.3 s; two moments are never so far apart, and so their
+    difference in 32 bits is right.
+    """
+    trace = np.empty(len(moments), TRACE)
+    steps_ns = np.diff(moments["time_ns"], prepend=np.uint32(0))
+    trace["time_us"] = np.cumsum(steps_ns, dtype=np.uint64) / 1e3
+    for name, kernels in (("busy_workers", "busy"), ("words_queued", "queued"), ("head_buckets", "n_heads")):
+        trace[name] = moments[kernels]
+    trace["delta"] = moments["delta"]
+    return trace
+
+
 class _AddsSearch(GpuSearch):
     def __init__(self, solver: Adds, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> None:
         cupy = cupy_module()
@@ -314,7 +327,7 @@ class _AddsSearch(GpuSearch):
         self._delta = (
             pick_delta(graph, tuning.delta_factor) if options.delta is None else float(options.delta)
         )
-        n_traces = 200_000 if solver.trace_every_us else 0
+        self._n_traces = 0 if options.trace_every_us is None else _MOST_MOMENTS
         settings = np.zeros(1, _TUNING)
         for name in _TUNING.names or ():
             if hasattr(tuning, name) and getattr(tuning, name) is not None:
@@ -329,13 +342,13 @@ class _AddsSearch(GpuSearch):
             self._delta / tuning.growth, min(least_delta(on_device.dtype), self._delta)
         )
         settings["most_delta"] = min(self._delta * tuning.growth, 1e300)
-        settings["n_traces"] = n_traces
-        settings["trace_every_ns"] = int(1000 * solver.trace_every_us)
+        settings["n_traces"] = self._n_traces
+        settings["trace_every_ns"] = 1000 * (options.trace_every_us or 0)
         settings["patience_ns"] = int(1e9 * solver.patience_s)
         settings["deadline_ns"] = int(1e9 * solver.deadline_s)
         self._tuning = cupy.asarray(settings.view(np.uint8))
         self._report = cupy.empty(_REPORT.itemsize, np.uint8)
-        self._traces = cupy.empty(max(n_traces, 1) * TRACE.itemsize, np.uint8)
+        self._traces = cupy.empty(max(self._n_traces, 1) * _MOMENT.itemsize, np.uint8)
         self._source = 0
 
     def launch(self, distances: Any, source: int) -> None:
@@ -370,9 +383,6 @@ class _AddsSearch(GpuSearch):
         report = self._report.get().view(_REPORT)[0]
         poison = int(self._control[_POISON_WORD : _POISON_WORD + 1].get()[0] & 0xFFFFFFFF)
         self._solver.last_report = report
-        if self._solver.trace_every_us:
-            count = int(report["n_traces"])
-            self._solver.last_trace = self._traces[: count * TRACE.itemsize].get().view(TRACE)
         if poison == _POOL_EXHAUSTED:
             raise _PoolExhaustedError(self._n_blocks)
         if poison or report["barrier_poison"]:
@@ -388,7 +398,11 @@ class _AddsSearch(GpuSearch):
             delta_first=self._delta,
             delta_last=float(report["delta_last"]),
             delta_changes=int(report["delta_changes"]),
+            trace=self._trace(int(report["n_traces"])) if self._n_traces else None,
         )
+
+    def _trace(self, count: int) -> np.ndarray:
+        return trace_of(self._traces[: count * _MOMENT.itemsize].get().view(_MOMENT))
 
     def _reason(self, poison: int) -> str:
         if poison == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,10 @@ def star(n_vertices):
 def assert_exact(solver, graph, sources, options=None):
     options = options or SolveOptions()
     solution = solver.solve(graph, np.array(sources), options)
-    assert_array_equal(solution.distances, DeltaStepping().solve(graph, np.array(sources), options).distances)
+    untraced = replace(options, trace_every_us=None)
+    assert_array_equal(
+        solution.distances, DeltaStepping().solve(graph, np.array(sources), untraced).distances
+    )
     return solution
 
 
@@ -96,6 +100,19 @@ def test_every_invariant_and_fence_cited_by_the_kernel_is_defined():
     assert cited == defined
 
 
+def test_a_trace_goes_on_where_the_kernels_clock_wraps_around():
+    moments = np.zeros(3, adds._MOMENT)
+    moments["time_ns"] = [1000, 2**32 - 1000, 500]
+    moments["busy"], moments["queued"], moments["n_heads"] = [3, 2, 0], [9, 2**32 - 1, 0], [2, 4, 4]
+    moments["delta"] = [1.5, 3, 3]
+    trace = adds.trace_of(moments)
+    assert trace["time_us"].tolist() == [1, (2**32 - 1000) / 1000, (2**32 + 500) / 1000]
+    assert trace["busy_workers"].tolist() == [3, 2, 0]
+    assert trace["words_queued"].tolist() == [9, 2**32 - 1, 0]
+    assert trace["head_buckets"].tolist() == [2, 4, 4]
+    assert trace["delta"].tolist() == [1.5, 3, 3]
+
+
 # ---- on the GPU ----
 
 
@@ -144,10 +161,13 @@ def test_a_run_past_its_deadline_is_given_up_and_the_gpu_stays_usable():
 
 @pytest.mark.gpu
 def test_a_trace_tells_how_many_workers_were_busy():
-    solver = Adds(trace_every_us=1)
-    assert_exact(solver, made(grid(200, 200)), [0])
-    trace = solver.last_trace
-    assert len(trace) > 10
-    assert (np.diff(trace["time_ns"].astype(np.int64)) >= 0).all()
-    assert trace["busy"].max() > 10
-    assert trace["busy"][-1] == trace["queued"][-1] == 0
+    solution = assert_exact(Adds(), made(grid(200, 200)), [0, 20_100], SolveOptions(trace_every_us=1))
+    for metrics in solution.metrics:
+        trace = metrics.trace
+        assert len(trace) > 10
+        assert (np.diff(trace["time_us"]) >= 0).all()
+        assert 0.2 * metrics.solve_s < trace["time_us"][-1] / 1e6 <= metrics.solve_s
+        assert trace["busy_workers"].max() > 10
+        assert trace["busy_workers"][-1] == trace["words_queued"][-1] == 0
+        assert trace["delta"][-1] == metrics.delta_last
+    assert Adds().solve(made(grid(20, 20)), np.array([0]), SolveOptions()).metrics[0].trace is None

@@ -67,6 +67,19 @@ def test_negative_weights_are_refused_with_every_solvers_reason():
         choose_solver("dijkstra", traits(dtype="int32", low=-3), SolveOptions())
 
 
+def test_a_trace_is_asked_only_of_a_solver_that_records_one(monkeypatch):
+    monkeypatch.setattr(_gpu, "gpu_missing", lambda: None)
+    traced = SolveOptions(trace_every_us=10)
+    for name in ("near-far", "delta-stepping", "dijkstra"):
+        with pytest.raises(InputError) as caught:
+            choose_solver(name, traits(), traced)
+        assert caught.value.message == f"solver `{name}` cannot solve this: it records no trace"
+        assert caught.value.hint == "these can: adds"
+    solver, reason = choose_solver("auto", traits(), traced)
+    assert solver.name == "adds"
+    assert reason.startswith("not near-far: it records no trace; ")
+
+
 def test_an_unknown_solver_gets_a_suggestion():
     with pytest.raises(InputError) as caught:
         choose_solver("dikstra", traits(), SolveOptions())
