@@ -137,7 +137,7 @@ adds_search_kernel(const edge_index* row_offsets, const edge_word* edges, const 
         vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
         edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
     }
-    if (lane == 0 && vertices_processed > 0) {
+    if (lane == 0 && (vertices_processed > 0 || edges_relaxed > 0)) {
         atomicAdd(&report->vertices_processed, vertices_processed);
         atomicAdd(&report->edges_relaxed, edges_relaxed);
     }
