@@ -1,4 +1,4 @@
-"""How a call's sources are cut into device batches, and that a batch keeps order, errors and memory; see `_gpu_batch.py`."""
+"""How a call's sources are cut into device batches; see `_gpu_batch.py`."""
 
 from __future__ import annotations
 
