@@ -36,15 +36,16 @@
 
 #include "device_graph.cuh"
 
-// Entries of a near pile in shared memory.
-constexpr word32 kNear = SSSP_NEAR;
-// A group of lanes walks a row of up to so many edges.
-constexpr word32 kLongRow = 8 * SSSP_GROUP;
-// A warp walks a row of up to so many edges; those of longer ones are for the whole block.
+// Entries of a near pile in shared memory: two piles take at most 32 KB.
+constexpr word32 kNear = (SSSP_THREADS < 512 ? 4 * SSSP_THREADS : 2048) * 32 / SSSP_BITS;
+// The block walks a row with more edges than this together.
 constexpr word32 kHubEdges = 1024;
 constexpr word32 kHubs = 64;
 // Edges whose accesses a lane has under way together.
 constexpr int kTogether = 4;
+// Edges of a packed row.
+constexpr int kPacked = 4;
+constexpr word32 kNoVertex = 0xffffffffu;
 constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
 constexpr distance_bits kNone = ~distance_bits{0};
@@ -58,6 +59,13 @@ struct Hub {
     edge_index begin;
     edge_index end;
     distance_bits length;
+};
+
+// A row of up to kPacked edges, kNoVertex after the last target; so 32-bit weights need one access of 32 bytes. A row of
+// more edges begins with kNoVertex and a weight of zero, an empty one with kNoVertex and a weight of one.
+struct alignas(SSSP_BITS == 32 ? 32 : 16) PackedRow {
+    word32 targets[kPacked];
+    distance_bits weights[kPacked];
 };
 
 struct Counts {
@@ -76,8 +84,14 @@ struct Shared {
     word32 nth;
 };
 
+__device__ __forceinline__ bool is_too_long(const PackedRow& row) {
+    return row.targets[0] == kNoVertex && row.weights[0] == 0;
+}
+
 struct Slot {
     DeviceGraph graph;
+    const PackedRow* packed;  // (n_vertices,), if SSSP_PACKED
+    bool is_beyond_l2;        // packed rows would push the distances out of the cache
     word32 n_vertices;
     distance_bits limit;
     distance_bits delta;
@@ -119,36 +133,107 @@ struct Slot {
         }
     }
 
+    __device__ __forceinline__ PackedRow packed_row(word32 v) const {
+        constexpr int kWords = sizeof(PackedRow) / sizeof(uint4);
+        const uint4* const from = reinterpret_cast<const uint4*>(packed + v);
+        uint4 words[kWords];
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) {
+            words[i] = is_beyond_l2 ? __ldcs(from + i) : __ldg(from + i);
+        }
+        PackedRow row;
+        memcpy(&row, words, sizeof(row));
+        return row;
+    }
+
     __device__ __forceinline__ Entry near_entry(word32 place) const {
         return place < kNear ? shared->near[step % 2][place]
                              : spilled[(step % 2) * static_cast<word64>(n_spilled) + place - kNear];
     }
 
-    // Relaxes the edges first, first + stride, ... before `end`, of a vertex at distance d.
-    __device__ __forceinline__ void relax(edge_index first, edge_index end, word32 stride, distance_bits d) {
-        for (edge_index e = first; e < end; e += kTogether * stride) {
+    // Lowers kTogether distances to the candidates that are less; kNone is no candidate.
+    __device__ __forceinline__ void lower(const word32* targets, const distance_bits* candidates) {
+        distance_bits seen[kTogether];
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+            seen[i] = candidates[i] < limit ? distances[targets[i]] : 0;
+        }
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+            if (candidates[i] < seen[i] && lower_distance(distances, targets[i], candidates[i], false).lowered) {
+                push({candidates[i], targets[i]});
+            }
+        }
+    }
+
+    // Relaxes up to kPacked edges that stand in one record.
+    __device__ __forceinline__ void relax_packed(const PackedRow& row, distance_bits d) {
+        static_assert(kPacked == kTogether, "lower takes as many");
+        distance_bits candidates[kPacked];
+        word32 n_edges = 0;
+#pragma unroll
+        for (int i = 0; i < kPacked; ++i) {
+            candidates[i] = row.targets[i] == kNoVertex ? kNone : sum_of(d, row.weights[i]);
+            n_edges += row.targets[i] != kNoVertex;
+        }
+        edges_relaxed += n_edges;
+        lower(row.targets, candidates);
+    }
+
+    // Relaxes the edges of the rows that the lanes of a warp hold: `degree` from `begin` on, of a vertex at distance d.
+    __device__ __forceinline__ void relax_rows(edge_index begin, edge_index degree, distance_bits d) {
+        const word32 lane = threadIdx.x % 32;
+        // Prefix sum over the lanes: `ends` is how many edges this lane and those before it have.
+        edge_index ends = degree;
+#pragma unroll
+        for (int by = 1; by < 32; by *= 2) {
+            const edge_index before = __shfl_up_sync(kWholeWarp, ends, by);
+            ends += lane >= static_cast<word32>(by) ? before : 0;
+        }
+        const edge_index n_edges = __shfl_sync(kWholeWarp, ends, 31);
+        for (edge_index some = 0; some < n_edges; some += 32 * kTogether) {
             word32 targets[kTogether];
             distance_bits candidates[kTogether];
-            bool lowers[kTogether];
 #pragma unroll
             for (int i = 0; i < kTogether; ++i) {
-                lowers[i] = e + i * stride < end;
-                const Edge edge = lowers[i] ? graph.edge(e + i * stride) : Edge{0, 0};
-                targets[i] = edge.target;
-                candidates[i] = sum_of(d, edge.weight);
-                lowers[i] = lowers[i] && candidates[i] < limit;
-            }
-            distance_bits seen[kTogether];
+                const edge_index k = some + 32 * i + lane;
+                targets[i] = 0;
+                candidates[i] = kNone;
+                if (some + 32 * i >= n_edges) {
+                    continue;
+                }
+                // The owner is the first lane whose `ends` exceeds k.
+                word32 owner = 0;
 #pragma unroll
-            for (int i = 0; i < kTogether; ++i) {
-                seen[i] = lowers[i] ? distances[targets[i]] : 0;
-            }
-#pragma unroll
-            for (int i = 0; i < kTogether; ++i) {
-                if (candidates[i] < seen[i] && lower_distance(distances, targets[i], candidates[i], false).lowered) {
-                    push({candidates[i], targets[i]});
+                for (int half = 16; half > 0; half /= 2) {
+                    const edge_index probe = __shfl_sync(kWholeWarp, ends, owner + half - 1);
+                    owner += probe <= k ? half : 0;
+                }
+                const edge_index row = __shfl_sync(kWholeWarp, begin - (ends - degree), owner);
+                const distance_bits from = __shfl_sync(kWholeWarp, d, owner);
+                if (k < n_edges) {
+                    const Edge edge = graph.edge(row + k);
+                    targets[i] = edge.target;
+                    candidates[i] = sum_of(from, edge.weight);
                 }
             }
+            lower(targets, candidates);
+        }
+    }
+
+    // Relaxes every edge of a hub, by all threads of the block.
+    __device__ __forceinline__ void relax_hub(const Hub& hub) {
+        for (edge_index first = hub.begin; first < hub.end; first += kTogether * SSSP_THREADS) {
+            word32 targets[kTogether];
+            distance_bits candidates[kTogether];
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                const edge_index e = first + i * SSSP_THREADS + threadIdx.x;
+                const Edge edge = e < hub.end ? graph.edge(e) : Edge{0, 0};
+                targets[i] = edge.target;
+                candidates[i] = e < hub.end ? sum_of(hub.length, edge.weight) : kNone;
+            }
+            lower(targets, candidates);
         }
     }
 
@@ -156,53 +241,56 @@ struct Slot {
     __device__ __forceinline__ void superstep(word32 n_near) {
         const bool is_sweep = n_near > kNear + n_spilled;  // I2
         const word32 n_entries = is_sweep ? n_vertices : n_near;
-        constexpr word32 kGroups = 32 / SSSP_GROUP;
+        // A warp takes few entries if there are few, so that all warps have some.
+        const word32 fair = (n_entries + kWarps - 1) / kWarps;
+        const word32 n_taken = fair >= 32 || SSSP_PACKED ? 32 : 1u << (32 - __clz(fair - 1));
         const word32 lane = threadIdx.x % 32;
-        const word32 in_group = lane % SSSP_GROUP;
-        for (word64 first = threadIdx.x / 32 * kGroups; first < n_entries; first += kWarps * kGroups) {
-            const word64 i = first + lane / SSSP_GROUP;
-            const bool has_entry = i < n_entries;
+        for (word64 first = threadIdx.x / 32 * n_taken; first < n_entries; first += kWarps * n_taken) {
+            const word64 i = first + lane;
+            const bool has_entry = lane < n_taken && i < n_entries;
+            word32 v = 0;
             distance_bits d = 0;
             edge_index begin = 0;
-            edge_index end = 0;
-            bool is_live = false;
-            if (has_entry && is_sweep) {
-                d = distances[i];
-                is_live = low <= d && d < threshold;
-                if (is_live) {
-                    begin = graph.first_edge(static_cast<word32>(i));
-                    end = graph.first_edge(static_cast<word32>(i) + 1);
+            edge_index degree = 0;
+            if (has_entry) {
+                bool is_live;
+                if (is_sweep) {
+                    v = static_cast<word32>(i);
+                    d = distances[v];
+                    is_live = low <= d && d < threshold;
+                } else {
+                    const Entry entry = near_entry(static_cast<word32>(i));
+                    v = entry.vertex;
+                    d = entry.length;
+                    is_live = distances[v] == d;
                 }
-            } else if (has_entry) {
-                const Entry entry = near_entry(static_cast<word32>(i));
-                d = entry.length;
-                begin = graph.first_edge(entry.vertex);
-                end = graph.first_edge(entry.vertex + 1);
-                is_live = distances[entry.vertex] == d;
-            }
-            const edge_index degree = is_live ? end - begin : 0;
-            if (is_live && in_group == 0) {
-                ++vertices_processed;
-                edges_relaxed += degree;
-            }
-            const bool is_long = degree > kLongRow;
-            if (!is_long) {
-                relax(begin + in_group, begin + degree, SSSP_GROUP, d);
-            }
-            for (word32 rest = __ballot_sync(kWholeWarp, is_long && in_group == 0); rest != 0; rest &= rest - 1) {
-                const int whose = __ffs(rest) - 1;
-                const Hub hub{__shfl_sync(kWholeWarp, begin, whose), __shfl_sync(kWholeWarp, end, whose),
-                              __shfl_sync(kWholeWarp, d, whose)};
-                word32 place = kHubs;
-                if (hub.end - hub.begin > kHubEdges) {
-                    place = lane == 0 ? atomicAdd(&shared->hub_count[step % 2], 1) : 0;
-                    place = __shfl_sync(kWholeWarp, place, 0);
+                // Of a pile most entries are live, so the row is asked for before it is known.
+                if (!is_sweep || is_live) {
+#if SSSP_PACKED
+                    const PackedRow row = packed_row(v);
+                    if (is_live && is_too_long(row)) {
+                        begin = graph.first_edge(v);
+                        degree = graph.first_edge(v + 1) - begin;
+                    } else if (is_live) {
+                        relax_packed(row, d);
+                    }
+#else
+                    begin = graph.first_edge(v);
+                    degree = is_live ? graph.first_edge(v + 1) - begin : 0;
+#endif
+                    vertices_processed += is_live;
+                    edges_relaxed += degree;
                 }
-                if (place >= kHubs) {
-                    relax(hub.begin + lane, hub.end, 32, hub.length);
-                } else if (lane == 0) {
-                    shared->hubs[step % 2][place] = hub;
+                if (degree > kHubEdges) {
+                    const word32 place = atomicAdd(&shared->hub_count[step % 2], 1);
+                    if (place < kHubs) {
+                        shared->hubs[step % 2][place] = {begin, begin + degree, d};
+                        degree = 0;
+                    }
                 }
+            }
+            if (!SSSP_PACKED || __any_sync(kWholeWarp, degree > 0)) {
+                relax_rows(begin, degree, d);
             }
         }
         __syncthreads();
@@ -211,8 +299,7 @@ struct Slot {
             return;
         }
         for (word32 i = 0; i < n_hubs; ++i) {
-            const Hub hub = shared->hubs[step % 2][i];
-            relax(hub.begin + threadIdx.x, hub.end, SSSP_THREADS, hub.length);
+            relax_hub(shared->hubs[step % 2][i]);
         }
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -324,12 +411,14 @@ struct Slot {
 
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
 adds_slots_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
-                  word32 n_vertices, const word32* sources, word32 n_sources, distance_bits limit,
+                  const PackedRow* packed, word32 is_beyond_l2, word32 n_vertices, const word32* sources, word32 n_sources, distance_bits limit,
                   distance_bits delta, distance_bits* rows, Entry* far, word32 n_far, Entry* spilled,
                   word32 n_spilled, word32* next_source, Counts* counts) {
     __shared__ Shared shared;
     Slot slot;
     slot.graph = {row_offsets, edges, weights};
+    slot.packed = packed;
+    slot.is_beyond_l2 = is_beyond_l2 != 0;
     slot.n_vertices = n_vertices;
     slot.limit = limit;
     slot.delta = delta;
@@ -350,4 +439,26 @@ adds_slots_kernel(const edge_index* row_offsets, const edge_word* edges, const d
         slot.distances = rows + nth * static_cast<word64>(n_vertices);
         slot.solve(sources[nth], counts + nth);
     }
+}
+
+// Lays out `packed` (n_vertices,) from the rows. Launch: a thread for each vertex.
+extern "C" __global__ void adds_slots_pack_kernel(const edge_index* row_offsets, const edge_word* edges,
+                                                  const distance_bits* weights, word32 n_vertices,
+                                                  PackedRow* packed) {
+    const DeviceGraph graph{row_offsets, edges, weights};
+    const word32 v = blockIdx.x * blockDim.x + threadIdx.x;
+    if (v >= n_vertices) {
+        return;
+    }
+    const edge_index begin = graph.first_edge(v);
+    const edge_index degree = graph.first_edge(v + 1) - begin;
+    PackedRow row;
+#pragma unroll
+    for (int i = 0; i < kPacked; ++i) {
+        const bool is_edge = degree <= kPacked && i < degree;
+        const Edge edge = is_edge ? graph.edge(begin + i) : Edge{kNoVertex, degree <= kPacked};
+        row.targets[i] = edge.target;
+        row.weights[i] = edge.weight;
+    }
+    packed[v] = row;
 }

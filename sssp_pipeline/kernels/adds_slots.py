@@ -8,20 +8,28 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._gpu import SearchCounts, delta_bits, limit_bits
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta is this many times the mean weight over the mean degree.
-DELTA_FACTOR = 8.0
-#: Entries of a near pile in shared memory, two piles a block.
-NEAR = 512
+#: Delta is this many times the mean weight over the product of two means of the degrees; see `pick_delta`.
+DELTA_FACTOR = 28.0
+#: Degrees more skewed than this make delta smaller.
+SKEWED = 16.0
+#: Vertices whose degrees are looked at.
+SAMPLE = 2**16
 #: A device batch is full with so many sources for each slot: the last ones leave slots empty.
 SOURCES_A_SLOT = 4
 
-_KERNEL = "adds_slots_kernel"
+_KERNEL, _PACK_KERNEL = "adds_slots_kernel", "adds_slots_pack_kernel"
+#: As in `adds_slots.cu`.
+_PACKED_EDGES = 4
+_PACK_BLOCK = 256
+#: Packed rows of more bytes than this are read past the L2 cache, which is left to the distances: that took 3 % less
+#: time on roads of 49 MB and 10 % less on a lattice of 537 MB, but 5 % more on roads of 8 MB.
+_CACHED_BYTES = 2**25
 _COUNTS = np.dtype([("vertices_processed", "u8"), ("edges_relaxed", "u8")])
 
 
@@ -35,27 +43,44 @@ class Shape:
         Of a block, and so of a source; a multiple of 32.
     blocks_per_sm
         Slots on a multiprocessor.
-    group
-        Lanes that share a row, a power of two up to 32.
+    packed
+        Whether rows of up to four edges are laid out anew, as long as each other: 32 bytes for 32-bit weights.
     """
 
     threads: int
     blocks_per_sm: int
-    group: int
+    packed: bool
 
 
-#: All that `pick_shape` picks from.
-SHAPES = (Shape(256, 4, 1), Shape(256, 4, 4))
+#: All that `pick_shape` picks from: as many blocks as fit with 64 registers a thread.
+SHAPES = (Shape(128, 8, True), Shape(512, 2, True), Shape(1024, 1, True), Shape(320, 3, False))
 
 
 def pick_shape(graph: CsrGraph) -> Shape:
-    """Return the shape that suits the graph."""
-    return SHAPES[graph.n_edges > 6 * graph.n_vertices]
+    """Return the shape that suits the graph: the frontier of a road graph grows as the root of its vertices."""
+    if graph.n_edges > (_PACKED_EDGES + 1) * graph.n_vertices:
+        return SHAPES[3]
+    return SHAPES[0] if graph.n_vertices < 2**19 else SHAPES[1] if graph.n_vertices < 2**22 else SHAPES[2]
 
 
 def pick_delta(graph: CsrGraph) -> float:
-    """Return a fixed factor times mean weight over mean degree."""
-    return DELTA_FACTOR * graph.traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
+    """Return delta from weights and degrees: larger where most vertices have few edges, smaller where hubs have most.
+
+    Of the degrees above zero the harmonic mean says how many edges a vertex is likely to have; the mean of the
+    squares over the square of the mean says how skewed they are. On an H200 the best multiple of mean weight over
+    mean degree was 12 to 16 on road graphs and lattices (harmonic mean 2.0 to 2.3), 8 to 10 on a web graph (3.3), 2
+    on a mesh (12.8), and 2 on R-MAT 20 (skew 120).
+    """
+    offsets = graph.row_offsets
+    looked_at = np.arange(0, graph.n_vertices, -(-graph.n_vertices // SAMPLE))
+    degrees = (offsets[looked_at + 1] - offsets[looked_at]).astype(np.float64)
+    degrees = degrees[degrees > 0]
+    if len(degrees) == 0:
+        return 1.0
+    harmonic = 1 / np.mean(1 / degrees)
+    skew = np.mean(degrees**2) / np.mean(degrees) ** 2
+    mean_degree = graph.n_edges / graph.n_vertices
+    return float(DELTA_FACTOR * graph.traits.mean_weight / (mean_degree * harmonic) / max(1.0, skew / SKEWED))
 
 
 class AddsSlots(GpuBatchSolver):
@@ -65,8 +90,8 @@ class AddsSlots(GpuBatchSolver):
     ----------
     shape
         How the sources share the GPU; None picks it from the graph.
-    near
-        Entries of a near pile in shared memory.
+    most_slots
+        Use no more slots than this; None takes all that fit.
     far_entries, spilled_entries
         Places in global memory for the far pile and for either near pile, for each slot; None takes a quarter and a
         thirty-second of the vertices. More are not lost: they cost sweeps over all distances.
@@ -79,12 +104,12 @@ class AddsSlots(GpuBatchSolver):
         self,
         *,
         shape: Shape | None = None,
-        near: int = NEAR,
+        most_slots: int | None = None,
         far_entries: int | None = None,
         spilled_entries: int | None = None,
     ) -> None:
         self.shape = shape
-        self.near = near
+        self.most_slots = most_slots
         self.far_entries = far_entries
         self.spilled_entries = spilled_entries
 
@@ -97,10 +122,9 @@ class AddsSlots(GpuBatchSolver):
         macros = (
             ("SSSP_THREADS", shape.threads),
             ("SSSP_BLOCKS_PER_SM", shape.blocks_per_sm),
-            ("SSSP_GROUP", shape.group),
-            ("SSSP_NEAR", self.near),
+            ("SSSP_PACKED", int(shape.packed)),
         )
-        return Unit("adds_slots", (_KERNEL,), macros)
+        return Unit("adds_slots", (_KERNEL, _PACK_KERNEL), macros)
 
     def shape_for(self, graph: CsrGraph) -> Shape:
         return self.shape or pick_shape(graph)
@@ -111,13 +135,21 @@ class AddsSlots(GpuBatchSolver):
         spilled = n_vertices // 32 + 1 if self.spilled_entries is None else self.spilled_entries
         return far, spilled
 
+    def kernels(self, graph: CsrGraph, on_device: DeviceGraph) -> dict[str, Kernel]:
+        unit = self.unit(self.shape_for(graph))
+        return load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)
+
+    def slots(self, graph: CsrGraph, on_device: DeviceGraph) -> int:
+        """Return how many sources have a block at once."""
+        fits = self.kernels(graph, on_device)[_KERNEL].resident_blocks(self.shape_for(graph).threads)
+        return min(fits, self.most_slots or fits)
+
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         far, spilled = self.piles(graph.n_vertices)
-        slots = _load(self, graph, on_device).resident_blocks(self.shape_for(graph).threads)
         return BatchNeeds(
-            fixed_bytes=0,
+            fixed_bytes=_packed_bytes(on_device) if self.shape_for(graph).packed else 0,
             bytes_a_source=(far + 2 * spilled) * 2 * graph.weight_dtype.itemsize,
-            full=SOURCES_A_SLOT * slots,
+            full=SOURCES_A_SLOT * self.slots(graph, on_device),
         )
 
     def start_batch(
@@ -126,9 +158,8 @@ class AddsSlots(GpuBatchSolver):
         return _SlotsSearch(self, graph, on_device, options, n_sources)
 
 
-def _load(solver: AddsSlots, graph: CsrGraph, on_device: DeviceGraph) -> Any:
-    unit = solver.unit(solver.shape_for(graph))
-    return load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
+def _packed_bytes(graph: DeviceGraph) -> int:
+    return graph.n_vertices * _PACKED_EDGES * (4 + graph.dtype.itemsize)
 
 
 class _SlotsSearch(BatchSearch):
@@ -142,9 +173,11 @@ class _SlotsSearch(BatchSearch):
     ) -> None:
         cupy = cupy_module()
         self._graph = on_device
-        self._kernel = _load(solver, graph, on_device)
-        self._threads = solver.shape_for(graph).threads
-        self._slots = min(n_sources, self._kernel.resident_blocks(self._threads))
+        kernels = solver.kernels(graph, on_device)
+        self._kernel = kernels[_KERNEL]
+        shape = solver.shape_for(graph)
+        self._threads = shape.threads
+        self._slots = min(n_sources, solver.slots(graph, on_device))
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
         self._delta_bits, self._delta = delta_bits(on_device.dtype, delta)
         self._limit = limit_bits(on_device.dtype, options.cutoff)
@@ -156,6 +189,11 @@ class _SlotsSearch(BatchSearch):
         self._sources = cupy.empty(n_sources, np.uint32)
         self._counts = cupy.empty(n_sources * _COUNTS.itemsize, np.uint8)
         self._n_sources = 0
+        self._packed = None
+        if shape.packed:
+            self._packed = cupy.empty(_packed_bytes(on_device), np.uint8)
+            args = (*on_device.args, np.uint32(on_device.n_vertices), self._packed)
+            kernels[_PACK_KERNEL](-(-on_device.n_vertices // _PACK_BLOCK), _PACK_BLOCK, args)
 
     def launch(self, rows: Any, sources: np.ndarray) -> None:
         self._n_sources = len(sources)
@@ -163,6 +201,8 @@ class _SlotsSearch(BatchSearch):
         self._next_source.data.memset_async(0, self._next_source.nbytes)
         args = (
             *self._graph.args,
+            self._packed,
+            np.uint32(_packed_bytes(self._graph) > _CACHED_BYTES),
             np.uint32(self._graph.n_vertices),
             self._sources,
             np.uint32(self._n_sources),
