@@ -13,11 +13,15 @@
 //     whole row for distances of the bucket at hand instead; what finds none in the far pile makes the next split a
 //     sweep for distances beyond the threshold (I2, I3). A sweep reads 32 distances with one access, so when a
 //     pile is as long as that it is no loss.
-//   - A group of SSSP_GROUP lanes shares a row, with kTogether edges a lane under way; a warp walks a row longer than
-//     kLongRow together, and the block one longer than kHubEdges.
+//   - On a road graph a row has two or three edges, and its offsets and its edges would be two accesses, one after the
+//     other, of several sectors. So rows of up to kPacked edges are laid out anew, each in one aligned record, that is
+//     asked for together with the distance (SSSP_PACKED). Random accesses are what bounds a large lattice: it took 1.5 in
+//     place of 2.1 ms a source.
+//   - Longer rows are shared edge by edge by the lanes of a warp, whosever they are; those of more than kHubEdges by the
+//     block. On a mesh of 14 edges a vertex that was twice as fast as four lanes for each row.
 //
 // Needs (AddsSlots guarantees it): weights >= 0; sources < n_vertices; *next_source zero; SSSP_THREADS a multiple of 32,
-//     SSSP_GROUP a power of two up to 32; places for n_far and 2 * n_spilled entries a block.
+//     places for n_far and 2 * n_spilled entries a block; `packed` as adds_slots_pack_kernel lays it out.
 // Keeps
 //     I1. A vertex whose distance d is below `limit` and with which it was not processed has an entry with d: in the near
 //         pile of this or the next superstep if d is below the threshold, else in the far pile.
@@ -46,6 +50,14 @@ constexpr int kTogether = 4;
 // Edges of a packed row.
 constexpr int kPacked = 4;
 constexpr word32 kNoVertex = 0xffffffffu;
+// Threads that a multiprocessor of any kind named in the tests holds: asking for more is a warning.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+constexpr int kMostThreads = 1024;
+#else
+constexpr int kMostThreads = 1536;
+#endif
+constexpr int kBlocksPerSm =
+    SSSP_THREADS * SSSP_BLOCKS_PER_SM <= kMostThreads ? SSSP_BLOCKS_PER_SM : kMostThreads / SSSP_THREADS;
 constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
 constexpr distance_bits kNone = ~distance_bits{0};
@@ -409,7 +421,7 @@ struct Slot {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(SSSP_THREADS, kBlocksPerSm)
 adds_slots_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
                   const PackedRow* packed, word32 is_beyond_l2, word32 n_vertices, const word32* sources, word32 n_sources, distance_bits limit,
                   distance_bits delta, distance_bits* rows, Entry* far, word32 n_far, Entry* spilled,
