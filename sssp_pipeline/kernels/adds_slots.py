@@ -14,8 +14,8 @@ from sssp_pipeline.kernels._gpu import SearchCounts, delta_bits, limit_bits
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta is so many times mean weight over mean degree, times the harmonic mean of the degrees to that power; `pick_delta`
-#: says what that was fitted to.
+#: Delta is so many times mean weight over mean degree, times the harmonic mean of the degrees to that power;
+#: `pick_delta` says what that was fitted to.
 DELTA_FACTOR, DELTA_POWER = 40.0, -1.25
 #: Degrees more skewed than this make delta smaller.
 SKEWED = 6.0
