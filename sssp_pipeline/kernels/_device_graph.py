@@ -110,6 +110,12 @@ def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dty
         kernel(-(-count // 256), 256, (*on_device, np.uint64(count), edges[2 * first :]))
 
 
+def free_bytes() -> int:
+    """Return how much memory of the current device can be had, what CuPy holds back included."""
+    cupy = cupy_module()
+    return int(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
+
+
 def out_of_memory(what: str, error: Exception) -> SsspError:
     """Return the error to raise when `what` does not fit the device."""
     cupy = cupy_module()

@@ -1,8 +1,9 @@
-"""What the GPU solvers share: everything around the search from one source.
+"""What the GPU solvers share: everything around a search.
 
-A solver here is a `search` over one row of distances on the device. This module checks the request, uploads the
-graph once, times each source by CUDA events (a share if they run together), counts what came of it, refuses a
-shortest path that the type cannot hold, and copies the row to pinned host memory.
+`GpuSolver` checks the request and adds predecessors; `Summariser` counts what came of a search and refuses a shortest
+path that the type cannot hold. `GpuSearchSolver` is for searches over one row of distances on the device: it times
+each by CUDA events (a share if they run together) and copies the row to pinned host memory. Searches from many
+sources at once are in `_gpu_batch.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +26,8 @@ from sssp_pipeline.kernels._views import distance_limit, largest_distance
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import NO_TRACE, Solution, SolveOptions, SourceMetrics
 
-#: One search at a time on a process's GPU: each takes the whole device.
-_gpu = threading.Lock()
+#: One call at a time computes on a process's GPU: each takes the whole device.
+GPU_LOCK = threading.Lock()
 
 _SUMMARY = np.dtype(
     [("reached", "u8"), ("edges_of_reached", "u8"), ("max_distance", "u8"), ("first_edge", "u8")]
@@ -76,7 +78,7 @@ class GpuSearch(ABC):
 
 
 class GpuSolver(ABC):
-    """A solver on one GPU: a source has the whole device, or shares it with others of the same call."""
+    """A solver on one GPU."""
 
     name: str
     device = "gpu"
@@ -96,17 +98,6 @@ class GpuSolver(ABC):
         if options.trace_every_us is not None and not self.records_traces:
             return NO_TRACE
         return gpu_missing()
-
-    @abstractmethod
-    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
-        """Return a search over a graph with scratch memory of its own, kernels compiled."""
-
-    def start_many(
-        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
-    ) -> list[GpuSearch]:
-        """Return the searches that are to share the GPU, 1 to `n_sources`; together they must be resident."""
-        del n_sources
-        return [self.start(graph, on_device, options)]
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.
@@ -136,11 +127,10 @@ class GpuSolver(ABC):
         distances = pinned_array((len(sources), graph.n_vertices), graph.weight_dtype)
         metrics: list[SourceMetrics] = []
         if len(sources):
-            with _gpu:
-                try:
-                    metrics = self._solve_in_turn(graph, sources, distances, options)
-                except cupy.cuda.memory.OutOfMemoryError as error:
-                    raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
+            try:
+                metrics = self._solve_in_turn(graph, sources, distances, options)
+            except cupy.cuda.memory.OutOfMemoryError as error:
+                raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
         if not options.predecessors:
             return Solution(distances, None, metrics)
         predecessors = np.empty(distances.shape, np.uint32)
@@ -148,26 +138,47 @@ class GpuSolver(ABC):
             predecessors_of(graph, int(source), distances[i], predecessors[i])
         return Solution(distances, predecessors, metrics)
 
+    @abstractmethod
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
-        """Fill `distances` and return the metrics, both in the order of `sources`."""
-        searches = self.start_many(graph, device_graph(graph), options, len(sources))
-        lanes = [_Lane(self.name, search, graph, options, len(searches)) for search in searches]
-        cupy_module().cuda.get_current_stream().synchronize()  # the upload, before other streams use it
-        metrics = []
-        try:
-            for i, source in enumerate(sources):
-                lane = lanes[i % len(lanes)]
-                if lane.is_busy:
-                    metrics.append(lane.finish())
-                lane.launch(int(source), distances[i])
-            for i in range(len(sources), len(sources) + len(lanes)):
-                metrics.append(lanes[i % len(lanes)].finish())
-        finally:
-            for lane in lanes:  # an error must not free what another search still writes to
-                lane.stream.synchronize()
-        return metrics
+        """Fill `distances` and return the metrics, both in the order of `sources`; takes `GPU_LOCK` itself."""
+
+
+class GpuSearchSolver(GpuSolver):
+    """A solver by searches from one source: it has the whole device, or shares it with others of the same call."""
+
+    @abstractmethod
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
+        """Return a search over a graph with scratch memory of its own, kernels compiled."""
+
+    def start_many(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> list[GpuSearch]:
+        """Return the searches that are to share the GPU, 1 to `n_sources`; together they must be resident."""
+        del n_sources
+        return [self.start(graph, on_device, options)]
+
+    def _solve_in_turn(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> list[SourceMetrics]:
+        with GPU_LOCK:
+            searches = self.start_many(graph, device_graph(graph), options, len(sources))
+            lanes = [_Lane(self.name, search, graph, options, len(searches)) for search in searches]
+            cupy_module().cuda.get_current_stream().synchronize()  # the upload, before other streams use it
+            metrics = []
+            try:
+                for i, source in enumerate(sources):
+                    lane = lanes[i % len(lanes)]
+                    if lane.is_busy:
+                        metrics.append(lane.finish())
+                    lane.launch(int(source), distances[i])
+                for i in range(len(sources), len(sources) + len(lanes)):
+                    metrics.append(lanes[i % len(lanes)].finish())
+            finally:
+                for lane in lanes:  # an error must not free what another search still writes to
+                    lane.stream.synchronize()
+            return metrics
 
 
 class _Lane:
@@ -177,14 +188,9 @@ class _Lane:
         self, name: str, search: GpuSearch, graph: CsrGraph, options: SolveOptions, share: int
     ) -> None:
         cupy = cupy_module()
-        on_device = device_graph(graph)
-        self._name, self._search, self._graph, self._share = name, search, graph, share
-        self._row = cupy.empty(graph.n_vertices, bits_type(graph.weight_dtype))
-        self._limit = limit_bits(graph.weight_dtype, options.cutoff)
-        self._may_be_too_long = options.cutoff is None or options.cutoff > largest_distance(
-            graph.weight_dtype
-        )
-        self._summariser = Summariser(on_device)
+        self._name, self._search, self._share = name, search, share
+        self._rows = cupy.empty((1, graph.n_vertices), bits_type(graph.weight_dtype))
+        self._summariser = Summariser(name, graph, options, 1)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         self._source = -1
         self.stream = cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
@@ -198,78 +204,111 @@ class _Lane:
         self._source = source
         with self.stream:
             self._began.record()
-            self._search.launch(self._row, source)
+            self._search.launch(self._rows[0], source)
             self._ended.record()
-            self._summariser.launch(self._row, self._limit)
-            self._row.get(out=into.view(self._row.dtype), blocking=False)
+            self._summariser.launch(self._rows)
+            self._rows[0].get(out=into.view(self._rows.dtype), blocking=False)
 
     def finish(self) -> SourceMetrics:
         """Wait for the source under way and return what it took; raises as `solve` does."""
         self.stream.synchronize()
-        source, self._source = self._source, -1
+        sources, self._source = [self._source], -1
         with self.stream:
             counts = self._search.finish()
-            summary = self._summariser.finish()
-            dtype = self._graph.weight_dtype
-            furthest = np.array(summary["max_distance"]).astype(self._row.dtype).view(dtype).item()
-            if self._may_be_too_long and furthest + self._graph.traits.max_weight > largest_distance(dtype):
-                self._refuse_too_long(source)
+            summaries = self._summariser.finish(self._rows, sources)
         solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
-        return SourceMetrics(
-            source=source,
-            solver=self._name,
-            solve_s=solve_s,
-            vertices_processed=counts.vertices_processed,
-            edges_relaxed=counts.edges_relaxed,
-            reached=int(summary["reached"]),
-            max_distance=furthest,
-            teps=int(summary["edges_of_reached"]) / solve_s,
-            delta_first=counts.delta_first,
-            delta_last=counts.delta_last,
-            delta_changes=counts.delta_changes,
-            trace=counts.trace,
-        )
+        return self._summariser.metrics(sources, [counts], summaries, solve_s)[0]
 
-    def _refuse_too_long(self, source: int) -> None:
+
+class Summariser:
+    """What came of up to `n_rows` searches, counted over their rows on the device (`summary.cu`)."""
+
+    def __init__(self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
+        cupy = cupy_module()
+        dtype = graph.weight_dtype
+        self._name, self._graph, self._on_device = name, graph, device_graph(graph)
+        self._limit = limit_bits(dtype, options.cutoff)
+        self._may_be_too_long = options.cutoff is None or options.cutoff > largest_distance(dtype)
+        self._kernels = load_kernels(SUMMARY, dtype, wide_offsets=self._on_device.wide_offsets)
+        self._grid = {name: kernel.resident_blocks(_SUMMARY_BLOCK) for name, kernel in self._kernels.items()}
+        self._words = cupy.empty(n_rows * _SUMMARY.itemsize, np.uint8)
+
+    def launch(self, rows: Any) -> None:
+        """Enqueue the counting over `rows` (n, V), and the writing of "unreached" over distances at the limit."""
+        n_rows, n_vertices = rows.shape
+        self._words.data.memset_async(0, n_rows * _SUMMARY.itemsize)
+        name = "summary_kernel"
+        blocks_a_row = max(1, min(self._grid[name] // n_rows, -(-n_vertices // _SUMMARY_BLOCK)))
+        args = (
+            self._on_device.row_offsets,
+            np.uint32(n_vertices),
+            self._limit,
+            np.uint32(blocks_a_row),
+            rows,
+            self._words,
+        )
+        self._kernels[name](n_rows * blocks_a_row, _SUMMARY_BLOCK, args)
+
+    def finish(self, rows: Any, sources: Sequence[int]) -> np.ndarray:
+        """Wait for the counting over `rows`, and return the counts: (n,) records with the fields of `_SUMMARY`.
+
+        Raises
+        ------
+        PathTooLongError
+            From one of `sources` (n,), the first such, a shortest path within the cutoff does not fit the type.
+        """
+        summaries = self._words[: len(sources) * _SUMMARY.itemsize].get().view(_SUMMARY)
+        if self._may_be_too_long:
+            dtype = self._graph.weight_dtype
+            # Where the sum of the two is no larger than this, no sum that was ever formed was too large.
+            most = largest_distance(dtype) - self._graph.traits.max_weight
+            for i, furthest in enumerate(self._furthest(summaries)):
+                if furthest > most:
+                    self._refuse_too_long(rows[i], sources[i])
+        return summaries
+
+    def metrics(
+        self, sources: Sequence[int], counts: Sequence[SearchCounts], summaries: np.ndarray, solve_s: float
+    ) -> list[SourceMetrics]:
+        """Return the metrics of searches that took `solve_s` each."""
+        together = zip(sources, counts, summaries, self._furthest(summaries), strict=True)
+        return [
+            SourceMetrics(
+                source=int(source),
+                solver=self._name,
+                solve_s=solve_s,
+                vertices_processed=count.vertices_processed,
+                edges_relaxed=count.edges_relaxed,
+                reached=int(summary["reached"]),
+                max_distance=furthest,
+                teps=int(summary["edges_of_reached"]) / solve_s,
+                delta_first=count.delta_first,
+                delta_last=count.delta_last,
+                delta_changes=count.delta_changes,
+                trace=count.trace,
+            )
+            for source, count, summary, furthest in together
+        ]
+
+    def _furthest(self, summaries: np.ndarray) -> list[Any]:
+        """Return the largest finite distance of each row."""
+        dtype = self._graph.weight_dtype
+        return summaries["max_distance"].astype(bits_type(dtype)).view(dtype).tolist()
+
+    def _refuse_too_long(self, row: Any, source: int) -> None:
         """Raise `PathTooLongError` if a vertex is left unreached only because its distance does not fit."""
-        if (edge := self._summariser.first_edge_to_unreached(self._row)) is None:
+        self._words.data.memset(0xFF, _SUMMARY.itemsize)
+        name, n_vertices = "too_long_kernel", np.uint32(self._graph.n_vertices)
+        self._kernels[name](
+            self._grid[name], _SUMMARY_BLOCK, (*self._on_device.args, n_vertices, row, self._words)
+        )
+        edge = int(self._words[: _SUMMARY.itemsize].get().view(_SUMMARY)[0]["first_edge"])
+        if edge == 2**64 - 1:
             return
         dtype = self._graph.weight_dtype
         wider = wider_dtype(dtype)
         vertex = int(self._graph.col_indices[edge])
-        raise PathTooLongError(source, vertex, dtype.name, wider.name if wider else None)
-
-
-class Summariser:
-    """Counts over a row of distances on the device (`summary.cu`)."""
-
-    def __init__(self, graph: DeviceGraph) -> None:
-        cupy = cupy_module()
-        self._graph = graph
-        self._kernels = load_kernels(SUMMARY, graph.dtype, wide_offsets=graph.wide_offsets)
-        self._grid = {name: kernel.resident_blocks(_SUMMARY_BLOCK) for name, kernel in self._kernels.items()}
-        self._words = cupy.empty(_SUMMARY.itemsize, np.uint8)
-
-    def launch(self, row: Any, limit: np.generic) -> None:
-        """Enqueue the counting, and the writing of "unreached" over distances at the limit."""
-        self._words.data.memset_async(0, _SUMMARY.itemsize)
-        name, n_vertices = "summary_kernel", np.uint32(self._graph.n_vertices)
-        args = (self._graph.row_offsets, n_vertices, limit, row, self._words)
-        self._kernels[name](self._grid[name], _SUMMARY_BLOCK, args)
-
-    def finish(self) -> Any:
-        """Return the counts: a record with the fields of `_SUMMARY`."""
-        return self._words.get().view(_SUMMARY)[0]
-
-    def first_edge_to_unreached(self, row: Any) -> int | None:
-        """Return the first edge from a reached vertex to an unreached one, or None."""
-        self._words.data.memset(0xFF, _SUMMARY.itemsize)
-        name, n_vertices = "too_long_kernel", np.uint32(self._graph.n_vertices)
-        self._kernels[name](
-            self._grid[name], _SUMMARY_BLOCK, (*self._graph.args, n_vertices, row, self._words)
-        )
-        edge = int(self.finish()["first_edge"])
-        return None if edge == 2**64 - 1 else edge
+        raise PathTooLongError(int(source), vertex, dtype.name, wider.name if wider else None)
 
 
 def bits_type(dtype: np.dtype) -> np.dtype:

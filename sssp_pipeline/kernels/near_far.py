@@ -9,10 +9,10 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels._gpu import (
     GpuSearch,
-    GpuSolver,
+    GpuSearchSolver,
     SearchCounts,
     bits_type,
     delta_bits,
@@ -53,7 +53,7 @@ _STATE = np.dtype(
 )
 
 
-class NearFar(GpuSolver):
+class NearFar(GpuSearchSolver):
     """Near-Far over the whole GPU.
 
     Parameters
@@ -120,10 +120,8 @@ def pick_delta(graph: CsrGraph) -> float:
 
 def _fitting(graph: DeviceGraph) -> int:
     """Return how many searches fit into half the memory that is free."""
-    cupy = cupy_module()
-    free = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
     per_search = graph.n_vertices * (2 * graph.dtype.itemsize + 17) + graph.n_edges // 16 + 4096
-    return int(free // 2 // per_search)
+    return free_bytes() // 2 // per_search
 
 
 class _NearFarSearch(GpuSearch):

@@ -1,10 +1,11 @@
 // What came of a search, for its metrics, and whether a path was too long: shared by all GPU solvers.
 //
-// Returns: summary_kernel: how many vertices were reached, their edges, their largest distance; it writes
-// kUnreached over distances at the limit. too_long_kernel: the first edge from a reached to an unreached vertex.
+// Returns: summary_kernel, for each of several rows: how many vertices were reached, their edges, their largest
+// distance; it writes kUnreached over distances at the limit. too_long_kernel, for one row: the first edge from a reached
+// to an unreached vertex.
 //
-// Needs: every word of Summary zero, but first_edge all ones.
-// Launch: any grid; blocks of a multiple of 32 threads.
+// Needs: for summary_kernel every word of each Summary zero; for too_long_kernel first_edge all ones.
+// Launch: blocks of a multiple of 32 threads; summary_kernel blocks_a_row blocks for each row, too_long_kernel any grid.
 
 #include "device_graph.cuh"
 
@@ -16,12 +17,15 @@ struct Summary {
 };
 
 extern "C" __global__ void summary_kernel(const edge_index* row_offsets, word32 n_vertices, distance_bits limit,
-                                          distance_bits* distances, Summary* summary) {
+                                          word32 blocks_a_row, distance_bits* rows, Summary* summaries) {
+    const word32 row = blockIdx.x / blocks_a_row;
+    distance_bits* const distances = rows + static_cast<word64>(row) * n_vertices;
+    Summary* const summary = summaries + row;
     word64 reached = 0;
     word64 edges = 0;
     word64 furthest = 0;
-    for (word64 v = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x; v < n_vertices;
-         v += static_cast<word64>(gridDim.x) * blockDim.x) {
+    for (word64 v = (blockIdx.x % blocks_a_row) * static_cast<word64>(blockDim.x) + threadIdx.x; v < n_vertices;
+         v += static_cast<word64>(blocks_a_row) * blockDim.x) {
         const distance_bits d = distances[v];
         if (d < limit) {
             reached += 1;

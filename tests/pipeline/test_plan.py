@@ -53,14 +53,14 @@ def test_auto_prefers_a_gpu_where_there_is_one(monkeypatch):
     monkeypatch.setattr(_gpu, "gpu_missing", lambda: "no CUDA GPU: none")
     solver, reason = choose_solver("auto", traits(), SolveOptions())
     assert solver.name == "delta-stepping"
-    assert reason.startswith("not near-far nor adds: no CUDA GPU: none; ")
+    assert reason.startswith("not near-far nor adds nor adds-slots: no CUDA GPU: none; ")
 
 
 def test_negative_weights_are_refused_with_every_solvers_reason():
     with pytest.raises(InputError) as caught:
         choose_solver("auto", traits(dtype="int32", low=-3), SolveOptions())
     assert caught.value.message.startswith(
-        "no solver can solve this: near-far, adds, delta-stepping, dijkstra: "
+        "no solver can solve this: near-far, adds, adds-slots, delta-stepping, dijkstra: "
     )
     assert "-3" in caught.value.message
     with pytest.raises(InputError, match="solver `dijkstra` cannot solve this: "):

@@ -1,0 +1,179 @@
+"""What the GPU solvers of many sources at once share: everything around a search from a batch of them.
+
+A call's sources are cut into device batches that fit the memory that is free. While one is solved, the rows of the
+one before are copied to pinned host memory by a stream of their own, and what came of it is written down.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels._compile import cupy_module
+from sssp_pipeline.kernels._device_graph import DeviceGraph, device_graph, free_bytes
+from sssp_pipeline.kernels._gpu import GPU_LOCK, GpuSolver, SearchCounts, Summariser, bits_type
+from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
+
+#: Of the memory that is free, a call takes one half at most: another thread's call may be on its way.
+_SHARE = 2
+#: For each source on the device beside its row: its counts, and what they are rounded up to.
+_SUMMARY_BYTES = 512
+
+
+class BatchSearch(ABC):
+    """A search from up to so many sources at once; it owns its scratch memory on the device."""
+
+    @abstractmethod
+    def launch(self, rows: Any, sources: np.ndarray) -> None:
+        """Enqueue everything that fills `rows` with the distances from `sources`; nothing is waited for.
+
+        Parameters
+        ----------
+        rows
+            (n, V) device array of the weights' bits, uninitialised, C order; afterwards the bits of the limit stand
+            where there is no path shorter than it.
+        sources
+            (n,) uint32, host memory.
+        """
+
+    @abstractmethod
+    def finish(self) -> list[SearchCounts]:
+        """Wait for the last launch, and return its counts, one a source.
+
+        Raises
+        ------
+        SsspError
+            The search was given up; distances mean nothing.
+        """
+
+
+@dataclass(frozen=True)
+class BatchNeeds:
+    """What a batch search takes on the device beside the rows of distances.
+
+    Attributes
+    ----------
+    fixed_bytes
+        However many sources there are.
+    bytes_a_source
+        For each source of a device batch.
+    full
+        Sources of a device batch from which on more of them are solved no faster each.
+    """
+
+    fixed_bytes: int
+    bytes_a_source: int
+    full: int
+
+
+class GpuBatchSolver(GpuSolver):
+    """A solver of many sources at once on one GPU."""
+
+    @abstractmethod
+    def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
+        """Return what a batch search over `graph` takes, of a call with `n_sources`."""
+
+    @abstractmethod
+    def start_batch(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> BatchSearch:
+        """Return a search from up to `n_sources` at once, with scratch memory of its own, kernels compiled."""
+
+    def _solve_in_turn(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> list[SourceMetrics]:
+        cupy = cupy_module()
+        with GPU_LOCK:  # what is free is still free when it is taken
+            on_device = device_graph(graph)
+            needs = self.needs(graph, on_device, len(sources))
+            row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
+            size, n_buffers = device_batch(len(sources), free_bytes() // _SHARE, row_bytes, needs)
+            if size == 0:
+                raise SsspError(
+                    f"one source of `{self.name}` does not fit the GPU beside the graph: it takes "
+                    f"{(needs.fixed_bytes + needs.bytes_a_source + row_bytes) / 2**20:,.0f} MiB and a call may take "
+                    f"{free_bytes() / _SHARE / 2**20:,.0f}",
+                    hint="`near-far` and `adds` take less; `delta-stepping` needs no GPU",
+                )
+            search = self.start_batch(graph, on_device, options, size)
+            buffers = [_Buffer(self.name, graph, options, size) for _ in range(n_buffers)]
+        copying = cupy.cuda.Stream(non_blocking=True)
+        metrics: list[SourceMetrics] = []
+        write_down: Callable[[], list[SourceMetrics]] = list
+        try:
+            for i, first in enumerate(range(0, len(sources), size)):
+                buffer = buffers[i % n_buffers]
+                part = slice(first, first + size)
+                buffer.copied.synchronize()
+                with GPU_LOCK:
+                    buffer.launch(search, sources[part])
+                    metrics += write_down()  # what came of the batch before, while the GPU is busy
+                    write_down = buffer.finish(search)
+                buffer.copy(copying, distances[part])
+            return metrics + write_down()
+        finally:  # an error must not free what is still read or written
+            cupy.cuda.get_current_stream().synchronize()
+            copying.synchronize()
+
+
+def device_batch(n_sources: int, free: int, row_bytes: int, needs: BatchNeeds) -> tuple[int, int]:
+    """Return how many sources go into a device batch and how many batches have rows at once; 0, 0 if none fits.
+
+    All sources in one batch, if they fit `free` bytes and are no more than fill the device. Otherwise two batches have
+    rows, one that is solved and one that is copied, and the batches are about alike; one batch of one source, if
+    there is no memory for more.
+    """
+    free -= needs.fixed_bytes
+    each = needs.bytes_a_source + _SUMMARY_BYTES
+    if n_sources <= needs.full and n_sources * (each + row_bytes) <= free:
+        return n_sources, 1
+    if each + row_bytes > free:
+        return 0, 0
+    most = free // (each + 2 * row_bytes)
+    if most == 0:
+        return 1, 1
+    n_batches = math.ceil(n_sources / min(most, needs.full))
+    return math.ceil(n_sources / n_batches), 2
+
+
+class _Buffer:
+    """Rows of a device batch, and what is known of it: on the device, then on their way to the host."""
+
+    def __init__(self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
+        cupy = cupy_module()
+        self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(graph.weight_dtype))
+        self._summariser = Summariser(name, graph, options, n_rows)
+        self._sources = np.empty(0, np.uint32)
+        self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
+        #: Its rows are on the host.
+        self.copied = cupy.cuda.Event()
+
+    def launch(self, search: BatchSearch, sources: np.ndarray) -> None:
+        """Enqueue the search from `sources`, and the counting of what comes of it."""
+        self._sources = sources
+        rows = self._rows[: len(sources)]
+        self._began.record()
+        search.launch(rows, sources)
+        self._ended.record()
+        self._summariser.launch(rows)
+
+    def finish(self, search: BatchSearch) -> Callable[[], list[SourceMetrics]]:
+        """Wait for the search, and return what makes its metrics; raises as `solve` does."""
+        sources = self._sources
+        counts = search.finish()
+        summaries = self._summariser.finish(self._rows[: len(sources)], sources.tolist())
+        share_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / len(sources)
+        return lambda: self._summariser.metrics(sources.tolist(), counts, summaries, share_s)
+
+    def copy(self, stream: Any, distances: np.ndarray) -> None:
+        """Enqueue on `stream` the copy of the rows to `distances` (n, V), host memory."""
+        rows = self._rows[: len(distances)]
+        rows.get(stream=stream, out=distances.view(rows.dtype), blocking=False)
+        self.copied.record(stream)
