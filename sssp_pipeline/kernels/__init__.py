@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.adds import Adds
+from sssp_pipeline.kernels.adds_lanes import AddsLanes
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.near_far import NearFar
@@ -11,7 +12,7 @@ from sssp_pipeline.kernels.solver import Solver
 
 #: In the order of `auto`'s preference: the first that supports graph, options and machine.
 SOLVERS: dict[str, Solver] = {
-    solver.name: solver for solver in (NearFar(), Adds(), DeltaStepping(), Dijkstra())
+    solver.name: solver for solver in (NearFar(), Adds(), AddsLanes(), DeltaStepping(), Dijkstra())
 }
 
 
