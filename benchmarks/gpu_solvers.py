@@ -7,8 +7,8 @@
 Every distance is compared with the CPU's delta-stepping. Each graph and solver gives one line: the median over the
 rounds, after one that warms up, of the device time of a source by CUDA events (initialisation and search; distances
 stay on the device), each source in a call of its own, and the work done. With `--many`, also a source's share of the
-device time of one call with so many, and of its wall time. With `--delta-factors`, delta is so many times mean weight
-over mean degree, a line for each.
+device time of calls with so many, and of their wall time; solvers of many sources at once are measured by that alone.
+With `--delta-factors`, delta is so many times mean weight over mean degree, a line for each.
 """
 
 from __future__ import annotations
@@ -21,30 +21,34 @@ from pathlib import Path
 
 import numpy as np
 from graphs import FROM_FILES, GRAPHS, load
+from numpy.typing import ArrayLike
 from record import record
 
 from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph, unreached_distance
 from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels._gpu_batch import GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 
 #: A source counts only if it reaches this share of the vertices.
 LARGE_REACH = 1 / 3
-#: Most sources tried; R-MAT vertices without edges reach nothing.
-TRIED = 64
+#: Most vertices tried for each source wanted; R-MAT vertices without edges reach nothing.
+TRIED = 16
 
 
 def far_reaching_sources(graph: CsrGraph, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return `count` random sources with a large reach, and the distances from them that a CPU solver finds."""
     oracle = solver_named("delta-stepping")
     sources, rows = [], []
-    for source in np.random.default_rng(1).permutation(graph.n_vertices)[:TRIED]:
-        solution = oracle.solve(graph, np.array([source]), SolveOptions())
-        if solution.metrics[0].reached >= LARGE_REACH * graph.n_vertices:
-            sources.append(source)
-            rows.append(solution.distances[0])
-        if len(sources) == count:
-            return np.array(sources), np.array(rows)
-    sys.exit(f"of {TRIED} vertices only {len(sources)} have a large reach")
+    tried = np.random.default_rng(1).permutation(graph.n_vertices)[: TRIED * count]
+    for first in range(0, len(tried), count):
+        solution = oracle.solve(graph, tried[first : first + count], SolveOptions())
+        for row, metrics in zip(solution.distances, solution.metrics, strict=True):
+            if metrics.reached >= LARGE_REACH * graph.n_vertices:
+                sources.append(metrics.source)
+                rows.append(row.copy())
+        if len(sources) >= count:
+            return np.array(sources[:count]), np.array(rows[:count])
+    sys.exit(f"of {len(tried)} vertices only {len(sources)} have a large reach")
 
 
 def main() -> None:
@@ -57,10 +61,15 @@ def main() -> None:
     parser.add_argument("--solvers", default=",".join(s.name for s in SOLVERS.values() if s.device == "gpu"))
     parser.add_argument("--sources", type=int, default=2, help="sources with a large reach to take")
     parser.add_argument("--rounds", type=int, default=7, help="timed runs of each source")
-    parser.add_argument("--many", type=int, default=0, help="solve so many sources in one call, too")
+    parser.add_argument(
+        "--many", type=int, default=64, help="solve so many sources in one call, too; 0: do not"
+    )
     parser.add_argument("--dtype", default="uint32", choices=[d.name for d in WEIGHT_DTYPES])
     parser.add_argument("--delta-factors", help="deltas to try, as multiples of mean weight / mean degree")
     given = parser.parse_args()
+    for solver in given.solvers.split(","):
+        if isinstance(solver_named(solver), GpuBatchSolver) and not given.many:
+            parser.error(f"`{solver}` solves many sources at once: set --many")
     factors = [float(f) for f in given.delta_factors.split(",")] if given.delta_factors else [None]
     for name in given.graphs.split(","):
         if name not in GRAPHS:
@@ -73,6 +82,12 @@ def main() -> None:
         for solver in given.solvers.split(","):
             for factor in factors:
                 measure(name, graph, solver, sources, reference, given.rounds, factor, given.many)
+
+
+def milliseconds(seconds: ArrayLike) -> float | None:
+    """Return the median of `seconds` in milliseconds; None if there are none."""
+    values = np.asarray(seconds)
+    return None if values.size == 0 else round(1e3 * float(np.median(values)), 4)
 
 
 def measure(
@@ -96,22 +111,28 @@ def measure(
             sys.exit(f"{name}: {solver_name} and delta-stepping differ")
         return solution.metrics[0]
 
-    for i in range(len(sources)):
-        alone(i)  # compiles, uploads, warms up
-    runs = [[alone(i) for i in range(len(sources))] for _ in range(rounds)]
-    taken = np.array([[m.solve_s for m in run] for run in runs])
-    metrics = [m for run in runs for m in run]
-    wall_s, share_s = None, None
-    if many:
-        # Sources of a large reach again and again: what matters is that they are many in one call.
-        repeated = np.resize(sources, many)
-        solver.solve(graph, repeated, options)
+    metrics: list[SourceMetrics] = []
+    taken = np.empty((0, 0))
+    if not isinstance(solver, GpuBatchSolver):
+        for i in range(len(sources)):
+            alone(i)  # compiles, uploads, warms up
+        runs = [[alone(i) for i in range(len(sources))] for _ in range(rounds)]
+        taken = np.array([[m.solve_s for m in run] for run in runs])
+        metrics = [m for run in runs for m in run]
+    shares, walls = [], []
+    # Sources of a large reach again and again: what matters is that they are many in one call.
+    repeated = np.resize(sources, many)
+    for _ in range(1 + rounds if many else 0):
         began = time.perf_counter()
         together = solver.solve(graph, repeated, options)
-        wall_s = (time.perf_counter() - began) / many
-        share_s = float(np.mean([m.solve_s for m in together.metrics]))
-        if not np.array_equal(together.distances, reference[np.arange(many) % len(sources)]):
+        walls.append((time.perf_counter() - began) / many)
+        shares.append(float(np.mean([m.solve_s for m in together.metrics])))
+        metrics = metrics or together.metrics
+        if not all(
+            np.array_equal(row, reference[i % len(sources)]) for i, row in enumerate(together.distances)
+        ):
             sys.exit(f"{name}: {solver_name} and delta-stepping differ")
+        del together
     unreached = unreached_distance(graph.weight_dtype)
     record(
         "gpu_solvers",
@@ -124,12 +145,12 @@ def measure(
         rounds=rounds,
         delta=metrics[0].delta_first,
         delta_over_mean_weight_by_degree=round((metrics[0].delta_first or 0) / scale, 2),
-        ms=round(1e3 * float(np.median(taken)), 4),
-        ms_of_each_source=[round(1e3 * float(t), 4) for t in np.median(taken, axis=0)],
-        ms_least=round(1e3 * float(taken.min()), 4),
+        ms=milliseconds(taken),
+        ms_of_each_source=[milliseconds(t) for t in taken.T],
+        ms_least=milliseconds(np.sort(taken, axis=None)[:1]),
         many=many,
-        ms_of_many=None if share_s is None else round(1e3 * share_s, 4),
-        ms_of_many_with_copy_back=None if wall_s is None else round(1e3 * wall_s, 4),
+        ms_of_many=milliseconds(shares[1:]),
+        ms_of_many_with_copy_back=milliseconds(walls[1:]),
         processed_a_reached_vertex=round(
             float(np.mean([m.vertices_processed / m.reached for m in metrics])), 3
         ),

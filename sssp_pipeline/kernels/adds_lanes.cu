@@ -16,6 +16,8 @@
 //     to know, for each vertex, the least priority of a changed lane (`keys`); `changed` serves the counts alone.
 //   - A lane's priority is its distance less the distance from its source to a hub (`to_hub`): sources that are far
 //     from everything begin earlier, and all lanes pass the hub together. On R-MAT that spares half of the edges.
+//   - The threshold begins at the hub and moves on by delta, which then grows. Just behind the hub are the other hubs,
+//     which own most edges and should be read once; further out passes are cheap, and few are better.
 //   - Narrow lanes (16 bits, 64 lanes): a distance that leaves no room for one more edge ends the run and sets
 //     `is_wide`; the same sources are then searched with whole words by the kernels launched after this one.
 //
@@ -53,6 +55,7 @@ constexpr int kTogether = 4;
 constexpr word32 kPushShare = 20;
 constexpr word32 kNoSource = 0xffffffffu;
 constexpr word32 kNoKey = 0xffffffffu;
+constexpr float kLargestFloat = 3.402823466e38f;
 
 struct State {
     BarrierWords barrier;
@@ -62,7 +65,7 @@ struct State {
     word32 sweeps;
     word32 pulls;
     word32 pushes;
-    word32 unused;
+    float delta;
     word64 vertices_processed[kLanes];
     word64 edges_relaxed[kLanes];
 };
@@ -245,8 +248,8 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
                          const edge_word* incoming_edges, const distance_bits* incoming_weights,
                          const word32* incoming_targets, word32 n_vertices, edge_index n_edges, const word32* sources,
                          const distance_bits* to_hub, distance_bits limit, distance_bits most, float delta,
-                         lane_word* lines, lane_mask* changed, word32* keys, word32* active_words, uint2* pieces,
-                         word32* is_wide, State* state, word32 n_blocks, word64 patience_ns) {
+                         float growth, lane_word* lines, lane_mask* changed, word32* keys, word32* active_words,
+                         uint2* pieces, word32* is_wide, State* state, word32 n_blocks, word64 patience_ns) {
     __shared__ Shared shared;
     if ((load_relaxed(is_wide) != 0) != (SSSP_NARROW == 0)) {
         return;  // the sources are searched by the kernel of the other width
@@ -303,7 +306,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
         return;
     }
 
-    word32 threshold = 0;
+    word32 threshold = key_of(0.0f) - 1;  // whatever lies before the hub
     word32 sweep = 0;
     word32 pulls = 0;
     word32 pushes = 0;
@@ -377,6 +380,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
                 break;
             }
             threshold = max(least, key_of(priority_of(least) + delta));
+            delta = fminf(delta * growth, kLargestFloat);
             continue;
         }
 
@@ -428,6 +432,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
         state->sweeps = sweep;
         state->pulls = pulls;
         state->pushes = pushes;
+        state->delta = delta;
     }
 }
 

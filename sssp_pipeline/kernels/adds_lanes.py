@@ -17,8 +17,10 @@ from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSo
 from sssp_pipeline.kernels._incoming import TRANSPOSE, incoming_edges
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta is this many times the mean weight over the mean degree.
+#: Delta begins at this many times the mean weight over the mean degree,
 DELTA_FACTOR = 1.0
+#: and is multiplied by this whenever the threshold moves on.
+DELTA_GROWTH = 2.0
 #: Threads a block, and blocks on a multiprocessor.
 THREADS = 512
 BLOCKS_PER_SM = 2
@@ -94,7 +96,7 @@ class AddsLanes(GpuBatchSolver):
 
 
 def pick_delta(graph: CsrGraph) -> float:
-    """Return a fixed factor times mean weight over mean degree."""
+    """Return the delta to begin with, a fixed factor times mean weight over mean degree."""
     return DELTA_FACTOR * graph.traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
 
 
@@ -154,6 +156,7 @@ class _LanesSearch(BatchSearch):
         self._solver, self._graph = solver, on_device
         self._incoming = incoming_edges(graph, on_device)
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
+        self._growth = DELTA_GROWTH if options.delta is None else 1.0
         info = np.finfo(np.float32)
         self._delta = min(max(delta, float(info.tiny)), float(info.max))
         self._limit = limit_bits(dtype, options.cutoff)
@@ -218,6 +221,7 @@ class _LanesSearch(BatchSearch):
                 width.limit,
                 width.most,
                 np.float32(self._delta),
+                np.float32(self._growth),
                 *(scratch[name] for name in ("lines", "changed", "keys", "active_words", "pieces")),
                 self._is_wide,
                 self._states[run.place :],
@@ -232,7 +236,7 @@ class _LanesSearch(BatchSearch):
 
     def finish(self) -> list[SearchCounts]:
         states = self._states.get()
-        processed, relaxed = (np.zeros(self._n_sources, np.uint64) for _ in range(2))
+        counts = [SearchCounts(0, 0, self._delta, self._delta)] * self._n_sources
         for run in self._runs:
             state = states[run.place : run.place + run.width.state.itemsize].view(run.width.state)[0]
             if state["poison"]:
@@ -243,13 +247,19 @@ class _LanesSearch(BatchSearch):
                     f"{grid} blocks had come",
                     hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
                 )
-            lanes = slice(run.first, run.first + run.n_rows)
-            processed[lanes] += state["vertices_processed"][: run.n_rows]
-            relaxed[lanes] += state["edges_relaxed"][: run.n_rows]
-        return [
-            SearchCounts(int(p), int(r), self._delta, self._delta)
-            for p, r in zip(processed, relaxed, strict=True)
-        ]
+            if state["sweeps"] == 0:
+                continue  # its sources were left to the other width
+            changes = int(state["sweeps"]) - int(state["pulls"]) - int(state["pushes"])
+            for lane in range(run.n_rows):
+                before = counts[run.first + lane]
+                counts[run.first + lane] = SearchCounts(
+                    vertices_processed=before.vertices_processed + int(state["vertices_processed"][lane]),
+                    edges_relaxed=before.edges_relaxed + int(state["edges_relaxed"][lane]),
+                    delta_first=self._delta,
+                    delta_last=float(state["delta"]),
+                    delta_changes=changes if self._growth != 1 else 0,
+                )
+        return counts
 
 
 def _state(n_lanes: int) -> np.dtype:
@@ -264,7 +274,7 @@ def _state(n_lanes: int) -> np.dtype:
             ("sweeps", "u4"),
             ("pulls", "u4"),
             ("pushes", "u4"),
-            ("unused", "u4"),
+            ("delta", "f4"),
             ("vertices_processed", "u8", n_lanes),
             ("edges_relaxed", "u8", n_lanes),
         ]
