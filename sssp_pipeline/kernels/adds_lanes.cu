@@ -138,11 +138,7 @@ struct Lanes {
             }
         }
         if (difference != 0) {
-            if (is_alone) {
-                *word(v) = lowered;
-            } else {
-                lower_word(word(v), lowered, seen);
-            }
+            lower_word(word(v), lowered, seen, is_alone);
         }
         for (int by = 16; by > 0; by /= 2) {
             key = min(key, __shfl_xor_sync(kWholeWarp, key, by));

@@ -8,8 +8,8 @@
 //     kLaneLimit, and a limit of at most that.
 // Keeps
 //     R1, R2, R3 of relax.cuh, for every lane.
-//     L1. A word is written plainly only by a warp that is alone in writing the line until the next grid barrier, and
-//         that read it after the last one.
+//     L1. A word is written plainly only by a warp that is alone in writing its line between two grid barriers, and
+//         that read it between the same two.
 // Memory order: relaxed, as in relax.cuh. A stale read is too large: it costs work, never a wrong result.
 #pragma once
 
@@ -70,8 +70,12 @@ __device__ __forceinline__ lane_word lesser_of(lane_word a, lane_word b) {
 #endif
 }
 
-// Lowers a word that other warps may lower too; `seen` was read from it, and some lane of `candidate` is less.
-__device__ __forceinline__ void lower_word(lane_word* word, lane_word candidate, lane_word seen) {
+// Lowers a word; `seen` was read from it, and some lane of `candidate` is less, none more. `is_alone`: as L1 has it.
+__device__ __forceinline__ void lower_word(lane_word* word, lane_word candidate, lane_word seen, bool is_alone) {
+    if (is_alone) {
+        *word = candidate;
+        return;
+    }
 #if SSSP_NARROW
     for (;;) {
         const lane_word wanted = lesser_of(candidate, seen);
