@@ -17,11 +17,13 @@ from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSo
 from sssp_pipeline.kernels._incoming import TRANSPOSE, incoming_edges
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta begins at this many times the mean weight over the mean degree,
+#: Delta begins at this many times the mean weight over the mean degree: of 0.3, 1 and 3, all within 4 % of each other
+#: on R-MAT 20 and 22 on an H200.
 DELTA_FACTOR = 1.0
-#: and is multiplied by this whenever the threshold moves on.
+#: It is multiplied by this whenever the threshold moves on. On R-MAT 20, 1 took 1.36 times as long, 1.5 1.03 times,
+#: 4 0.94 times (R-MAT 22: 0.96); R-MAT 24 was not tried.
 DELTA_GROWTH = 2.0
-#: Threads a block, and blocks on a multiprocessor.
+#: Threads a block, and blocks on a multiprocessor: 3 times 512 and 4 times 256 took 2 to 3 % longer on R-MAT 20.
 THREADS = 512
 BLOCKS_PER_SM = 2
 #: How long a block waits for the others before it gives the run up; the longest pass takes far less.
@@ -158,7 +160,7 @@ class _LanesSearch(BatchSearch):
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
         self._growth = DELTA_GROWTH if options.delta is None else 1.0
         info = np.finfo(np.float32)
-        self._delta = min(max(delta, float(info.tiny)), float(info.max))
+        self._delta = float(np.float32(min(max(delta, float(info.tiny)), float(info.max))))
         self._limit = limit_bits(dtype, options.cutoff)
 
         whole = type(self._limit)

@@ -121,6 +121,17 @@ def test_any_delta_is_exact(delta, narrow):
 
 
 @pytest.mark.gpu
+def test_a_delta_that_is_given_does_not_grow_and_the_other_does():
+    graph = made(grid(60, 60))
+    given = AddsLanes().solve(graph, np.array([0]), SolveOptions(delta=30)).metrics[0]
+    assert (given.delta_first, given.delta_last, given.delta_changes) == (30, 30, 0)
+    grown = AddsLanes().solve(graph, np.array([0]), SolveOptions()).metrics[0]
+    factor = adds_lanes.DELTA_GROWTH**grown.delta_changes
+    assert grown.delta_changes > 0
+    assert grown.delta_last == pytest.approx(grown.delta_first * factor)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "int64"])
 def test_narrow_lanes_serve_every_integer_type(dtype):
     graph = made(rmat(scale=12), dtype)
