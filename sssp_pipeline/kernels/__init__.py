@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.adds import Adds
+from sssp_pipeline.kernels.adds_lanes import AddsLanes
 from sssp_pipeline.kernels.adds_slots import AddsSlots
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
@@ -12,7 +13,8 @@ from sssp_pipeline.kernels.solver import Solver
 
 #: In the order of `auto`'s preference: the first that supports graph, options and machine.
 SOLVERS: dict[str, Solver] = {
-    solver.name: solver for solver in (NearFar(), Adds(), AddsSlots(), DeltaStepping(), Dijkstra())
+    solver.name: solver
+    for solver in (NearFar(), Adds(), AddsSlots(), AddsLanes(), DeltaStepping(), Dijkstra())
 }
 
 

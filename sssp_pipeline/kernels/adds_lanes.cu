@@ -1,0 +1,461 @@
+// Distances from up to 32 or 64 sources, its lanes, at a time, over the whole GPU, in one launch.
+//
+// Returns: search_kernel lowers `lines` to the true distances, vertex by vertex (lane_words.cuh), and leaves what it
+// took in State; rows_kernel writes them source by source.
+//
+// Idea: a line of 128 bytes holds the distances of a vertex from all lanes. Reading a line at random is no dearer than
+// reading 4 bytes of it, so 32 or 64 searches share the price of one, as long as they want the same edges at the same
+// time. On a graph with hubs they do. What may look odd:
+//   - Most of the work is pulled: a pass over all edges, ordered by target, reads the lines of those sources that
+//     changed, keeps the minimum in registers, and writes a vertex's line once. Reads of lines are three times as fast
+//     as atomic minima of lines (on an H200), and lines of hubs come from the cache.
+//   - A warp takes 256 edges, wherever rows begin and end: hubs need no extra care. Only the first and last row may
+//     have edges elsewhere, and are lowered by atomics (L1).
+//   - Where few edges leave the changed vertices, their rows are pushed along instead, also in pieces of 256 edges.
+//   - A vertex is taken for all lanes, whichever changed: the others come with it. So of what is to be done one needs
+//     to know, for each vertex, the least priority of a changed lane (`keys`); `changed` serves the counts alone.
+//   - A lane's priority is its distance less the distance from its source to a hub (`to_hub`): sources that are far
+//     from everything begin earlier, and all lanes pass the hub together. R-MAT 20
+//     takes more than twice as long without.
+//   - The threshold begins at the hub and moves on by delta, which then grows. Just behind the hub are the other hubs,
+//     which own most edges and should be read once; further out passes are cheap, and few are better.
+//   - Narrow lanes (16 bits, 64 lanes): a distance that leaves no room for one more edge ends the run and sets
+//     `is_wide`; the same sources are then searched with whole words by the kernels launched after this one.
+//
+// Needs (AddsLanes guarantees it): weights >= 0, narrow: at most kLaneLimit; sources < n_vertices, or kNoSource
+//     for lanes not used; all blocks resident at once; every word of State zero; n_vertices lines, keys, masks.
+// Keeps
+//     I1. A vertex of which a lane was lowered since its edges were last read has a key: the least priority of those
+//         lanes, or less. The pass that lowers writes it; the sweep after the pass takes it, if it is within the
+//         threshold, and then the next pass reads all its edges.
+//     I2. keys, changed and active_words are written in passes only, or in sweeps only by the thread that owns the
+//         vertex; a grid barrier stands between the two.
+//     I3. Of three counters used in turn, one is read, one is added to, and the third is set to zero. It was last
+//         read before the barrier that opened this sweep.
+//     I4. A push is chosen only below n_edges / kPushShare edges, so n_edges / kPushShare * (1 + 1 / kChunk) + 1 places
+//         suffice for its list.
+//     I5. is_wide is written in passes, and read after the barrier that ends them: all blocks leave together.
+// Memory order: relaxed; passes and sweeps are ordered by the barrier (B1 in grid_barrier.cuh).
+// Launch: SSSP_THREADS threads a block, as many blocks as can be resident; rows_kernel: any grid, 256 threads.
+// Ends: a pass follows only if a lane was lowered, and distances take finitely many values; a threshold is at least the
+//     least key, so no sweep that raises it takes nothing.
+// NOTE: 140 bytes a vertex (268 with 64-bit weights) for all lanes together; 12 bytes an edge for the edges by
+//     target (16 with 64-bit weights), 0.4 for the list.
+
+#include "device_graph.cuh"
+#include "grid_barrier.cuh"
+#include "lane_words.cuh"
+
+// Edges that a warp takes at a time.
+constexpr word32 kChunk = 256;
+// Of them, so many are filtered at once,
+constexpr word32 kFiltered = 128;
+// and of so many left, the lines are on their way together; 8 were no faster.
+constexpr int kTogether = 4;
+// A pass pushes if less than this part of all edges is to be read: an edge costs more, but the others nothing. 50 and
+// 60 were as fast on R-MAT 20 and 22, 4 % slower on R-MAT 24; 8 was 8 % slower on R-MAT 20.
+constexpr word32 kPushShare = 20;
+constexpr word32 kNoSource = 0xffffffffu;
+constexpr word32 kNoKey = 0xffffffffu;
+constexpr float kLargestFloat = 3.402823466e38f;
+
+struct State {
+    BarrierWords barrier;
+    word32 least_key_complement[3];  // ~least key that waits, so that zero means "none"
+    word32 n_pieces;                 // of the list that is pushed along
+    word64 n_edges[3];               // that leave the vertices taken
+    word32 sweeps;
+    word32 pulls;
+    word32 pushes;
+    float delta;
+    word64 vertices_processed[kLanes];
+    word64 edges_relaxed[kLanes];
+};
+
+static_assert(sizeof(State) == 64 + 16 * kLanes, "adds_lanes.py reads it by these offsets");
+
+struct alignas(16) HeldEdge {
+    word32 source;
+    word32 target;
+    lane_word weight;
+};
+
+// What the warps of a block share.
+struct Shared {
+    HeldEdge edges[SSSP_THREADS / 32][kFiltered];
+    word64 n_edges;
+    word32 least_key;
+};
+
+// ---- Priorities: floats, in an order that unsigned integers have too ----
+
+__device__ __forceinline__ float as_float(distance_bits d) {
+#if SSSP_FLOATING && SSSP_BITS == 32
+    return __uint_as_float(d);
+#elif SSSP_FLOATING
+    return static_cast<float>(__longlong_as_double(static_cast<long long>(d)));
+#else
+    return static_cast<float>(d);
+#endif
+}
+
+__device__ __forceinline__ word32 key_of(float priority) {
+    const word32 bits = __float_as_uint(priority);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+__device__ __forceinline__ float priority_of(word32 key) {
+    return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
+}
+
+struct Lanes {
+    lane_word* lines;
+    lane_mask* changed;
+    word32* keys;
+    float offsets[kLanesEach];   // of this thread's lanes: their distances less this are their priorities
+    distance_bits most;          // a distance beyond this leaves no room for one more edge
+    word32* is_wide;
+
+    __device__ __forceinline__ lane_word* word(word32 v) const {
+        return lines + (static_cast<word64>(v) * 32 + threadIdx.x % 32);
+    }
+
+    // Lowers a vertex to `candidates`, for the whole warp; `seen` was read from its line. `is_alone`: see L1.
+    __device__ __forceinline__ void lower(word32 v, lane_word candidates, lane_word seen, bool is_alone) const {
+        const lane_word lowered = lesser_of(candidates, seen);
+        const lane_word difference = lowered ^ seen;
+        const lane_mask mask = lanes_that_differ(difference);
+        if (mask == 0) {
+            return;
+        }
+        word32 key = kNoKey;
+#pragma unroll
+        for (int i = 0; i < kLanesEach; ++i) {
+            const distance_bits d = lane_of(lowered, i);
+            if (lane_differs(difference, i)) {
+                key = min(key, key_of(as_float(d) - offsets[i]));
+                if (d > most) {
+                    store_relaxed(is_wide, 1);  // I5
+                }
+            }
+        }
+        if (difference != 0) {
+            lower_word(word(v), lowered, seen, is_alone);
+        }
+        for (int by = 16; by > 0; by /= 2) {
+            key = min(key, __shfl_xor_sync(kWholeWarp, key, by));
+        }
+        if (threadIdx.x % 32 == 0) {
+            atomicOr(&changed[v], mask);
+            atomicMin(&keys[v], key);  // I1
+        }
+    }
+};
+
+// Reads, of the edges by target that one warp takes, those that leave a vertex just taken.
+__device__ void pull_chunk(const Lanes& lanes, const DeviceGraph& incoming, const word32* targets,
+                           edge_index n_edges, edge_index first, const word32* active_words, HeldEdge* held) {
+    const word32 thread = threadIdx.x % 32;
+    const word32 below = (1u << thread) - 1;
+    const edge_index last = min(first + kChunk, n_edges);
+    const word32 row_before = first > 0 ? __ldg(targets + first - 1) : kNoSource;
+    const word32 row_after = last < n_edges ? __ldg(targets + last) : kNoSource;
+    word32 row = kNoSource;
+    lane_word candidates = kNoCandidate;
+    for (edge_index some = first; some < last; some += kFiltered) {
+        // ---- Filter ----
+        Edge edges[kFiltered / 32];
+        bool is_active[kFiltered / 32];
+#pragma unroll
+        for (word32 i = 0; i < kFiltered / 32; ++i) {
+            const edge_index e = some + 32 * i + thread;
+            edges[i] = e < last ? incoming.edge(e) : Edge{kNoSource, 0};
+        }
+#pragma unroll
+        for (word32 i = 0; i < kFiltered / 32; ++i) {
+            const word32 u = edges[i].target;  // where the edge comes from: rows are by target here
+            is_active[i] = u != kNoSource && (active_words[u / 32] >> (u % 32) & 1) != 0;
+        }
+        word32 count = 0;
+#pragma unroll
+        for (word32 i = 0; i < kFiltered / 32; ++i) {
+            const word32 found = __ballot_sync(kWholeWarp, is_active[i]);
+            if (is_active[i]) {
+                held[count + __popc(found & below)] = {edges[i].target, __ldg(targets + some + 32 * i + thread),
+                                                       word_of(edges[i].weight)};
+            }
+            count += __popc(found);
+        }
+        __syncwarp();
+        // ---- Walk: at the end the last edge stands in for those that are missing, which changes no minimum ----
+        for (word32 k = 0; k < count; k += kTogether) {
+            HeldEdge edge[kTogether];
+            lane_word line[kTogether];
+#pragma unroll
+            for (int j = 0; j < kTogether; ++j) {
+                edge[j] = held[min(k + j, count - 1)];
+                line[j] = *lanes.word(edge[j].source);
+            }
+#pragma unroll
+            for (int j = 0; j < kTogether; ++j) {
+                if (edge[j].target != row) {
+                    if (row != kNoSource) {
+                        lanes.lower(row, candidates, *lanes.word(row), row != row_before && row != row_after);
+                    }
+                    row = edge[j].target;
+                    candidates = kNoCandidate;
+                }
+                candidates = lesser_of(candidates, sums_of(line[j], edge[j].weight));
+            }
+        }
+        __syncwarp();
+    }
+    if (row != kNoSource) {
+        lanes.lower(row, candidates, *lanes.word(row), row != row_before && row != row_after);
+    }
+}
+
+// Reads one warp's piece of the edges of a vertex just taken.
+__device__ void push_piece(const Lanes& lanes, const DeviceGraph& graph, word32 u, word32 piece) {
+    const word32 thread = threadIdx.x % 32;
+    const edge_index first = graph.first_edge(u) + static_cast<edge_index>(piece) * kChunk;
+    const edge_index last = min(first + kChunk, graph.first_edge(u + 1));
+    const lane_word line = *lanes.word(u);
+    for (edge_index some = first; some < last; some += 32) {
+        const word32 count = static_cast<word32>(min(last - some, static_cast<edge_index>(32)));
+        const Edge own = graph.edge(some + min(thread, count - 1));
+        for (word32 k = 0; k < count; k += kTogether) {
+            word32 targets[kTogether];
+            lane_word seen[kTogether];
+#pragma unroll
+            for (int j = 0; j < kTogether; ++j) {
+                targets[j] = __shfl_sync(kWholeWarp, own.target, k + j);  // at the end, the last edge again
+                seen[j] = *lanes.word(targets[j]);
+            }
+#pragma unroll
+            for (int j = 0; j < kTogether; ++j) {
+                const distance_bits weight = __shfl_sync(kWholeWarp, own.weight, k + j);
+                lanes.lower(targets[j], sums_of(line, word_of(weight)), seen[j], false);
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
+adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
+                         const edge_word* incoming_edges, const distance_bits* incoming_weights,
+                         const word32* incoming_targets, word32 n_vertices, edge_index n_edges, const word32* sources,
+                         const distance_bits* to_hub, distance_bits limit, distance_bits most, float delta,
+                         float growth, lane_word* lines, lane_mask* changed, word32* keys, word32* active_words,
+                         uint2* pieces, word32* is_wide, State* state, word32 n_blocks, word64 patience_ns) {
+    __shared__ Shared shared;
+    if ((load_relaxed(is_wide) != 0) != (SSSP_NARROW == 0)) {
+        return;  // the sources are searched by the kernel of the other width
+    }
+    const DeviceGraph graph{row_offsets, edges, weights};
+    const DeviceGraph incoming{nullptr, incoming_edges, incoming_weights};
+    Lanes lanes{lines, changed, keys, {}, most, is_wide};
+    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
+
+    const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const word32 n_threads = gridDim.x * blockDim.x;
+    const word32 in_warp = threadIdx.x % 32;
+    const word32 warp = thread / 32;
+    const word32 n_warps = n_threads / 32;
+    const word32 n_words = (n_vertices + 31) / 32;
+    word64 vertices_processed[kLanesEach] = {};
+    word64 edges_relaxed[kLanesEach] = {};
+
+    // ---- Start: nothing is reached but the sources ----
+    const lane_word nothing = word_of(limit);
+    for (word64 i = thread; i < 32 * static_cast<word64>(n_vertices); i += n_threads) {
+        lines[i] = nothing;
+    }
+    for (word64 v = thread; v < n_vertices; v += n_threads) {
+        keys[v] = kNoKey;
+        changed[v] = 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kLanesEach; ++i) {
+        const word32 source = sources[in_warp + 32 * i];
+        const distance_bits d = source == kNoSource ? kUnreached : to_hub[source];
+        const float offset = d < kUnreached ? as_float(d) : 0.0f;
+        lanes.offsets[i] = isfinite(offset) ? offset : 0.0f;
+    }
+    if (threadIdx.x == 0) {
+        shared.n_edges = 0;
+        shared.least_key = kNoKey;
+    }
+    if (!barrier.wait()) {
+        return;
+    }
+    if (warp == 0) {
+#pragma unroll
+        for (int i = 0; i < kLanesEach; ++i) {
+            const word32 source = sources[in_warp + 32 * i];
+            if (source != kNoSource) {
+                *lanes.word(source) &= ~(kLowestLane << (16 * i));
+                atomicOr(&changed[source], lane_mask{1} << (in_warp + 32 * i));
+                atomicMin(&keys[source], key_of(0.0f - lanes.offsets[i]));
+            }
+        }
+    }
+    if (!barrier.wait()) {
+        return;
+    }
+
+    word32 threshold = key_of(0.0f) - 1;  // whatever lies before the hub
+    word32 sweep = 0;
+    word32 pulls = 0;
+    word32 pushes = 0;
+    for (;; ++sweep) {
+        // ---- Sweep: take the vertices whose key is within the threshold ----
+        word64 n_taken_edges = 0;
+        word32 least_key = kNoKey;
+        if (thread == 0) {
+            store_relaxed(&state->least_key_complement[(sweep + 1) % 3], 0);  // I3
+            store_relaxed(&state->n_edges[(sweep + 1) % 3], word64{0});
+            store_relaxed(&state->n_pieces, 0);
+        }
+        for (word64 word = warp; word < n_words; word += n_warps) {
+            const word64 v = word * 32 + in_warp;
+            const word32 key = v < n_vertices ? keys[v] : kNoKey;
+            const bool is_taken = key != kNoKey && key <= threshold;
+            const word32 taken = __ballot_sync(kWholeWarp, is_taken);
+            least_key = is_taken ? least_key : min(least_key, key);
+            if (in_warp == 0) {
+                active_words[word] = taken;
+            }
+            if (taken == 0) {
+                continue;
+            }
+            lane_mask mask = 0;
+            edge_index degree = 0;
+            if (is_taken) {
+                mask = changed[v];
+                degree = graph.first_edge(static_cast<word32>(v) + 1) - graph.first_edge(static_cast<word32>(v));
+                keys[v] = kNoKey;
+                changed[v] = 0;
+            }
+            n_taken_edges += degree;
+            for (word32 left = taken; left != 0; left &= left - 1) {
+                const lane_mask one = __shfl_sync(kWholeWarp, mask, __ffs(left) - 1);
+                const edge_index its = __shfl_sync(kWholeWarp, degree, __ffs(left) - 1);
+#pragma unroll
+                for (int i = 0; i < kLanesEach; ++i) {
+                    const bool has_changed = (one >> (in_warp + 32 * i) & 1) != 0;
+                    vertices_processed[i] += has_changed ? 1 : 0;
+                    edges_relaxed[i] += has_changed ? its : 0;
+                }
+            }
+        }
+        for (int by = 16; by > 0; by /= 2) {
+            n_taken_edges += __shfl_down_sync(kWholeWarp, n_taken_edges, by);
+            least_key = min(least_key, __shfl_down_sync(kWholeWarp, least_key, by));
+        }
+        if (in_warp == 0) {
+            atomicAdd(&shared.n_edges, n_taken_edges);
+            atomicMin(&shared.least_key, least_key);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            if (shared.n_edges > 0) {
+                atomicAdd(&state->n_edges[sweep % 3], shared.n_edges);
+            }
+            if (shared.least_key != kNoKey) {
+                atomicMax(&state->least_key_complement[sweep % 3], ~shared.least_key);
+            }
+            shared.n_edges = 0;
+            shared.least_key = kNoKey;
+        }
+        if (!barrier.wait()) {
+            return;
+        }
+        const word64 n_to_read = load_relaxed(&state->n_edges[sweep % 3]);
+        if (n_to_read == 0) {
+            const word32 least = ~load_relaxed(&state->least_key_complement[sweep % 3]);
+            if (least == kNoKey) {
+                break;
+            }
+            threshold = max(least, key_of(priority_of(least) + delta));
+            delta = fminf(delta * growth, kLargestFloat);
+            continue;
+        }
+
+        if (n_to_read < n_edges / kPushShare) {
+            // ---- Push: along the rows of the vertices taken, cut into pieces ----
+            for (word64 word = thread; word < n_words; word += n_threads) {
+                for (word32 left = active_words[word]; left != 0; left &= left - 1) {
+                    const word32 v = static_cast<word32>(word * 32) + __ffs(left) - 1;
+                    const edge_index degree = graph.first_edge(v + 1) - graph.first_edge(v);
+                    const word32 count = static_cast<word32>((degree + kChunk - 1) / kChunk);
+                    const word32 place = count > 0 ? atomicAdd(&state->n_pieces, count) : 0;  // I4
+                    for (word32 i = 0; i < count; ++i) {
+                        pieces[place + i] = make_uint2(v, i);
+                    }
+                }
+            }
+            if (!barrier.wait()) {
+                return;
+            }
+            const word32 n_pieces = load_relaxed(&state->n_pieces);
+            for (word32 i = warp; i < n_pieces; i += n_warps) {
+                push_piece(lanes, graph, pieces[i].x, pieces[i].y);
+            }
+            ++pushes;
+        } else {
+            // ---- Pull: over all edges by target ----
+            for (word64 first = static_cast<word64>(warp) * kChunk; first < n_edges;
+                 first += static_cast<word64>(n_warps) * kChunk) {
+                pull_chunk(lanes, incoming, incoming_targets, n_edges, static_cast<edge_index>(first), active_words,
+                           shared.edges[threadIdx.x / 32]);
+            }
+            ++pulls;
+        }
+        if (!barrier.wait()) {
+            return;
+        }
+        if (SSSP_NARROW && load_relaxed(is_wide) != 0) {  // I5
+            break;
+        }
+    }
+
+    // ---- End: the counts ----
+#pragma unroll
+    for (int i = 0; i < kLanesEach; ++i) {
+        atomicAdd(&state->vertices_processed[in_warp + 32 * i], vertices_processed[i]);
+        atomicAdd(&state->edges_relaxed[in_warp + 32 * i], edges_relaxed[i]);
+    }
+    if (thread == 0) {
+        state->sweeps = sweep;
+        state->pulls = pulls;
+        state->pushes = pushes;
+        state->delta = delta;
+    }
+}
+
+// Writes rows (n_rows, n_vertices): the distances of the first n_rows lanes, through tiles of 32 vertices.
+extern "C" __global__ void adds_lanes_rows_kernel(const lane_word* lines, word32 n_vertices, word32 n_rows,
+                                                  distance_bits limit, const word32* is_wide, distance_bits* rows) {
+    __shared__ lane_word tile[32][33];
+    if ((load_relaxed(is_wide) != 0) != (SSSP_NARROW == 0)) {
+        return;
+    }
+    const word32 x = threadIdx.x % 32;
+    for (word64 first = static_cast<word64>(blockIdx.x) * 32; first < n_vertices;
+         first += static_cast<word64>(gridDim.x) * 32) {
+        for (word32 y = threadIdx.x / 32; y < 32; y += blockDim.x / 32) {
+            if (first + y < n_vertices) {
+                tile[y][x] = lines[(first + y) * 32 + x];
+            }
+        }
+        __syncthreads();
+        if (first + x < n_vertices) {
+            for (word32 row = threadIdx.x / 32; row < n_rows; row += blockDim.x / 32) {
+                const distance_bits d = lane_of(tile[x][row % 32], static_cast<int>(row / 32));
+                rows[static_cast<word64>(row) * n_vertices + first + x] = d < kLaneLimit ? d : limit;
+            }
+        }
+        __syncthreads();
+    }
+}
