@@ -1,4 +1,4 @@
-"""The whole pipeline, on a real local cluster."""
+"""The whole pipeline, solved by threads of this process and by real Dask workers."""
 
 import hashlib
 import json
@@ -16,6 +16,7 @@ from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.run import outlook, run, verify_run
+from sssp_pipeline.pipeline.scatter import solve_batch
 from sssp_pipeline.workflow import Workflow
 
 
@@ -250,66 +251,68 @@ def test_predecessors_lead_back_to_the_source(tmp_path):
             assert table[row["source"], row["predecessor"]]["distance"] < row["distance"]
 
 
-def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(tmp_path, monkeypatch, undisturbed):
+#: Threads of this process, and a worker process.
+ROUTES = pytest.mark.parametrize("cluster", [{}, {"workers": 1}], ids=["threads", "process"])
+
+
+@ROUTES
+def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
+    tmp_path, monkeypatch, undisturbed, cluster
+):
     flag = tmp_path / "fail"
     flag.touch()
-    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_while, str(flag), 3))
+    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_while, solve_batch, str(flag), 3))
     with pytest.raises(SsspError) as caught:
-        run(made(tmp_path), Quiet())
+        run(made(tmp_path, cluster=cluster), Quiet())
     assert caught.value.message == "1 of 8 batches failed: 3; batch 3: the network went away"
     assert caught.value.exit_code == 1
     assert len(list((tmp_path / "run" / "distances").iterdir())) == 7
     flag.unlink()
-    run(made(tmp_path), Quiet())
+    run(made(tmp_path, cluster=cluster), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
-def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undisturbed):
-    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_twice, str(tmp_path / "count"), 5))
-    folder, _ = run(made(tmp_path), Quiet())
+@ROUTES
+def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undisturbed, cluster):
+    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_twice, solve_batch, 5))
+    folder, _ = run(made(tmp_path, cluster=cluster), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     metrics = folder.read_metrics()
     assert dict(zip(metrics["batch"].to_pylist(), metrics["attempts"].to_pylist(), strict=True))[5] == 3
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
-    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_die_once, str(tmp_path / "died"), 2))
-    run(made(tmp_path), Quiet())
+    monkeypatch.setattr(
+        scatter_stage, "solve_batch", partial(_die_once, solve_batch, str(tmp_path / "died"), 2)
+    )
+    run(made(tmp_path, cluster={"workers": 1}), Quiet())
     assert (tmp_path / "died").exists()
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     assert files(tmp_path / "run") == files(undisturbed[0])
 
 
-# These run on the workers, pickled by value, so each imports what it needs.
+# These also run on workers, pickled by value, so each imports what it needs.
 
 
-def _fail_while(flag, batch, task):
+def _fail_while(solve, flag, batch, task):
     from pathlib import Path
-
-    from sssp_pipeline.pipeline.scatter import solve_batch
 
     if task.batch == batch and Path(flag).exists():
         raise OSError("the network went away")
-    return solve_batch(task)
+    return solve(task)
 
 
-def _fail_twice(counter, batch, task):
-    from pathlib import Path
-
-    from sssp_pipeline.pipeline.scatter import solve_batch
-
+def _fail_twice(solve, batch, task):
     if task.batch == batch and task.attempt < 3:
-        Path(counter).touch()
         raise OSError("the network went away")
-    return solve_batch(task)
+    return solve(task)
 
 
-def _die_once(flag, batch, task):
+def _die_once(solve, flag, batch, task):
     import os
     import signal
     from pathlib import Path
 
-    from sssp_pipeline.pipeline.scatter import solve_batch
     from sssp_pipeline.pipeline.storage import TEMP_PREFIX
 
     if task.batch == batch and not Path(flag).exists():
@@ -318,7 +321,7 @@ def _die_once(flag, batch, task):
         (Path(task.run) / "distances").mkdir(exist_ok=True)
         (Path(task.run) / "distances" / f"{TEMP_PREFIX}0123-batch-00099.parquet").touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return solve_batch(task)
+    return solve(task)
 
 
 def test_the_outlook_tells_what_a_run_does(tmp_path):
