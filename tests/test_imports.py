@@ -76,6 +76,8 @@ def test_each_library_has_its_place(module):
         assert relative in ("pipeline.storage", "pipeline.hardware")
     if roots & {"dask", "distributed"}:
         assert relative == "pipeline.cluster"
+    if roots & {"cupy"}:
+        assert relative == "kernels._cupy"
     if roots & {"pyarrow"}:
         assert relative.startswith("pipeline.")
     if roots & {"typer", "rich"}:
