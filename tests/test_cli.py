@@ -103,7 +103,7 @@ def test_solvers_are_listed():
 def test_doctor_tells_what_is_there():
     result = invoke("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(result.stdout)}
-    assert {"packages", "numba", "gpu", "cupy", "kernels", "storage", "temporary"} == checks.keys()
+    assert {"packages", "numba", "gpu", "cupy", "nvrtc", "kernels", "storage", "temporary"} == checks.keys()
     assert result.exit_code == (1 if any(c["state"] == "broken" for c in checks.values()) else 0)
     assert "numba" in invoke("doctor").stdout
 

@@ -12,6 +12,7 @@ import pytest
 from distributed import LocalCluster
 
 from sssp_pipeline.errors import InputError, RefutedError, SsspError
+from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
@@ -94,6 +95,19 @@ def test_a_run_leaves_what_is_promised_and_nothing_else(undisturbed):
 def test_the_bytes_depend_neither_on_workers_nor_on_the_solver(tmp_path, undisturbed, cluster, solve):
     run(made(tmp_path, cluster=cluster, solve={"batch": 4, **solve}), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cluster", [{}, {"threads_per_worker": 1}, {"workers": 1}])
+@pytest.mark.parametrize("solver", [name for name, s in SOLVERS.items() if s.device == "gpu"])
+def test_a_gpu_writes_the_same_bytes(tmp_path, undisturbed, solver, cluster):
+    solve = {"batch": 4, "solver": solver}
+    folder, record = run(made(tmp_path, cluster=cluster, solve=solve), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+    assert record["verify"]["refuted"] is None
+    assert set(folder.read_metrics()["device"].to_pylist()) == {record["hardware"]["gpu"]}
+    gpu = outlook(made(tmp_path, solve=solve), 2, Quiet())["gpu"]
+    assert gpu["free_bytes"] > gpu["graph_bytes"] + gpu["sources_at_once"] * gpu["source_bytes"]
 
 
 def test_a_scheduler_that_is_already_there(tmp_path, undisturbed):

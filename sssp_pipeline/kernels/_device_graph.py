@@ -110,6 +110,11 @@ def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dty
         kernel(-(-count // 256), 256, (*on_device, np.uint64(count), edges[2 * first :]))
 
 
+def free_device_bytes() -> int:
+    """Return how much of the current device's memory is free."""
+    return int(cupy_module().cuda.runtime.memGetInfo()[0])
+
+
 def out_of_memory(what: str, error: Exception) -> SsspError:
     """Return the error to raise when `what` does not fit the device."""
     cupy = cupy_module()

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import load_kernels
 from sssp_pipeline.kernels._cupy import Finding, gpu_findings, gpu_missing
+from sssp_pipeline.kernels._device_graph import free_device_bytes
 from sssp_pipeline.kernels._gpu import SUMMARY
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
@@ -42,6 +44,19 @@ def usable_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What this machine offers a run: cores, and free bytes of the GPU's memory, None without a usable GPU."""
+
+    cores: int
+    gpu_free_bytes: int | None
+
+
+def this_machine() -> Machine:
+    """Return what there is now; imports CuPy only where there is a GPU."""
+    return Machine(usable_cores(), None if gpu_missing() else free_device_bytes())
 
 
 def hardware() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.hardware import hardware, versions
+from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, plural
@@ -71,7 +71,7 @@ def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> P
     progress.stage("plan")
     check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
     sources = select_sources(workflow.sources, stored.ids, stored.graph)
-    return make_plan(stored.manifest.traits, sources, workflow.solve, workflow.output)
+    return make_plan(stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine())
 
 
 def run(
@@ -151,6 +151,8 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         "graph_bytes": plan.graph_bytes,
         "batch_bytes": plan.batch_bytes,
         "written_bytes": plan.written_bytes,
+        "expected_s": plan.expected_s,
+        "gpu": asdict(plan.gpu) if plan.gpu else None,
     }
     if probe and plan.batches:
         progress.stage("probe")
