@@ -174,6 +174,8 @@ def _by_reason(refused: dict[str, str], between: str) -> list[str]:
 
 
 def _seconds(seconds: float) -> str:
+    if seconds < 0.01:
+        return "under 0.01 s"
     return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
