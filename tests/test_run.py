@@ -21,6 +21,10 @@ from sssp_pipeline.pipeline.scatter import solve_batch
 from sssp_pipeline.workflow import Workflow
 
 
+#: Threads of this process, and a worker process.
+ROUTES = pytest.mark.parametrize("cluster", [{}, {"workers": 1}], ids=["threads", "process"])
+
+
 def made(tmp_path: Path, name: str = "run", **sections) -> Workflow:
     """Return a workflow on a generated grid, with `sections` merged into it."""
     data = {
@@ -131,7 +135,8 @@ def test_a_scheduler_without_workers(tmp_path, monkeypatch):
             run(made(tmp_path, cluster=address), Quiet())
 
 
-def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed):
+@ROUTES
+def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluster):
     folder = tmp_path / "run"
     run(made(tmp_path), Quiet())
     # As if killed after five batches: no run.json yet, and the metrics of those five.
@@ -151,7 +156,7 @@ def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed):
         (folder / name).unlink()
     before = {p: p.stat().st_mtime_ns for p in folder.glob("distances/*")}
     heard = Heard()
-    run(made(tmp_path), heard)
+    run(made(tmp_path, cluster=cluster), heard)
     assert "going on: 5 of 8 batches are committed already" in heard.lines
     assert {p: p.stat().st_mtime_ns for p in before} == before
     assert digests(folder) == digests(undisturbed[0])
@@ -224,9 +229,11 @@ def test_verify_needs_the_graph_that_was_solved(tmp_path, undisturbed):
         verify_run(str(folder), other.store, "sample", Quiet())
 
 
-def test_a_path_that_does_not_fit_names_its_ends_and_leaves_nothing(tmp_path):
+@ROUTES
+def test_a_path_that_does_not_fit_names_its_ends_and_leaves_nothing(tmp_path, cluster):
     (tmp_path / "edges.txt").write_text("10 20 4000000000\n20 30 4000000000\n")
-    workflow = made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, sources={"ids": [10]})
+    edges = {"input": str(tmp_path / "edges.txt")}
+    workflow = made(tmp_path, graph=edges, sources={"ids": [10]}, cluster=cluster)
     with pytest.raises(InputError) as caught:
         run(workflow, Quiet())
     assert caught.value.message == "the shortest path from `10` to `30` is longer than uint32 holds"
@@ -263,10 +270,6 @@ def test_predecessors_lead_back_to_the_source(tmp_path):
             assert row["predecessor"] is None
         else:
             assert table[row["source"], row["predecessor"]]["distance"] < row["distance"]
-
-
-#: Threads of this process, and a worker process.
-ROUTES = pytest.mark.parametrize("cluster", [{}, {"workers": 1}], ids=["threads", "process"])
 
 
 @ROUTES
@@ -350,11 +353,12 @@ def test_the_outlook_tells_what_a_run_does(tmp_path):
     assert "solve_core_s" not in outlook(workflow, 0, Quiet())
 
 
-def test_after_a_path_too_long_the_same_folder_takes_the_wider_type(tmp_path):
+@ROUTES
+def test_after_a_path_too_long_the_same_folder_takes_the_wider_type(tmp_path, cluster):
     """With many batches under way when the first one fails."""
     edges = "".join(f"{u} {u + 1} 4000000000\n" for u in range(40))
     (tmp_path / "edges.txt").write_text(edges)
-    sections = {"sources": {"all": True}, "solve": {"batch": 1}, "cluster": {"in_flight": 30}}
+    sections = {"sources": {"all": True}, "solve": {"batch": 1}, "cluster": {"in_flight": 30, **cluster}}
     with pytest.raises(InputError, match="is longer than uint32 holds"):
         run(made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, **sections), Quiet())
     assert not (tmp_path / "run").exists()

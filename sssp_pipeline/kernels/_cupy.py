@@ -10,7 +10,9 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import os
+import threading
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,6 +44,9 @@ _DRIVER_FAULTS = {
         "take the `compat` folder out of LD_LIBRARY_PATH, or update the driver",
     ),
 }
+
+
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -100,11 +105,12 @@ def has_device_files() -> bool:
 
 
 def cupy_packages() -> list[tuple[str, str]]:
-    """Return name and release of every installed CuPy package."""
-    found = {(d.name, d.version) for d in importlib.metadata.distributions() if d.name}
-    return sorted(
-        (name, release) for name, release in found if name == "cupy" or name.startswith("cupy-cuda")
-    )
+    """Return name and release of every installed CuPy package, of those there are for CUDA 11 to 19."""
+    found = []
+    for name in ("cupy", *(f"cupy-cuda{cuda}x" for cuda in range(11, 20))):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found.append((name, importlib.metadata.version(name)))
+    return found
 
 
 def ask_cupy() -> str | None:
@@ -130,9 +136,14 @@ def ask_nvrtc() -> tuple[tuple[int, int], list[int]] | str:
         return first_line(error)
 
 
-@cache
 def gpu_findings() -> tuple[Finding, Finding, Finding]:
     """Return what was found of driver and GPU, of CuPy, and of NVRTC; the answer of the first call stands."""
+    with _lock:  # the threads of a worker all ask at once, and each would look for itself
+        return _look()
+
+
+@cache
+def _look() -> tuple[Finding, Finding, Finding]:
     driver = ask_driver()
     gpu = _check_driver(driver)
     packages = cupy_packages()

@@ -13,8 +13,9 @@ from math import sqrt
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels.near_far import TOGETHER
 
-#: Until the first source can be solved on a GPU: CuPy, a CUDA context, kernels from CuPy's cache.
-GPU_START_S = 1.5
+#: Until the first source can be solved on a GPU, beside what it takes to know that there is one: upload, pinned memory,
+#: kernels (0.03 s a solver from CuPy's cache, 0.4 s when they must be compiled).
+GPU_START_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Forecast:
     Attributes
     ----------
     source_s
-        Seconds of the GPU, or of one core.
+        Seconds of the GPU with the distances copied back, or of one core.
     source_bytes
         Device memory beside the graph for a source under way, its row of distances included; 0 on a CPU.
     at_once
@@ -50,7 +51,7 @@ def graph_device_bytes(traits: GraphTraits) -> int:
 def _depth(traits: GraphTraits) -> float:
     """Return a measure of how many steps a search takes one after the other: V / sqrt(E).
 
-    Time over this measure varied by a factor of 1.7 for `adds` over seven graphs from roads to R-MAT, and of 1.6 for
+    Time over this measure varied by a factor of 1.7 for `adds` over seven graphs from roads to R-MAT, and of 1.8 for
     `near-far` with eight sources at once.
     """
     return traits.n_vertices / sqrt(max(traits.n_edges, 1))
@@ -59,15 +60,15 @@ def _depth(traits: GraphTraits) -> float:
 def _near_far(traits: GraphTraits, n_sources: int) -> Forecast:
     at_once = max(1, min(n_sources, TOGETHER))
     itemsize = traits.weight_dtype.itemsize
-    scratch = traits.n_vertices * (3 * itemsize + 17) + traits.n_edges // 16
-    return Forecast(16e-6 * _depth(traits) / at_once, scratch, at_once)
+    scratch = traits.n_vertices * (2 * itemsize + 17) + traits.n_edges // 16
+    return Forecast((16e-6 / at_once + 2.4e-6) * _depth(traits), scratch, at_once)
 
 
 def _adds(traits: GraphTraits, n_sources: int) -> Forecast:
     del n_sources
     # Two arrays of distances, and blocks for four words a vertex and two blocks a bucket.
     scratch = 18 * 10**6 + traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17)
-    return Forecast(6e-6 * _depth(traits), scratch, 1)
+    return Forecast(7e-6 * _depth(traits), scratch, 1)
 
 
 def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:

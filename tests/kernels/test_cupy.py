@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from sssp_pipeline.errors import SsspError
@@ -25,10 +28,10 @@ def machine(monkeypatch):
         monkeypatch.setattr(_cupy, "cupy_packages", lambda: packages)
         monkeypatch.setattr(_cupy, "ask_cupy", lambda: cupy)
         monkeypatch.setattr(_cupy, "ask_nvrtc", lambda: nvrtc)
-        _cupy.gpu_findings.cache_clear()
+        _cupy._look.cache_clear()
 
     yield answering
-    _cupy.gpu_findings.cache_clear()
+    _cupy._look.cache_clear()
 
 
 def test_what_fits_is_ok(machine):
@@ -187,6 +190,73 @@ def test_gpus_that_are_hidden(machine, monkeypatch, visible):
         f"CUDA_VISIBLE_DEVICES is `{visible}` and hides every GPU",
     )
     assert finding.hint.startswith("unset it, or ")
+
+
+class Libcuda:
+    """A stand-in for the driver's library."""
+
+    def __init__(self, init=0, count=1):
+        self.init, self.count = init, count
+
+    def cuInit(self, flags):
+        return self.init
+
+    def cuDriverGetVersion(self, number):
+        number._obj.value = 12040
+        return 0
+
+    def cuDeviceGetCount(self, number):
+        number._obj.value = self.count
+        return 0
+
+    def cuDeviceGetName(self, name, length, device):
+        name.value = b"NVIDIA H200"
+        return 0
+
+    def cuDeviceGetAttribute(self, number, attribute, device):
+        number._obj.value = {75: 9, 76: 0}[attribute]
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("library", "answer"),
+    [
+        (None, None),
+        (Libcuda(init=803), Driver(803)),
+        (Libcuda(count=0), Driver(0)),
+        (Libcuda(), H200),
+    ],
+)
+def test_what_the_driver_is_asked(monkeypatch, library, answer):
+    def load(name):
+        assert name == "libcuda.so.1"
+        if library is None:
+            raise OSError("not there")
+        return library
+
+    monkeypatch.setattr(_cupy.ctypes, "CDLL", load)
+    assert _cupy.ask_driver() == answer
+
+
+def test_installed_cupy_packages_are_found_by_name(monkeypatch):
+    there = {"cupy-cuda11x": "13.6.0", "cupy-cuda12x": "14.2.0", "numpy": "2.4.6"}
+
+    def version(name):
+        if name not in there:
+            raise _cupy.importlib.metadata.PackageNotFoundError(name)
+        return there[name]
+
+    monkeypatch.setattr(_cupy.importlib.metadata, "version", version)
+    assert _cupy.cupy_packages() == [("cupy-cuda11x", "13.6.0"), ("cupy-cuda12x", "14.2.0")]
+
+
+def test_threads_that_ask_at_once_look_once(machine, monkeypatch):
+    machine()
+    asked = []
+    monkeypatch.setattr(_cupy, "ask_driver", lambda: (asked.append(1), time.sleep(0.05)) and H200)
+    with ThreadPoolExecutor(8) as pool:
+        assert [pool.submit(_cupy.gpu_missing) for _ in range(8)][-1].result() is None
+    assert asked == [1]
 
 
 def test_cupys_import_error_is_told_without_its_ruled_heading():
