@@ -20,7 +20,6 @@ from sssp_pipeline.pipeline.run import outlook, run, verify_run
 from sssp_pipeline.pipeline.scatter import solve_batch
 from sssp_pipeline.workflow import Workflow
 
-
 #: Threads of this process, and a worker process.
 ROUTES = pytest.mark.parametrize("cluster", [{}, {"workers": 1}], ids=["threads", "process"])
 
