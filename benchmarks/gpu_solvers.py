@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from graphs import FROM_FILES, GRAPHS, load
+from graphs import checked_names, load
 from record import record
 
 from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph, unreached_distance
@@ -62,11 +62,7 @@ def main() -> None:
     parser.add_argument("--delta-factors", help="deltas to try, as multiples of mean weight / mean degree")
     given = parser.parse_args()
     factors = [float(f) for f in given.delta_factors.split(",")] if given.delta_factors else [None]
-    for name in given.graphs.split(","):
-        if name not in GRAPHS:
-            parser.error(f"unknown graph `{name}`; graphs: {', '.join(GRAPHS)}")
-        if name in FROM_FILES and given.data is None:
-            parser.error(f"graph `{name}` is read from a file: set --data or SSSP_TEST_DATA")
+    for name in checked_names(parser, given.graphs, given.data):
         stored = load(name, given.data, given.cache)
         graph = CsrGraph(stored.row_offsets, stored.col_indices, stored.weights.astype(given.dtype))
         sources, reference = far_reaching_sources(graph, given.sources)

@@ -46,7 +46,7 @@ def read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int]:
     chunks = list(edges.chunks())
     src, dst = (np.concatenate([getattr(c, end) for c in chunks]) - edges.first_id for end in ("src", "dst"))
     weights = np.concatenate([c.weights for c in chunks]) if edges.has_weights else None
-    return src, dst, weights, edges.n_vertices
+    return src, dst, weights, edges.n_vertices or int(max(src.max(), dst.max())) + 1
 
 
 def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
@@ -57,16 +57,15 @@ def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray
     return 1 + (mixed >> np.uint64(32)) % np.uint64(largest)
 
 
-def new_york(data: Path) -> CsrGraph:
-    src, dst, weights, n_vertices = read(data / "USA-road-d.NY.gr.gz")
-    return csr_of(src, dst, weights, n_vertices)
+def from_file(name: str, data: Path) -> CsrGraph:
+    """Return the graph in a file; weights 1 to 100 where it has none."""
+    src, dst, weights, n_vertices = read(data / name)
+    return csr_of(src, dst, hashed_weights(src, dst, 100) if weights is None else weights, n_vertices)
 
 
 def north_east(data: Path) -> CsrGraph:
     src, dst, _, n_vertices = read(data / "pace16-NE.gr.xz")
-    weights = hashed_weights(src, dst, 1000)
-    src, dst, weights = (np.concatenate(p) for p in ((src, dst), (dst, src), (weights, weights)))
-    return csr_of(src, dst, weights, n_vertices)
+    return both_ways(src, dst, 1000, n_vertices)
 
 
 def wave(data: Path) -> CsrGraph:
@@ -90,9 +89,43 @@ def rmat_18_both_ways(data: Path) -> CsrGraph:
     low = np.minimum(made.src, made.dst)[straight].astype(np.int64)
     high = np.maximum(made.src, made.dst)[straight].astype(np.int64)
     low, high = np.divmod(np.unique(low << 32 | high), 2**32)
-    weights = hashed_weights(low, high, 100)
-    src, dst, weights = (np.concatenate(p) for p in ((low, high), (high, low), (weights, weights)))
-    return csr_of(src, dst, weights, made.n_vertices)
+    return both_ways(low, high, 100, made.n_vertices)
+
+
+def lattice_3d(data: Path, side: int) -> CsrGraph:
+    """A cube of `side` vertices each way, joined to their six neighbours both ways; weights 1 to 1000."""
+    vertex = np.arange(side**3, dtype=np.int64).reshape(side, side, side)
+    src = np.concatenate([vertex[1:].ravel(), vertex[:, 1:].ravel(), vertex[:, :, 1:].ravel()])
+    dst = np.concatenate([vertex[:-1].ravel(), vertex[:, :-1].ravel(), vertex[:, :, :-1].ravel()])
+    return both_ways(src, dst, 1000, side**3)
+
+
+def small_world(data: Path, n_vertices: int, near: int, far: float) -> CsrGraph:
+    """A ring, each vertex joined to the next `near`; a share `far` of the edges leads anywhere; weights 1 to 1000."""
+    random = np.random.default_rng(7)
+    src = np.repeat(np.arange(n_vertices, dtype=np.int64), near)
+    dst = (src + np.tile(np.arange(1, near + 1), n_vertices)) % n_vertices
+    leads_far = random.random(len(dst)) < far
+    dst[leads_far] = random.integers(0, n_vertices, int(leads_far.sum()))
+    return both_ways(src, dst, 1000, n_vertices)
+
+
+def both_ways(src: np.ndarray, dst: np.ndarray, largest: int, n_vertices: int) -> CsrGraph:
+    weights = hashed_weights(src, dst, largest)
+    src, dst, weights = (np.concatenate(p) for p in ((src, dst), (dst, src), (weights, weights)))
+    return csr_of(src, dst, weights, n_vertices)
+
+
+def weighted_anew(name: str, largest: int | None, data: Path) -> CsrGraph:
+    """The graph called `name` with weights 1 to `largest`; with None, float32 of exponential distribution, mean 1."""
+    graph = GRAPHS[name](data)
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    weights = hashed_weights(src, graph.col_indices, largest or 2**24)
+    if largest is None:
+        return CsrGraph(
+            graph.row_offsets, graph.col_indices, -np.log(weights / (2**24 + 1)).astype(np.float32)
+        )
+    return CsrGraph(graph.row_offsets, graph.col_indices, weights.astype(np.uint32))
 
 
 def made_by(generator: Callable[..., GeneratedEdges], data: Path, **parameters: float) -> CsrGraph:
@@ -101,17 +134,33 @@ def made_by(generator: Callable[..., GeneratedEdges], data: Path, **parameters: 
 
 
 #: Those read from files; the others need no data.
-FROM_FILES = ("ny", "ne", "wave", "cnr")
+FROM_FILES = ("ny", "ny-time", "ny-w1", "ne", "wave", "wave-w1", "wing", "cnr", "notredame", "gnutella")
+#: The ends of names of graphs that are weighted anew, and their largest weight; None is float32.
+WEIGHTINGS = {"w1": 1, "w10": 10, "w1000000": 10**6, "float32": None}
 GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
-    "ny": new_york,
+    "ny": partial(from_file, "USA-road-d.NY.gr.gz"),
+    "ny-time": partial(from_file, "USA-road-t.NY.gr.gz"),
     "ne": north_east,
     "wave": wave,
+    "wing": partial(from_file, "wing.graph"),
     "cnr": cnr,
+    "notredame": partial(from_file, "web-NotreDame.txt.gz"),
+    "gnutella": partial(from_file, "p2p-Gnutella31.txt"),
     "rmat-18": rmat_18_both_ways,
     "grid": partial(made_by, grid, rows=1000, cols=1000),
-    "grid-4096": partial(made_by, grid, rows=4096, cols=4096, keep=0.6),
+    **{f"grid-{side}": partial(made_by, grid, rows=side, cols=side, keep=0.6) for side in (2048, 4096)},
     "road": partial(made_by, road_like),
+    "road-21": partial(made_by, road_like, vertices=2**21),
+    "lattice-3d": partial(lattice_3d, side=128),
+    "small-world": partial(small_world, n_vertices=2**20, near=5, far=0.05),
     **{f"rmat-{scale}": partial(made_by, rmat, scale=scale) for scale in (20, 22, 24)},
+    "rmat-20-sparse": partial(made_by, rmat, scale=20, edge_factor=8),
+    **{f"{name}-w1": partial(weighted_anew, name, 1) for name in ("ny", "wave")},
+    **{
+        f"{name}-{ending}": partial(weighted_anew, name, largest)
+        for name in ("grid-2048", "rmat-20")
+        for ending, largest in WEIGHTINGS.items()
+    },
 }
 
 
@@ -128,6 +177,16 @@ def load(name: str, data: Path, cache: Path | None = None) -> CsrGraph:
         whole.rename(file)
     arrays = np.load(file)
     return CsrGraph(arrays["r"], arrays["c"], arrays["w"])
+
+
+def checked_names(parser: argparse.ArgumentParser, listed: str, data: Path | None) -> list[str]:
+    """Return the names in a list with commas; exits if one is unknown, or is that of a file and `data` is not given."""
+    for name in (names := listed.split(",")):
+        if name not in GRAPHS:
+            parser.error(f"unknown graph `{name}`; graphs: {', '.join(GRAPHS)}")
+        if name in FROM_FILES and data is None:
+            parser.error(f"graph `{name}` is read from a file: set --data or SSSP_TEST_DATA")
+    return names
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from graphs import FROM_FILES, GRAPHS, load
+from graphs import GRAPHS, checked_names, load
 from record import record
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
@@ -103,11 +103,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="how often all of them are solved")
     parser.add_argument("--dtype", default="uint32", choices=[d.name for d in WEIGHT_DTYPES])
     given = parser.parse_args()
-    for name in given.graphs.split(","):
-        if name not in GRAPHS:
-            parser.error(f"unknown graph `{name}`; graphs: {', '.join(GRAPHS)}")
-        if name in FROM_FILES and given.data is None:
-            parser.error(f"graph `{name}` is read from a file: set --data or SSSP_TEST_DATA")
+    for name in checked_names(parser, given.graphs, given.data):
         graph = load(name, given.data)
         typed = CsrGraph(graph.row_offsets, graph.col_indices, graph.weights.astype(given.dtype))
         measure(name, typed, given.sources, given.rounds)

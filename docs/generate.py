@@ -58,7 +58,7 @@ def _section_tables(part: dict[str, Any], path: tuple[str, ...]) -> Iterator[str
             default = "required"
         else:
             default = "" if inner else f"`{json.dumps(value['default'])}`".replace('"', "")
-        yield f"| `{key}` | {values} | {default} | {value['description']} |"
+        yield f"| `{key}` | {values} | {default} | {_cell(value['description'])} |"
     yield ""
     for key, value in properties(part).items():
         if section_of(value):

@@ -153,6 +153,9 @@ class Solve(Section):
     predecessors: bool = False
     """Whether to write the vertex before each one on a shortest path."""
 
+    trace_every_us: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Record in the metrics, every so many microseconds, how each search goes on; only some solvers can."""
+
     retries: Annotated[int, Field(ge=0)] = 2
     """How many times a failed batch is tried again."""
 

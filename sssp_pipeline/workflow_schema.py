@@ -75,6 +75,8 @@ def _words(option: dict[str, Any]) -> list[str]:
         noun = "an integer" if kind == "integer" else "a number"
         if "exclusiveMinimum" in option:
             return [f"{noun} above {option['exclusiveMinimum']:g}"]
+        if "maximum" in option:
+            return [f"{noun} from {option['minimum']:,} to {option['maximum']:,}"]
         return [f"{noun} of at least {option['minimum']:g}" if "minimum" in option else noun]
     if kind == "string":
         return [f"text such as `{option['examples'][0]}`" if "examples" in option else "text"]

@@ -221,6 +221,12 @@ def test_a_negative_weight(at):
     )
 
 
+def test_a_trace_from_a_solver_that_records_none(at):
+    made("edges.txt", "0 1 5\n")
+    message, _ = refused_after_ingest(at, workflow(solve__solver="dijkstra", solve__trace_every_us=5))
+    assert message == "solver `dijkstra` cannot solve this: it records no trace"
+
+
 def test_a_path_that_overflows(at):
     made("edges.txt", "0 1 4000000000\n1 2 4000000000\n")
     told = refused_after_ingest(at, workflow())

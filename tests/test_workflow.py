@@ -207,6 +207,7 @@ def test_every_field_of_the_schema_is_described():
         ({"const": 1}, "`1`"),
         ({"type": "integer", "exclusiveMinimum": 0}, "an integer above 0"),
         ({"type": "number", "minimum": 0}, "a number of at least 0"),
+        ({"type": "integer", "minimum": 1, "maximum": 2000}, "an integer from 1 to 2,000"),
         (
             {"anyOf": [{"const": "auto"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}]},
             "`auto`, a number or `null`",

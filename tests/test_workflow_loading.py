@@ -84,7 +84,8 @@ verify: of
     assert "line 3: set it, or give a default: `${ROAD:-value}`" in hints
     assert "line 12: did you mean `address`?" in hints
     assert hints[0] == (
-        "`--set solve.detla`: did you mean `delta`? Keys: solver, delta, batch, cutoff, predecessors, retries"
+        "`--set solve.detla`: did you mean `delta`? Keys: solver, delta, batch, cutoff, predecessors, trace_every_us, "
+        "retries"
     )
 
 
@@ -124,6 +125,11 @@ verify: of
             None,
         ),
         (
+            "solve: {trace_every_us: 0.5}\n",
+            "`road.yaml` line 6: `solve.trace_every_us` is `0.5`, wanted an integer from 1 to 1,000,000 or `null`",
+            None,
+        ),
+        (
             "solve: {retries: 1.5}\n",
             "`road.yaml` line 6: `solve.retries` is `1.5`, wanted an integer of at least 0",
             None,
@@ -131,7 +137,7 @@ verify: of
         (
             "solve:\n",
             "`road.yaml` line 6: `solve` is empty, wanted a section with "
-            "`solver`, `delta`, `batch`, `cutoff`, `predecessors`, `retries`",
+            "`solver`, `delta`, `batch`, `cutoff`, `predecessors`, `trace_every_us`, `retries`",
             None,
         ),
         ("report: [yes]\n", "`road.yaml` line 6: `report` is a list, wanted `true` or `false`", None),

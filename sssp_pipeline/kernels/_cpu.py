@@ -19,7 +19,7 @@ from sssp_pipeline.errors import InputError, PathTooLongError
 from sssp_pipeline.kernels._numba import ONE, ZERO
 from sssp_pipeline.kernels._views import SearchGraph, distance_limit, largest_distance, unsigned
 from sssp_pipeline.kernels.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import NO_TRACE, Solution, SolveOptions, SourceMetrics
 
 
 class Search(ABC):
@@ -47,10 +47,10 @@ class CpuSolver(ABC):
     summary: str
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: negative weights."""
+        """Return None, or the reason why not: negative weights, or a trace."""
         if graph.min_weight < 0:
             return f"it needs weights of zero or more, and the smallest is {graph.min_weight}"
-        return None
+        return NO_TRACE if options.trace_every_us is not None else None
 
     @abstractmethod
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:

@@ -22,7 +22,7 @@ from sssp_pipeline.kernels._cpu import checked_sources
 from sssp_pipeline.kernels._device_graph import DeviceGraph, device_graph, out_of_memory
 from sssp_pipeline.kernels._views import distance_limit, largest_distance
 from sssp_pipeline.kernels.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import NO_TRACE, Solution, SolveOptions, SourceMetrics
 
 #: One search at a time on a process's GPU: each takes the whole device.
 _gpu = threading.Lock()
@@ -37,13 +37,17 @@ SUMMARY = Unit("summary", ("summary_kernel", "too_long_kernel"))
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """What a search took; `delta_last` and `delta_changes` are those of a solver that adapts it."""
+    """What a search took; `delta_last` and `delta_changes` are those of a solver that adapts it.
+
+    `trace` is (M,) of `TRACE` where the options ask for one.
+    """
 
     vertices_processed: int
     edges_relaxed: int
     delta_first: float | None = None
     delta_last: float | None = None
     delta_changes: int = 0
+    trace: np.ndarray | None = None
 
 
 class GpuSearch(ABC):
@@ -77,6 +81,8 @@ class GpuSolver(ABC):
     name: str
     device = "gpu"
     summary: str
+    #: Whether a search records a trace where the options ask for one.
+    records_traces = False
 
     @property
     @abstractmethod
@@ -84,9 +90,11 @@ class GpuSolver(ABC):
         """What it compiles besides `SUMMARY` and `UPLOAD`."""
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: negative weights, no GPU, no CuPy."""
+        """Return None, or the reason why not: negative weights, a trace that it does not record, no GPU, no CuPy."""
         if graph.min_weight < 0:
             return f"it needs weights of zero or more, and the smallest is {graph.min_weight}"
+        if options.trace_every_us is not None and not self.records_traces:
+            return NO_TRACE
         return gpu_missing()
 
     @abstractmethod
@@ -219,6 +227,7 @@ class _Lane:
             delta_first=counts.delta_first,
             delta_last=counts.delta_last,
             delta_changes=counts.delta_changes,
+            trace=counts.trace,
         )
 
     def _refuse_too_long(self, source: int) -> None:

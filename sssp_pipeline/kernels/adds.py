@@ -13,7 +13,7 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._gpu import GpuSearch, GpuSolver, SearchCounts, bits_type, largest_grid, limit_bits
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.solver import TRACE, Solution, SolveOptions
 
 #: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.
 DELTA_FACTOR = 16.0
@@ -24,9 +24,9 @@ PATIENCE_S = 20.0
 DEADLINE_S = 3600.0
 
 _KERNEL = "adds_search_kernel"
-#: As in `adds.cu` and `bucket_queue.cuh`.
-_HUB_EDGES, _CHUNK_EDGES = 512, 256
-_MOST_BLOCKS, _MOST_CHAIN = 257, 16
+#: As in `bucket_queue.cuh`, `adds_worker.cuh` and `adds_manager.cuh`.
+_HUB_EDGES, _CHUNK_EDGES = 128, 128
+_MOST_CHAIN, _MOST_HEADS, _FLAGS_EACH = 16, 4, 6
 _BUCKETS, _BLOCK_WORDS, _SEGMENTS = 32, 65536, 2048
 #: 64-bit words of control memory before the tables: schedule, poison, stop, working, reserved.
 _CONTROL_WORDS = 16 + 3 * 16 + _BUCKETS * 16
@@ -74,8 +74,10 @@ _REPORT = np.dtype(
         ("busy_share", "f4"),
     ]
 )
-#: A line of a trace: nanoseconds since the start, busy workers, words that wait, head buckets, delta.
-TRACE = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_heads", "u4"), ("delta", "f8")])
+#: A moment of a trace as the kernel writes it; `time_ns` wraps around.
+_MOMENT = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_heads", "u4"), ("delta", "f8")])
+#: Moments that are recorded of one search, at most.
+_MOST_MOMENTS = 200_000
 _POISON = {
     2: "nothing moved for {patience:g} s",
     3: "it took longer than {deadline:g} s",
@@ -103,7 +105,7 @@ class Tuning:
     settling
         Head switches between two changes of delta.
     first_heads, most_heads
-        Buckets from which work is taken, at first and at most.
+        Buckets from which work is taken, at first and at most; no more than 4.
     least_words, most_words
         Words in an assignment.
     chain
@@ -113,7 +115,7 @@ class Tuning:
     checked
         Compile with assertions of the invariants.
     threads
-        Threads a block.
+        Threads a block, 64 or more.
     delta_factor
         The first delta over mean weight over mean degree; None takes it from the degrees.
     """
@@ -148,8 +150,6 @@ class Adds(GpuSolver):
     pool_blocks
         Blocks of 65,536 words to begin with; None takes what is usual for the graph. A pool that is exhausted is
         doubled and the call begun anew.
-    trace_every_us
-        Record a line of `TRACE` every so many microseconds, to be found in `last_trace` of the solver; 0 does not.
 
     References
     ----------
@@ -158,6 +158,7 @@ class Adds(GpuSolver):
 
     name = "adds"
     summary = "Asynchronous delta-stepping with a delta that adapts; one source over a whole GPU"
+    records_traces = True
 
     def __init__(
         self,
@@ -166,14 +167,11 @@ class Adds(GpuSolver):
         patience_s: float = PATIENCE_S,
         deadline_s: float = DEADLINE_S,
         pool_blocks: int | None = None,
-        trace_every_us: float = 0,
     ) -> None:
         self.tuning = tuning or Tuning()
         self.patience_s = patience_s
         self.deadline_s = deadline_s
         self.pool_blocks = pool_blocks
-        self.trace_every_us = trace_every_us
-        self.last_trace = np.empty(0, TRACE)
         self.last_report: Any = None
         self._grown: weakref.WeakKeyDictionary[CsrGraph, int] = weakref.WeakKeyDictionary()
 
@@ -283,6 +281,21 @@ def hub_chunks(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
+def trace_of(moments: np.ndarray) -> np.ndarray:
+    """Return what the kernel wrote, (M,) of `_MOMENT`, as (M,) of `TRACE`.
+
+    The kernel's clock of 32 bits wraps around every 4.3 s; two moments are never so far apart, and so their
+    difference in 32 bits is right.
+    """
+    trace = np.empty(len(moments), TRACE)
+    steps_ns = np.diff(moments["time_ns"], prepend=np.uint32(0))
+    trace["time_us"] = np.cumsum(steps_ns, dtype=np.uint64) / 1e3
+    for name, kernels in (("busy_workers", "busy"), ("words_queued", "queued"), ("head_buckets", "n_heads")):
+        trace[name] = moments[kernels]
+    trace["delta"] = moments["delta"]
+    return trace
+
+
 class _AddsSearch(GpuSearch):
     def __init__(self, solver: Adds, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> None:
         cupy = cupy_module()
@@ -292,7 +305,8 @@ class _AddsSearch(GpuSearch):
         (unit,) = solver.units
         self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
         self._threads = tuning.threads
-        self._grid = largest_grid(self._kernel, self._threads, _MOST_BLOCKS)
+        most_workers = _FLAGS_EACH * (self._threads - 32)
+        self._grid = largest_grid(self._kernel, self._threads, 1 + most_workers // (self._threads // 32))
         if self._grid < 2:
             raise SsspError("`adds` needs room for two blocks at once, and this GPU has room for one")
         chunks, hubs, firsts = hub_chunks(graph)
@@ -313,28 +327,28 @@ class _AddsSearch(GpuSearch):
         self._delta = (
             pick_delta(graph, tuning.delta_factor) if options.delta is None else float(options.delta)
         )
-        n_traces = 200_000 if solver.trace_every_us else 0
+        self._n_traces = 0 if options.trace_every_us is None else _MOST_MOMENTS
         settings = np.zeros(1, _TUNING)
         for name in _TUNING.names or ():
             if hasattr(tuning, name) and getattr(tuning, name) is not None:
                 settings[name] = getattr(tuning, name)
         if tuning.look_first is None:
             settings["look_first"] = on_device.n_edges > 8 * on_device.n_vertices and degree_skew(graph) > 2
-        settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1)
-        settings["first_heads"] = min(tuning.first_heads, tuning.n_buckets - 1)
+        settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1, _MOST_HEADS)
+        settings["first_heads"] = min(tuning.first_heads, settings["most_heads"][0])
         settings["chain"] = min(tuning.chain, _MOST_CHAIN)
         settings["delta"] = self._delta
         settings["least_delta"] = max(
             self._delta / tuning.growth, min(least_delta(on_device.dtype), self._delta)
         )
         settings["most_delta"] = min(self._delta * tuning.growth, 1e300)
-        settings["n_traces"] = n_traces
-        settings["trace_every_ns"] = int(1000 * solver.trace_every_us)
+        settings["n_traces"] = self._n_traces
+        settings["trace_every_ns"] = 1000 * (options.trace_every_us or 0)
         settings["patience_ns"] = int(1e9 * solver.patience_s)
         settings["deadline_ns"] = int(1e9 * solver.deadline_s)
         self._tuning = cupy.asarray(settings.view(np.uint8))
         self._report = cupy.empty(_REPORT.itemsize, np.uint8)
-        self._traces = cupy.empty(max(n_traces, 1) * TRACE.itemsize, np.uint8)
+        self._traces = cupy.empty(max(self._n_traces, 1) * _MOMENT.itemsize, np.uint8)
         self._source = 0
 
     def launch(self, distances: Any, source: int) -> None:
@@ -369,9 +383,6 @@ class _AddsSearch(GpuSearch):
         report = self._report.get().view(_REPORT)[0]
         poison = int(self._control[_POISON_WORD : _POISON_WORD + 1].get()[0] & 0xFFFFFFFF)
         self._solver.last_report = report
-        if self._solver.trace_every_us:
-            count = int(report["n_traces"])
-            self._solver.last_trace = self._traces[: count * TRACE.itemsize].get().view(TRACE)
         if poison == _POOL_EXHAUSTED:
             raise _PoolExhaustedError(self._n_blocks)
         if poison or report["barrier_poison"]:
@@ -387,7 +398,11 @@ class _AddsSearch(GpuSearch):
             delta_first=self._delta,
             delta_last=float(report["delta_last"]),
             delta_changes=int(report["delta_changes"]),
+            trace=self._trace(int(report["n_traces"])) if self._n_traces else None,
         )
+
+    def _trace(self, count: int) -> np.ndarray:
+        return trace_of(self._traces[: count * _MOMENT.itemsize].get().view(_MOMENT))
 
     def _reason(self, poison: int) -> str:
         if poison == 0:

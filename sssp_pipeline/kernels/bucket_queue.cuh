@@ -23,6 +23,8 @@ constexpr word32 kSegments = kBlockWords / kSegmentWords;
 constexpr word32 kLine = 32;
 constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kNoWord = 0xffffffffu;
+// The flag of a worker that may go home.
+constexpr word64 kLeave = ~word64{0};
 
 // Why a run was given up: `poison`. `adds.py` has the same numbers.
 enum Poison : word32 {
@@ -193,56 +195,77 @@ __device__ __forceinline__ word32 mapped_block(const Queue& queue, word32 bucket
     return static_cast<word32>(load_relaxed(queue.entry(bucket, nth)));
 }
 
-// Reads what happened to a bucket: `known` if it is a head bucket, completed words, reserved words. For a warp.
-__device__ __forceinline__ void scan_bucket(const Queue& queue, Bucket& b, word32 bucket, bool is_head, Pool& pool) {
-    constexpr int kEach = 4;
-    const word32 lane = threadIdx.x & 31;
-    const word32 n_mapped = b.n_mapped;
-    word32 known = b.known;
-    const word32 freed = b.n_freed;
-    word32 completed = 0;
-    if (freed < n_mapped) {
-        completed = load_relaxed(queue.completed + b.freed_block);
-    }
-    word32 segments[kEach];
-    const word32 first = (known & (kBlockWords - 1)) / kSegmentWords;
-    const bool may_read = is_head && (known >> kBlockBits) < n_mapped;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-        const word32 nth = first + 32 * i + lane;
-        segments[i] = 0;
+// What the manager reads of a bucket in one sweep: first all but `reserved`, then, behind F2 and F6, `reserved`. In
+// steps, so that a warp has the accesses of several buckets under way together.
+struct Glance {
+    static constexpr int kEach = 4;                   // segments a lane reads with one access
+    static constexpr word32 kWide = 32 * kEach;       // segments a warp reads with one access
+    word32 segments[kEach];  // written words
+    word32 first;            // segment of the block from which on lane 0 has read
+    word32 completed;        // words of the oldest block
+    word32 reserved;
+    bool may_read;
+
+    __device__ __forceinline__ void read(const Queue& queue, const Bucket& b) {
+        const word32 nth = first + kEach * (threadIdx.x & 31);
         if (may_read && nth < kSegments) {
-            segments[i] = load_relaxed(queue.written + b.known_block * kSegments + nth);
+            load_relaxed(segments, queue.written + b.known_block * kSegments + nth);
+        } else {
+            segments[0] = segments[1] = segments[2] = segments[3] = 0;
         }
     }
-    fence_acq_rel();  // F2, F6
-    const word32 reserved = load_relaxed(queue.reserved + bucket * kLine);
-    if (may_read) {
-        // Full segments in a row, then perhaps one that is full as far as it is reserved.
-        const word32 block_begin = known & ~(kBlockWords - 1);
-        word32 full = 0;
-        word32 next = 0;
-        bool goes_on = true;
+
+    __device__ __forceinline__ void look(const Queue& queue, const Bucket& b, bool is_head) {
+        completed = b.n_freed < b.n_mapped ? load_relaxed(queue.completed + b.freed_block) : 0;
+        may_read = is_head && (b.known >> kBlockBits) < b.n_mapped;
+        first = (b.known & (kBlockWords - 1)) / kSegmentWords & ~word32{kEach - 1};
+        read(queue, b);
+    }
+
+    // Reads on while all that was read is full.
+    __device__ __forceinline__ void look_on(const Queue& queue, const Bucket& b) {
+        while (__all_sync(kWholeWarp, full() == kEach)) {
+            first += kWide;
+            read(queue, b);
+        }
+    }
+
+    // Of the lane's segments, how many are full up to the first that is not.
+    __device__ __forceinline__ word32 full() const {
+        word32 n = 0;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
-            const word32 not_full = ~__ballot_sync(kWholeWarp, segments[i] == kSegmentWords);
-            const int run = not_full == 0 ? 32 : __ffs(not_full) - 1;
-            const word32 after = __shfl_sync(kWholeWarp, segments[i], run & 31);
-            if (goes_on) {
-                full += run;
-                next = run < 32 ? after : 0;
-                goes_on = run == 32;
-            }
+            n += n == i && segments[i] == kSegmentWords ? 1 : 0;
         }
-        const word32 end = block_begin + (first + full) * kSegmentWords;
-        known = max(known, end);
-        if (!goes_on && first + full < kSegments && end + next == reserved) {
-            known = max(known, reserved);  // I1
-        }
+        return n;
     }
-    if (lane == 0) {
+
+    // How far the words of `b` are known to be written: full segments in a row, then perhaps one that is full as far
+    // as it is reserved (I1).
+    __device__ __forceinline__ word32 known(const Bucket& b) const {
+        if (!may_read) {
+            return b.known;
+        }
+        const word32 n = full();
+        const int lane = __ffs(__ballot_sync(kWholeWarp, n < kEach)) - 1;
+        const word32 nth = first + kEach * lane + __shfl_sync(kWholeWarp, n, lane);
+        const word32 mine = n == 0 ? segments[0] : n == 1 ? segments[1] : n == 2 ? segments[2] : segments[3];
+        const word32 next = __shfl_sync(kWholeWarp, mine, lane);
+        const word32 end = (b.known & ~(kBlockWords - 1)) + nth * kSegmentWords;
+        const bool is_last = nth < kSegments && end + next == reserved;
+        return max(b.known, is_last ? reserved : end);
+    }
+};
+
+// Enters what was seen of bucket `b`. For a warp.
+__device__ __forceinline__ void note(const Queue& queue, Bucket& b, word32 bucket, const Glance& seen, Pool& pool) {
+    const word32 known = seen.known(b);
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) {
+        const word32 n_mapped = b.n_mapped;
+        const word32 freed = b.n_freed;
         bool is_freed = false;
-        if (completed == kBlockWords) {
+        if (seen.completed == kBlockWords) {
             // ---- I4: every word of the block is done ----
             pool.free_blocks[atomicAdd(&pool.n_free, 1)] = b.freed_block;
             b.n_freed = freed + 1;
@@ -251,14 +274,14 @@ __device__ __forceinline__ void scan_bucket(const Queue& queue, Bucket& b, word3
                 b.freed_block = mapped_block(queue, bucket, freed + 1);
             }
         }
-        b.has_finished = !is_freed && (freed << kBlockBits) + completed == reserved;
-        SSSP_ASSERT(queue, 3, (freed << kBlockBits) + completed <= b.assigned);
-        SSSP_ASSERT(queue, 1, known <= reserved);
+        b.has_finished = !is_freed && (freed << kBlockBits) + seen.completed == seen.reserved;
+        SSSP_ASSERT(queue, 3, (freed << kBlockBits) + seen.completed <= b.assigned);
+        SSSP_ASSERT(queue, 1, known <= seen.reserved);
         if ((known >> kBlockBits) != (b.known >> kBlockBits) && (known >> kBlockBits) < n_mapped) {
             b.known_block = mapped_block(queue, bucket, known >> kBlockBits);
         }
         b.known = known;
-        b.reserved = reserved;
+        b.reserved = seen.reserved;
     }
 }
 

@@ -28,6 +28,14 @@ __device__ __forceinline__ word64 load_relaxed(const word64* address) {
     return value;
 }
 
+// Four words in a row, the first at a multiple of 16 bytes; each is whole, and no order is between them.
+__device__ __forceinline__ void load_relaxed(word32 (&values)[4], const word32* address) {
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
+                 : "l"(address)
+                 : "memory");
+}
+
 __device__ __forceinline__ word32 load_acquire(const word32* address) {
     word32 value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");

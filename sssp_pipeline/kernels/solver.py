@@ -11,6 +11,20 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 
+#: A moment of a search: time since its start, workers that have work, words that wait, buckets from which work is
+#: taken, and the bucket width by then.
+TRACE = np.dtype(
+    [
+        ("time_us", np.float64),
+        ("busy_workers", np.int64),
+        ("words_queued", np.int64),
+        ("head_buckets", np.int64),
+        ("delta", np.float64),
+    ]
+)
+#: Why a solver that records no trace cannot give one.
+NO_TRACE = "it records no trace"
+
 
 @dataclass(frozen=True)
 class SolveOptions:
@@ -25,16 +39,19 @@ class SolveOptions:
         type. None means no limit.
     predecessors
         Whether to return predecessors too.
+    trace_every_us
+        Record a moment of each search every so many microseconds; None records none. It costs a search some time.
 
     Raises
     ------
     InputError
-        `delta` is not a positive finite number, or `cutoff` negative or not a number.
+        `delta` is not a positive finite number, `cutoff` negative or not a number, or `trace_every_us` out of range.
     """
 
     delta: float | None = None
     cutoff: float | None = None
     predecessors: bool = False
+    trace_every_us: int | None = None
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:
@@ -43,6 +60,11 @@ class SolveOptions:
             )
         if self.cutoff is not None and not self.cutoff >= 0:
             raise InputError(f"cutoff is {self.cutoff}", hint="cutoff is a distance of zero or more")
+        if self.trace_every_us is not None and not 1 <= self.trace_every_us <= 1_000_000:
+            raise InputError(
+                f"trace_every_us is {self.trace_every_us}",
+                hint="it is a time from 1 to 1,000,000 microseconds",
+            )
 
 
 @dataclass(frozen=True)
@@ -71,6 +93,8 @@ class SourceMetrics:
         Edges of reached vertices per second.
     delta_first, delta_last, delta_changes
         Bucket width at the start and at the end, and how often it changed; None and 0 without buckets.
+    trace
+        Moments of the search in order, (M,) of `TRACE`; None unless asked for.
     """
 
     source: int
@@ -84,6 +108,7 @@ class SourceMetrics:
     delta_first: float | None = None
     delta_last: float | None = None
     delta_changes: int = 0
+    trace: np.ndarray | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ class Plan:
 def solve_options(spec: Solve) -> SolveOptions:
     """Return the solver's options that the workflow's `solve` asks for."""
     delta = None if spec.delta == "auto" else float(spec.delta)
-    return SolveOptions(delta=delta, cutoff=spec.cutoff, predecessors=spec.predecessors)
+    return SolveOptions(delta, spec.cutoff, spec.predecessors, spec.trace_every_us)
 
 
 @dataclass(frozen=True)

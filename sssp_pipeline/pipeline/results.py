@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.solver import Solution, SourceMetrics
+from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, write_distances
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
@@ -62,8 +62,10 @@ class BatchMetrics:
     delta_first: float | None
     delta_last: float | None
     delta_changes: int
+    trace: np.ndarray | None
 
 
+_MOMENT = pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name in TRACE.names or ()])
 _METRIC_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "float | None": pa.float64()}
 
 
@@ -228,16 +230,26 @@ _START_ANEW = "remove the run folder and run the same command again"
 
 def metrics_table(metrics: list[BatchMetrics], id_type: str) -> pa.Table:
     """Return `metrics` as a table, a row a source; `id_type` is the type of `source`, "int64" or "string"."""
-    rows = [asdict(m) for m in metrics]
-    schema = pa.schema(
-        [
-            (f.name, pa.string() if id_type == "string" else pa.int64())
-            if f.name == "source"
-            else (f.name, _METRIC_TYPES[str(f.type)])
-            for f in fields(BatchMetrics)
-        ]
-    )
-    return pa.Table.from_pylist(rows, schema)
+    columns = {}
+    for f in fields(BatchMetrics):
+        values = [getattr(m, f.name) for m in metrics]
+        if f.name == "trace":
+            columns[f.name] = _traces(values)
+        elif f.name == "source":
+            columns[f.name] = pa.array(values, pa.string() if id_type == "string" else pa.int64())
+        else:
+            columns[f.name] = pa.array(values, _METRIC_TYPES[str(f.type)])
+    return pa.table(columns)
+
+
+def _traces(traces: list[np.ndarray | None]) -> pa.Array:
+    """Return a list of moments for each trace, and NULL for each None."""
+    there = [trace for trace in traces if trace is not None]
+    moments = np.concatenate(there) if there else np.empty(0, TRACE)
+    begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
+    begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
+    values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in _MOMENT], fields=list(_MOMENT))
+    return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)
 
 
 def located(

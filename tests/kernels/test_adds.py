@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.solver import SolveOptions
 
 KERNELS = Path(adds.__file__).parent
+DEVICE_CODE = ("adds.cu", "adds_manager.cuh", "adds_worker.cuh", "bucket_queue.cuh")
 
 
 def made(edges, dtype=np.uint32):
@@ -35,7 +37,10 @@ def star(n_vertices):
 def assert_exact(solver, graph, sources, options=None):
     options = options or SolveOptions()
     solution = solver.solve(graph, np.array(sources), options)
-    assert_array_equal(solution.distances, DeltaStepping().solve(graph, np.array(sources), options).distances)
+    untraced = replace(options, trace_every_us=None)
+    assert_array_equal(
+        solution.distances, DeltaStepping().solve(graph, np.array(sources), untraced).distances
+    )
     return solution
 
 
@@ -46,11 +51,11 @@ def test_chunks_cover_every_edge_of_long_rows_once():
     graph = made(rmat(scale=10, edge_factor=64))
     chunks, hubs, firsts = hub_chunks(graph)
     degrees = np.diff(graph.row_offsets)
-    assert_array_equal(hubs, np.flatnonzero(degrees > 512))
+    assert_array_equal(hubs, np.flatnonzero(degrees > adds._HUB_EDGES))
     assert len(hubs) > 1
     for hub, first, last in zip(hubs, firsts, [*firsts[1:], len(chunks)], strict=True):
         assert_array_equal(chunks[first:last, 0], hub)
-        assert_array_equal(chunks[first:last, 1], np.arange(-(-degrees[hub] // 256)))
+        assert_array_equal(chunks[first:last, 1], np.arange(-(-degrees[hub] // adds._CHUNK_EDGES)))
 
 
 def test_without_hubs_there_are_no_chunks():
@@ -67,14 +72,19 @@ def test_the_first_delta_follows_mean_weight_and_degree():
     assert 0 < pick_delta(empty) < 1e-30
 
 
+def device_code():
+    return "".join((KERNELS / name).read_text() for name in DEVICE_CODE)
+
+
 def test_constants_agree_between_python_and_cuda():
-    text = "".join((KERNELS / name).read_text() for name in ("adds.cu", "bucket_queue.cuh"))
+    text = device_code()
     constants = {name: int(value) for name, value in re.findall(r"constexpr \w+ (k\w+) = (\d+)u?;", text)}
     assert constants["kHubEdges"] == adds._HUB_EDGES
     assert constants["kChunkEdges"] == adds._CHUNK_EDGES
     assert constants["kMostChain"] == adds._MOST_CHAIN
     assert constants["kBuckets"] == adds._BUCKETS
-    assert 32 * constants["kFlagsEach"] + 1 == adds._MOST_BLOCKS
+    assert constants["kMostHeads"] == adds._MOST_HEADS
+    assert constants["kFlagsEach"] == adds._FLAGS_EACH
     poison = dict(re.findall(r"(k\w+) = (\d+),", text))
     assert int(poison["kPoolExhausted"]) == adds._POOL_EXHAUSTED
     assert int(poison["kInvariant"]) == adds._INVARIANT
@@ -86,9 +96,21 @@ def test_constants_agree_between_python_and_cuda():
 def test_every_invariant_and_fence_cited_by_the_kernel_is_defined():
     design = (Path(__file__).parents[2] / "docs/design/0002-adds-queue.md").read_text()
     defined = set(re.findall(r"^\| ([IF]\d+)\b", design, re.MULTILINE))
-    text = "".join((KERNELS / name).read_text() for name in ("adds.cu", "bucket_queue.cuh"))
-    cited = set(re.findall(r"\b([IF]\d)\b", text))
+    cited = set(re.findall(r"\b([IF]\d)\b", device_code()))
     assert cited == defined
+
+
+def test_a_trace_goes_on_where_the_kernels_clock_wraps_around():
+    moments = np.zeros(3, adds._MOMENT)
+    moments["time_ns"] = [1000, 2**32 - 1000, 500]
+    moments["busy"], moments["queued"], moments["n_heads"] = [3, 2, 0], [9, 2**32 - 1, 0], [2, 4, 4]
+    moments["delta"] = [1.5, 3, 3]
+    trace = adds.trace_of(moments)
+    assert trace["time_us"].tolist() == [1, (2**32 - 1000) / 1000, (2**32 + 500) / 1000]
+    assert trace["busy_workers"].tolist() == [3, 2, 0]
+    assert trace["words_queued"].tolist() == [9, 2**32 - 1, 0]
+    assert trace["head_buckets"].tolist() == [2, 4, 4]
+    assert trace["delta"].tolist() == [1.5, 3, 3]
 
 
 # ---- on the GPU ----
@@ -139,10 +161,13 @@ def test_a_run_past_its_deadline_is_given_up_and_the_gpu_stays_usable():
 
 @pytest.mark.gpu
 def test_a_trace_tells_how_many_workers_were_busy():
-    solver = Adds(trace_every_us=1)
-    assert_exact(solver, made(grid(200, 200)), [0])
-    trace = solver.last_trace
-    assert len(trace) > 10
-    assert (np.diff(trace["time_ns"].astype(np.int64)) >= 0).all()
-    assert trace["busy"].max() > 10
-    assert trace["busy"][-1] == trace["queued"][-1] == 0
+    solution = assert_exact(Adds(), made(grid(200, 200)), [0, 20_100], SolveOptions(trace_every_us=1))
+    for metrics in solution.metrics:
+        trace = metrics.trace
+        assert len(trace) > 10
+        assert (np.diff(trace["time_us"]) >= 0).all()
+        assert 0.2 * metrics.solve_s < trace["time_us"][-1] / 1e6 <= metrics.solve_s
+        assert trace["busy_workers"].max() > 10
+        assert trace["busy_workers"][-1] == trace["words_queued"][-1] == 0
+        assert trace["delta"][-1] == metrics.delta_last
+    assert Adds().solve(made(grid(20, 20)), np.array([0]), SolveOptions()).metrics[0].trace is None

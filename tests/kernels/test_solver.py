@@ -26,6 +26,14 @@ def test_an_impossible_cutoff_is_an_error(cutoff):
     assert caught.value.hint == "cutoff is a distance of zero or more"
 
 
+@pytest.mark.parametrize("every_us", [0, -1, 1_000_001])
+def test_an_impossible_time_between_moments_is_an_error(every_us):
+    with pytest.raises(InputError) as caught:
+        SolveOptions(trace_every_us=every_us)
+    assert caught.value.message == f"trace_every_us is {every_us}"
+    assert caught.value.hint == "it is a time from 1 to 1,000,000 microseconds"
+
+
 def test_solvers_are_found_by_name():
     for name, solver in SOLVERS.items():
         assert solver_named(name) is solver

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -150,6 +152,18 @@ def test_negative_weights_are_refused_with_every_solvers_reason():
     assert "-3" in caught.value.message
     with pytest.raises(InputError, match="solver `dijkstra` cannot solve this: "):
         choose_solver("dijkstra", negative, Machine(2, None))
+
+
+def test_a_trace_is_asked_only_of_a_solver_that_records_one(gpu):
+    traced = replace(work(), options=SolveOptions(trace_every_us=10))
+    for name in ("near-far", "delta-stepping", "dijkstra"):
+        with pytest.raises(InputError) as caught:
+            choose_solver(name, traced, H200)
+        assert caught.value.message == f"solver `{name}` cannot solve this: it records no trace"
+        assert caught.value.hint == "these can: adds"
+    solver, reason = choose_solver("auto", traced, H200)
+    assert solver.name == "adds"
+    assert reason.endswith("; not near-far nor delta-stepping nor dijkstra: it records no trace")
 
 
 def test_an_unknown_solver_gets_a_suggestion():

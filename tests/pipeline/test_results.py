@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.solver import Solution, SourceMetrics
+from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline import results
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
 from sssp_pipeline.pipeline.results import RunFolder, located
@@ -97,6 +99,7 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
         "delta_first": None,
         "delta_last": None,
         "delta_changes": 0,
+        "trace": None,
     }
     folder.finish({"format": results.RUN_FORMAT, "version": 1})
     files = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.*") if p.is_file())
@@ -107,6 +110,28 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
         "run.json",
     ]
     assert folder.read_metrics().equals(table)
+
+
+def test_traces_are_lists_of_moments_and_null_where_none_was_recorded(tmp_path):
+    folder = RunFolder(str(tmp_path))
+    folder.begin({})
+    trace = np.array([(0.5, 3, 20, 2, 8.0), (7.25, 0, 0, 3, 16.0)], TRACE)
+    for batch, traces in enumerate(([None, trace[:1]], [trace, trace[:0]], [None])):
+        metrics = [
+            located(replace(a_metric(vertex), trace=recorded), vertex, batch, "w", "gpu", 1)
+            for vertex, recorded in enumerate(traces)
+        ]
+        folder.commit_batch(batch, SOURCES[:1], Solution(DISTANCES[:1], None), metrics, OFFSET, form())
+    folder.finish_metrics(3)
+    first, second = (dict(zip(TRACE.names, moment.item(), strict=True)) for moment in trace)
+    assert first == {
+        "time_us": 0.5,
+        "busy_workers": 3,
+        "words_queued": 20,
+        "head_buckets": 2,
+        "delta": 8.0,
+    }
+    assert folder.read_metrics()["trace"].to_pylist() == [None, [first], [first, second], [], None]
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path):

@@ -1,0 +1,355 @@
+"""The page docs/adds-on-an-h200.md and its figure, rendered from what `adds_tables.py` recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PAGE = Path(__file__).parents[1] / "docs" / "adds-on-an-h200.md"
+FIGURE = PAGE.with_suffix(".svg")
+
+#: The graphs by kind, in the order of the page.
+KINDS = {
+    "road": ("ny", "ny-time", "ny-w1", "ne", "road", "road-21"),
+    "lattice": (
+        "grid",
+        "grid-2048",
+        "grid-2048-w1",
+        "grid-2048-w10",
+        "grid-2048-w1000000",
+        "grid-2048-float32",
+        "grid-4096",
+        "lattice-3d",
+    ),
+    "mesh": ("wing", "wave", "wave-w1"),
+    "other": ("cnr", "notredame", "gnutella", "small-world"),
+    "R-MAT": (
+        "rmat-18",
+        "rmat-20-sparse",
+        "rmat-20",
+        "rmat-20-w1",
+        "rmat-20-w10",
+        "rmat-20-w1000000",
+        "rmat-20-float32",
+        "rmat-22",
+    ),
+}
+#: Those on which `adds.delta_factor` was fitted.
+FITTED = ("ny", "ne", "grid-4096", "wave", "cnr", "rmat-20", "rmat-22", "rmat-24")
+#: Graphs whose trace is recorded, and drawn.
+TRACED = {"ny": "roads of New York", "rmat-22": "R-MAT 22"}
+#: The deltas that `adds` begins with, as multiples of the one it picks.
+STARTS = {"picked / 16": 1 / 16, "picked / 4": 1 / 4, "picked": 1, "picked * 4": 4, "picked * 16": 16}
+#: A difference is told if it is more than this factor.
+NOTABLE = 1.1
+ADDS = ("full", "static", "two buckets")
+
+
+# ---- what the paper reports: Wang, Fussell, Lin, PPoPP 2021 ----
+
+SPEEDUP_ENDS = (0.9, 1.1, 1.5, 2, 3, 5)
+#: Table 5: of 222 graphs, how many have such a speedup over the paper's NF on an RTX 3090; and section 6.5's means.
+PAPER_SPEEDUPS = {
+    "full": ((8, 11, 16, 23, 66, 73, 25), 3.5),
+    "static": ((32, 18, 28, 29, 57, 44, 14), 2.4),
+    "two buckets": ((22, 22, 52, 40, 35, 37, 14), 2.2),
+}
+WORK_ENDS = (0.25, 0.5, 0.75, 1, 1.5, 3)
+#: Table 4: of 226 graphs, how many have vertices processed by ADDS over those of the other in such a range.
+PAPER_WORK = {"near-far": (10, 22, 13, 24, 75, 70, 12), "Dijkstra": (0, 0, 0, 0, 30, 49, 147)}
+#: Figures 11 to 15: kind, speedup over NF, and vertices processed by ADDS over those of NF (there the inverse).
+PAPER_GRAPHS = {
+    "road-USA": ("road", 3.09, 1 / 0.19),
+    "BenElechi1": ("mesh", 4.0, 1 / 2.12),
+    "msdoor": ("mesh", 5.57, 1 / 4.0),
+    "c-big": ("other", 1.6, 1 / 3.35),
+    "rmat22": ("R-MAT", 2.29, 1 / 2.18),
+}
+
+
+class Line:
+    """A recorded line, asked by variant and by the delta it began with."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.told = told
+        self.graph: str = told["graph"]
+        self._runs = {(run["variant"], run["start"]): run for run in told["runs"]}
+
+    def ms(self, variant: str, start: str = "picked") -> float:
+        return self._runs[variant, start]["ms"]
+
+    def work(self, variant: str, start: str = "picked") -> float:
+        """Vertices processed over those of Dijkstra's algorithm, which are those reached."""
+        return self._runs[variant, start]["processed_a_reached_vertex"]
+
+    def speedup(self, variant: str, start: str) -> float:
+        """Times as fast as `near-far`."""
+        return self.ms("near-far", "near-far") / self.ms(variant, start)
+
+    @property
+    def work_over_near_far(self) -> float:
+        return self.work("full") / self.work("near-far", "near-far")
+
+    @property
+    def gain(self) -> float:
+        """Times as fast as with a static delta."""
+        return self.ms("static") / self.ms("full")
+
+    @property
+    def missed(self) -> float:
+        """Times as fast as from the delta that is picked, if it began with the best of `STARTS`."""
+        return self.ms("full") / min(self.ms("full", start) for start in STARTS)
+
+
+def newest(texts: Iterable[str]) -> list[Line]:
+    """Return the newest line of each graph, in the order of the page."""
+    by_graph = {line.graph: line for line in (Line(json.loads(text)) for text in texts)}
+    return [by_graph[graph] for graphs in KINDS.values() for graph in graphs if graph in by_graph]
+
+
+def page(lines: list[Line]) -> str:
+    """Return the page as Markdown."""
+    parts = [_opening(lines), _ablations(lines), _work(lines), _traces(lines), _fit(lines)]
+    return "\n\n".join(paragraph for part in parts for paragraph in part) + "\n"
+
+
+def _opening(lines: list[Line]) -> Iterator[str]:
+    gpus = sorted({line.told["machine"]["gpu"] for line in lines})
+    commits = sorted({line.told["commit"][:7] + "+" * line.told["dirty"] for line in lines})
+    yield "<!-- Rendered by `python benchmarks/adds_tables.py page`: do not edit. -->\n# `adds` on an H200"
+    yield (
+        f"What the parts of `adds` earn on {len(lines)} graphs, beside what the paper reports (Wang, Fussell, Lin,\n"
+        '"A fast work-efficient SSSP algorithm for GPUs", PPoPP 2021). `benchmarks/adds_tables.py` measures, and says\n'
+        "how; every distance was compared with a CPU solver's. The graphs are those of `benchmarks/graphs.py`, the\n"
+        "lines stand in `benchmarks/results/adds_tables.jsonl`.\n"
+        f"GPU and driver: {'; '.join(gpus)}. Commit: {', '.join(commits)}."
+    )
+
+
+def _ablations(lines: list[Line]) -> Iterator[str]:
+    yield "## Ablations"
+    yield (
+        "Milliseconds of one source, and how many times as fast as `near-far` each variant is: `full`; `static`,\n"
+        "whose delta stays what it is; `two buckets`, which has a static delta and but two buckets. They begin with\n"
+        "the delta that `adds` picks; in the last three columns with that of `near-far`, as in the paper's ablations."
+    )
+    variants = {
+        f"{variant}, {whose}": (variant, start)
+        for start, whose in (("picked", "its own delta"), ("near-far", "near-far's delta"))
+        for variant in ADDS
+    }
+    means = [f"{_mean(line.speedup(*of) for line in lines):.2f}" for of in variants.values()]
+    yield _table(
+        ["graph", "near-far, ms", "adds, ms", *variants],
+        [
+            [
+                line.graph,
+                _ms(line.ms("near-far", "near-far")),
+                _ms(line.ms("full")),
+                *(f"{line.speedup(*of):.2f}" for of in variants.values()),
+            ]
+            for line in lines
+        ]
+        + [["geometric mean", "", "", *means]],
+    )
+    yield (
+        "How many graphs have which speedup over `near-far`, beside the paper's table 5 (222 graphs, RTX 3090, over\n"
+        "the paper's own Near-Far) and the means of its section 6.5:"
+    )
+    yield _table(
+        ["", *_ranges(SPEEDUP_ENDS), "mean"],
+        [
+            [name, *_shares([line.speedup(*of) for line in lines], SPEEDUP_ENDS), mean]
+            for (name, of), mean in zip(variants.items(), means, strict=True)
+        ]
+        + [
+            [f"paper, {variant}", *_percent(counts), f"{mean:g}"]
+            for variant, (counts, mean) in PAPER_SPEEDUPS.items()
+        ],
+    )
+
+
+def _work(lines: list[Line]) -> Iterator[str]:
+    yield "## Work"
+    yield (
+        "Vertices processed, over those of Dijkstra's algorithm, which processes every reached vertex once; then\n"
+        "those of `full` over those of `near-far`."
+    )
+    yield _table(
+        ["graph", *ADDS, "near-far", "full over near-far"],
+        [
+            [
+                line.graph,
+                *(f"{line.work(variant):.2f}" for variant in ADDS),
+                f"{line.work('near-far', 'near-far'):.2f}",
+                f"{line.work_over_near_far:.2f}",
+            ]
+            for line in lines
+        ],
+    )
+    yield "How many graphs have `full` process how many times the vertices of the other, beside the paper's table 4:"
+    yield _table(
+        ["", *_ranges(WORK_ENDS)],
+        [
+            ["over near-far", *_shares([line.work_over_near_far for line in lines], WORK_ENDS)],
+            ["paper, over NF", *_percent(PAPER_WORK["near-far"])],
+            ["over Dijkstra", *_shares([line.work("full") for line in lines], WORK_ENDS)],
+            ["paper, over Dijkstra", *_percent(PAPER_WORK["Dijkstra"])],
+        ],
+    )
+    yield (
+        "By kind of graph, in the geometric mean, beside the graphs of the paper's figures 11 to 15 (RTX 2080 Ti):"
+    )
+    rows = []
+    for kind, graphs in KINDS.items():
+        if of_kind := [line for line in lines if line.graph in graphs]:
+            speedup = _mean(line.speedup("full", "picked") for line in of_kind)
+            work = _mean(line.work_over_near_far for line in of_kind)
+            rows.append([f"{kind}: {len(of_kind)} here", f"{speedup:.2f}", f"{work:.2f}"])
+        rows += [
+            [f"{kind}: paper, {graph}", f"{speedup:.2f}", f"{work:.2f}"]
+            for graph, (of, speedup, work) in PAPER_GRAPHS.items()
+            if of == kind
+        ]
+    yield _table(["", "speedup over near-far", "vertices processed over near-far's"], rows)
+
+
+def _traces(lines: list[Line]) -> Iterator[str]:
+    yield "## Parallelism over time"
+    yield (
+        "One search each, as in the paper's figures 11 and 14: warps that have work, words that wait (vertices, and\n"
+        "pieces of long rows), buckets from which work is taken, delta. `solve.trace_every_us` records the same in\n"
+        "the metrics of a run."
+    )
+    yield f"![busy workers, words queued, head buckets and delta over time]({FIGURE.name})"
+    rows = []
+    for line in _traced(lines):
+        trace = line.told["trace"]
+        times, busy = np.array(trace["time_us"]), np.array(trace["busy_workers"])
+        row = [
+            TRACED[line.graph],
+            f"{times[-1] / 1e3:.2f}",
+            f"{np.average(busy, weights=np.diff(times, prepend=0)):,.0f}",
+            f"{busy.max():,}",
+            f"{max(trace['words_queued']):,}",
+            f"{trace['delta'][0]:,.4g}",
+            f"{trace['delta'][-1]:,.4g}",
+        ]
+        rows.append(row)
+    names = ("ms", "busy workers, mean", "most", "words queued, most", "delta, first", "last")
+    yield _table(["", *names], rows)
+
+
+def _fit(lines: list[Line]) -> Iterator[str]:
+    yield "## Delta's fit"
+    yield (
+        "`adds` picks the delta it begins with from mean weight and degrees (`adds.delta_factor`); the rule was\n"
+        "fitted to the graphs with a star. For each graph: that delta over mean weight over mean degree, what\n"
+        "`static` takes with it in ms, and how many times as long `static` and `full` take from it or from another."
+    )
+    begun = {
+        f"{variant}, {start.replace('picked', '').strip() or '* 1'}": (variant, start)
+        for variant in ("static", "full")
+        for start in STARTS
+    }
+    means = [_mean(line.ms(*of) / line.ms("static") for line in lines) for of in begun.values()]
+    yield _table(
+        ["graph", "picked", "static, ms", *begun],
+        [
+            [
+                line.graph + (" \\*" if line.graph in FITTED else ""),
+                f"{line.told['picked_over_mean_weight_by_degree']:g}",
+                _ms(line.ms("static")),
+                *(f"{line.ms(*of) / line.ms('static'):.2f}" for of in begun.values()),
+            ]
+            for line in lines
+        ]
+        + [["geometric mean", "", "", *(f"{mean:.2f}" for mean in means)]],
+    )
+    yield "\n".join(f"- {finding}" for finding in _findings(lines))
+
+
+def _findings(lines: list[Line]) -> Iterator[str]:
+    gains = (
+        f"{_mean(line.ms('static', start) / line.ms('full', start) for line in lines):.2f} from {start}"
+        for start in STARTS
+    )
+    yield (
+        f"A delta that adapts makes a search so many times as fast, in the geometric mean: {', '.join(gains)}."
+    )
+    helped = _named({line: line.gain for line in lines})
+    slowed = _named({line: 1 / line.gain for line in lines})
+    yield (
+        f"From the delta that is picked, it makes it more than {NOTABLE:g} times as fast on {helped}; and as slow on\n"
+        f"  {slowed}."
+    )
+    for is_fitted, which in ((True, "fitted to"), (False, "not fitted to")):
+        those = [line for line in lines if (line.graph in FITTED) is is_fitted]
+        better = _named({line: line.missed for line in those})
+        yield (
+            f"Of the {len(those)} graphs that the rule was {which}, another of these deltas would make `full` more\n"
+            f"  than {NOTABLE:g} times as fast on {better}."
+        )
+
+
+def _named(times: dict[Line, float]) -> str:
+    notable = {line: t for line, t in times.items() if t > NOTABLE}
+    return ", ".join(f"{line.graph} ({t:.2f})" for line, t in notable.items()) or "none"
+
+
+def _traced(lines: list[Line]) -> list[Line]:
+    return [line for line in lines if line.told["trace"]]
+
+
+def _ms(ms: float) -> str:
+    return f"{ms:.3g}"
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Return the geometric mean."""
+    return float(np.exp(np.mean(np.log(list(values)))))
+
+
+def _ranges(ends: Sequence[float]) -> list[str]:
+    return [f"< {ends[0]:g}", *(f"{low:g} to {high:g}" for low, high in pairwise(ends)), f"≥ {ends[-1]:g}"]
+
+
+def _shares(values: list[float], ends: Sequence[float]) -> list[str]:
+    """Return how many of `values` lie in each of the ranges between `ends`."""
+    return _percent(np.bincount(np.digitize(values, ends), minlength=len(ends) + 1).tolist())
+
+
+def _percent(counts: Sequence[int]) -> list[str]:
+    return [f"{count} ({100 * count / sum(counts):.0f} %)" for count in counts]
+
+
+def _table(headings: list[str], rows: list[list[str]]) -> str:
+    rule = ["---", *["---:"] * (len(headings) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [headings, rule, *rows])
+
+
+def draw(lines: list[Line], path: Path) -> None:
+    """Write the figure of all traces as SVG: the same bytes for the same lines and release of matplotlib."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    traced = _traced(lines)
+    names = ("busy_workers", "words_queued", "head_buckets", "delta")
+    with mpl.rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(9, 7), layout="constrained")
+        axes = figure.subplots(len(names), len(traced), sharex="col", squeeze=False)
+        for column, line in zip(axes.T, traced, strict=True):
+            trace = line.told["trace"]
+            for ax, name in zip(column, names, strict=True):
+                ax.step(np.array(trace["time_us"]) / 1e3, trace[name], where="post", linewidth=0.8)
+                ax.set_ylim(bottom=0)
+                ax.set_ylabel(name.replace("_", " "))
+                ax.grid(alpha=0.3)
+            column[0].set_title(TRACED[line.graph])
+            column[-1].set_xlabel("milliseconds")
+        figure.savefig(path, format="svg", metadata={"Date": None})

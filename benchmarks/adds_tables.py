@@ -1,0 +1,132 @@
+"""What each part of `adds` earns on a GPU, and the page that tells: docs/adds-on-an-h200.md.
+
+    python benchmarks/adds_tables.py measure --data FOLDER [--cache FOLDER] [--graphs ny,rmat-22]
+        [--sources 2] [--rounds 5]
+    python benchmarks/adds_tables.py page
+
+The first needs a GPU, and the folder with the real graphs. It compares every distance with the CPU's delta-stepping and
+writes one line a graph: `near-far`, and `adds` in full, with a static delta and with two buckets, from the delta that
+`adds` picks, from that of `near-far` (as the paper's ablations do), and from deltas up to 16 times off; all take turns.
+Times are device time of one source by CUDA events, the mean over the sources of the median of the rounds. For some
+graphs the line holds a trace. The second needs none of that: it renders the newest line of each graph, and draws the
+figure with matplotlib (`pip install '.[figures]'`). To take the whole page anew, run the first without `--graphs`,
+then the second, and commit both what was measured and what was rendered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+from adds_page import FIGURE, KINDS, PAGE, STARTS, TRACED, draw, newest, page
+from gpu_solvers import far_reaching_sources
+from graphs import checked_names, load
+from record import RESULTS, record
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.kernels.adds import STATIC_DELTA, TWO_BUCKETS, Adds, pick_delta
+from sssp_pipeline.kernels.near_far import NearFar
+from sssp_pipeline.kernels.solver import TRACE, SolveOptions, Solver, SourceMetrics
+
+NAME = "adds_tables"
+VARIANTS: dict[str, Solver] = {
+    "near-far": NearFar(),
+    "full": Adds(),
+    "static": Adds(STATIC_DELTA),
+    "two buckets": Adds(TWO_BUCKETS),
+}
+#: About so many moments are recorded of a search.
+MOMENTS = 300
+
+
+def measure(name: str, graph: CsrGraph, n_sources: int, rounds: int) -> None:
+    """Record a line for one graph; exits if a distance differs."""
+    sources, reference = far_reaching_sources(graph, n_sources)
+
+    def solve(variant: str, i: int, options: SolveOptions) -> SourceMetrics:
+        solution = VARIANTS[variant].solve(graph, sources[i : i + 1], options)
+        if not np.array_equal(solution.distances[0], reference[i]):
+            sys.exit(f"{name}: {variant} and delta-stepping differ")
+        return solution.metrics[0]
+
+    picked = pick_delta(graph)
+    near_fars = solve("near-far", 0, SolveOptions()).delta_first
+    starts = [(variant, "near-far", near_fars) for variant in VARIANTS]
+    starts += [("two buckets", "picked", picked)]
+    starts += [(v, start, picked * times) for start, times in STARTS.items() for v in ("full", "static")]
+
+    taken: list[list[list[SourceMetrics]]] = [[] for _ in starts]
+    for turn in range(rounds + 1):
+        for metrics, (variant, _, delta) in zip(taken, starts, strict=True):
+            run = [solve(variant, i, SolveOptions(delta=delta)) for i in range(n_sources)]
+            if turn:  # the first compiles, uploads, warms up
+                metrics.append(run)
+    runs = [
+        {"variant": variant, "start": start, "delta": delta, **summary(metrics)}
+        for metrics, (variant, start, delta) in zip(taken, starts, strict=True)
+    ]
+    trace = None
+    if name in TRACED:
+        (took_ms,) = (run["ms"] for run in runs if (run["variant"], run["start"]) == ("full", "picked"))
+        options = SolveOptions(delta=picked, trace_every_us=max(1, round(1e3 * took_ms / MOMENTS)))
+        moments = solve("full", 0, options).trace
+        trace = {f: np.round(moments[f], 3).tolist() for f in TRACE.names}
+    record(
+        NAME,
+        graph=name,
+        n_vertices=graph.n_vertices,
+        n_edges=graph.n_edges,
+        weight_dtype=graph.weight_dtype.name,
+        mean_weight=round(graph.traits.mean_weight, 4),
+        sources=sources.tolist(),
+        reached=[m.reached for m in taken[0][0]],
+        rounds=rounds,
+        picked_over_mean_weight_by_degree=round(
+            picked * graph.n_edges / graph.n_vertices / graph.traits.mean_weight, 3
+        ),
+        runs=runs,
+        trace=trace,
+    )
+
+
+def summary(metrics: list[list[SourceMetrics]]) -> dict[str, float]:
+    """Return time and work of one variant, from what each round gave for each source."""
+    ms = np.array([[1e3 * m.solve_s for m in run] for run in metrics])
+    flat = [m for run in metrics for m in run]
+    return {
+        "ms": round(float(np.median(ms, axis=0).mean()), 4),
+        "ms_least": round(float(ms.min()), 4),
+        "processed_a_reached_vertex": round(
+            float(np.mean([m.vertices_processed / m.reached for m in flat])), 3
+        ),
+        "last_delta_over_first": round(float(np.median([m.delta_last / m.delta_first for m in flat])), 4),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    measuring = commands.add_parser("measure", help="on a GPU: record a line a graph")
+    measuring.add_argument("--graphs", default=",".join(g for graphs in KINDS.values() for g in graphs))
+    measuring.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
+    measuring.add_argument("--cache", type=Path, help="folder in which prepared graphs are kept")
+    measuring.add_argument("--sources", type=int, default=2, help="sources with a large reach to take")
+    measuring.add_argument("--rounds", type=int, default=5, help="timed runs of each source")
+    commands.add_parser("page", help="render the page and draw the figure from the recorded lines")
+    given = parser.parse_args()
+    if "graphs" in given:
+        for name in checked_names(measuring, given.graphs, given.data):
+            measure(name, load(name, given.data, given.cache), given.sources, given.rounds)
+    else:
+        lines = newest((RESULTS / f"{NAME}.jsonl").read_text().splitlines())
+        PAGE.write_text(page(lines))
+        draw(lines, FIGURE)
+
+
+if __name__ == "__main__":
+    main()
