@@ -6,6 +6,7 @@ Nothing heavy is imported before a command needs it, so that `--help` is instant
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import sys
@@ -218,7 +219,9 @@ def _told(command: list[str], overrides: list[str] = []) -> Iterator[Console]:  
     except KeyboardInterrupt:
         again = shlex.join(["sssp-pipeline", *command, *(w for o in overrides for w in ("--set", o))])
         print(f"\ninterrupted; what is committed is kept. To go on:\n\n    {again}", file=sys.stderr)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        # A second Ctrl-C comes here while threads still solve: what they have not committed counts for nothing.
+        sys.stderr.flush()
+        os._exit(EXIT_INTERRUPTED)
 
 
 def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:

@@ -164,13 +164,13 @@ class Cluster(Section):
     """Where the batches are solved."""
 
     kind: Literal["auto", "local-cpu", "address"] = "auto"
-    """`local-cpu` starts workers on this machine, `address` uses a Dask scheduler that runs already."""
+    """`local-cpu` solves on this machine, `address` on the workers of a Dask scheduler that runs already."""
 
     address: Text | None = None
     """Address of that scheduler, such as `tcp://10.0.0.1:8786`; only with kind `address`."""
 
     workers: Auto | Positive = "auto"
-    """How many worker processes to start."""
+    """How many Dask worker processes to start; `auto` starts none and solves with threads of the run's own process."""
 
     threads_per_worker: Auto | Positive = "auto"
     """Threads of each worker; they share one copy of the graph."""
@@ -178,7 +178,7 @@ class Cluster(Section):
     memory_limit: (
         Auto | Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)? ?([kMGT]i?)?B$", examples=["4GB"])]
     ) = "auto"
-    """Memory each worker may use."""
+    """Memory a worker process may use; with a limit, `auto` workers is one process, which can be held to it."""
 
     in_flight: Auto | Positive = "auto"
     """How many batches may be submitted and not yet done."""

@@ -46,7 +46,7 @@ def test_run_then_look_at_everything(at):
         "10 sources x 900 vertices solved with delta-stepping: run\n"
         "query: duckdb -c \"SELECT source, avg(distance) FROM 'run/distances/*.parquet' GROUP BY source\"\n"
     )
-    assert re.search(r"dashboard http://127\.0\.0\.1:\d+/status", result.stderr)
+    assert re.search(r"solving with 1 thread of this process\n", result.stderr)
     assert "verified 8 sources (sample): every distance is exact" in result.stderr
 
     facts = json.loads(invoke("inspect", "graph", "--json").stdout)
@@ -103,7 +103,7 @@ def test_solvers_are_listed():
 def test_doctor_tells_what_is_there():
     result = invoke("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(result.stdout)}
-    assert {"packages", "numba", "gpu", "cupy", "kernels", "storage", "temporary"} == checks.keys()
+    assert {"packages", "numba", "gpu", "cupy", "nvrtc", "kernels", "storage", "temporary"} == checks.keys()
     assert result.exit_code == (1 if any(c["state"] == "broken" for c in checks.values()) else 0)
     assert "numba" in invoke("doctor").stdout
 
@@ -136,10 +136,16 @@ def test_version_and_help_are_quick_to_find():
     assert invoke("nonsense").exit_code == 2
 
 
+SLOW = WORKFLOW.replace("rows=30&cols=30", "rows=200&cols=200")
+GO_ON = "interrupted; what is committed is kept. To go on:\n\n    sssp-pipeline run w.yaml"
+
+
+@pytest.mark.parametrize("workers", ["auto", "1"])
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign):
-    Path("w.yaml").write_text(WORKFLOW.replace("rows=30&cols=30", "rows=200&cols=200").replace("10", "400"))
-    command = [*COMMAND, "run", "w.yaml", "--set", "solve.batch=2"]
+def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers):
+    Path("w.yaml").write_text(SLOW.replace("10", "400"))
+    options = ["--set", "solve.batch=2", "--set", f"cluster.workers={workers}"]
+    command = [*COMMAND, "run", "w.yaml", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 60
     while not list(Path().glob("run/distances/batch-*")) and time.monotonic() < deadline:
@@ -148,14 +154,37 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign):
     os.killpg(process.pid, sign) if sign == signal.SIGINT else process.send_signal(sign)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    expected = "interrupted; what is committed is kept. To go on:\n\n    sssp-pipeline run w.yaml --set solve.batch=2\n"
-    assert told.endswith(expected)
+    assert told.endswith(f"{GO_ON} {' '.join(options)}\n")
     assert "Traceback" not in told
-    done = len(list(Path("run/distances").iterdir()))
-    assert 0 < done < 200
+    files = {p.name for p in Path("run/distances").iterdir()}
+    done = {name for name in files if name.startswith("batch-")}
+    assert 0 < len(done) < 200
+    assert workers != "auto" or files == done, "threads of this process finish what they write"
     again = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
     assert "batches are committed already" in again.stderr
     assert len(list(Path("run/distances").iterdir())) == 200
+
+
+def test_a_second_interrupt_does_not_wait_for_the_batches_under_way(at):
+    Path("w.yaml").write_text(SLOW.replace("count: 10", "count: 4000"))
+    invoke("ingest", "w.yaml")
+    command = [*COMMAND, "run", "w.yaml", "--set", "solve={batch: 2000, solver: dijkstra}"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if line.startswith("solving with"):
+            break
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None, "a batch takes longer than that"
+    process.send_signal(signal.SIGINT)
+    pressed = time.monotonic()
+    _, told = process.communicate(timeout=60)
+    assert time.monotonic() - pressed < 2
+    assert process.returncode == 130
+    assert GO_ON in told
+    assert "Traceback" not in told
+    assert not list(Path().glob("run/distances/batch-*"))
 
 
 def test_a_terminal_gets_a_moving_line_and_a_log_gets_lines(at):

@@ -75,7 +75,9 @@ def test_each_library_has_its_place(module):
         # `doctor` names the installed fsspec, it opens nothing.
         assert relative in ("pipeline.storage", "pipeline.hardware")
     if roots & {"dask", "distributed"}:
-        assert relative in ("pipeline.cluster", "pipeline.scatter")
+        assert relative == "pipeline.cluster"
+    if roots & {"cupy"}:
+        assert relative == "kernels._cupy"
     if roots & {"pyarrow"}:
         assert relative.startswith("pipeline.")
     if roots & {"typer", "rich"}:

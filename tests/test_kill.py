@@ -78,7 +78,9 @@ def test_killed_at_twenty_random_moments(tmp_path):
         assert told(wild).equals(told(calm))
 
     while kills < KILLS:
-        process = subprocess.Popen([*RUN, file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # Threads of the run's own process, or a worker process, whichever: the run folder is the same.
+        command = [*RUN, file, "--set", f"cluster.workers={moments.choice(['auto', '1'])}"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(moments.uniform(0, whole_s))
         children = psutil.Process(process.pid).children(recursive=True)
         finished = process.poll() is not None

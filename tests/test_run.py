@@ -1,4 +1,4 @@
-"""The whole pipeline, on a real local cluster."""
+"""The whole pipeline, solved by threads of this process and by real Dask workers."""
 
 import hashlib
 import json
@@ -12,11 +12,16 @@ import pytest
 from distributed import LocalCluster
 
 from sssp_pipeline.errors import InputError, RefutedError, SsspError
+from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.run import outlook, run, verify_run
+from sssp_pipeline.pipeline.scatter import solve_batch
 from sssp_pipeline.workflow import Workflow
+
+#: Threads of this process, and a worker process.
+ROUTES = pytest.mark.parametrize("cluster", [{}, {"workers": 1}], ids=["threads", "process"])
 
 
 def made(tmp_path: Path, name: str = "run", **sections) -> Workflow:
@@ -95,6 +100,19 @@ def test_the_bytes_depend_neither_on_workers_nor_on_the_solver(tmp_path, undistu
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("cluster", [{}, {"threads_per_worker": 1}, {"workers": 1}])
+@pytest.mark.parametrize("solver", [name for name, s in SOLVERS.items() if s.device == "gpu"])
+def test_a_gpu_writes_the_same_bytes(tmp_path, undisturbed, solver, cluster):
+    solve = {"batch": 4, "solver": solver}
+    folder, record = run(made(tmp_path, cluster=cluster, solve=solve), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+    assert record["verify"]["refuted"] is None
+    assert set(folder.read_metrics()["device"].to_pylist()) == {record["hardware"]["gpu"]}
+    gpu = outlook(made(tmp_path, solve=solve), 2, Quiet())["gpu"]
+    assert gpu["free_bytes"] > gpu["graph_bytes"] + gpu["sources_at_once"] * gpu["source_bytes"]
+
+
 def test_a_scheduler_that_is_already_there(tmp_path, undisturbed):
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         address = {"kind": "address", "address": cluster.scheduler_address}
@@ -116,7 +134,8 @@ def test_a_scheduler_without_workers(tmp_path, monkeypatch):
             run(made(tmp_path, cluster=address), Quiet())
 
 
-def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed):
+@ROUTES
+def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluster):
     folder = tmp_path / "run"
     run(made(tmp_path), Quiet())
     # As if killed after five batches: no run.json yet, and the metrics of those five.
@@ -136,7 +155,7 @@ def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed):
         (folder / name).unlink()
     before = {p: p.stat().st_mtime_ns for p in folder.glob("distances/*")}
     heard = Heard()
-    run(made(tmp_path), heard)
+    run(made(tmp_path, cluster=cluster), heard)
     assert "going on: 5 of 8 batches are committed already" in heard.lines
     assert {p: p.stat().st_mtime_ns for p in before} == before
     assert digests(folder) == digests(undisturbed[0])
@@ -209,9 +228,11 @@ def test_verify_needs_the_graph_that_was_solved(tmp_path, undisturbed):
         verify_run(str(folder), other.store, "sample", Quiet())
 
 
-def test_a_path_that_does_not_fit_names_its_ends_and_leaves_nothing(tmp_path):
+@ROUTES
+def test_a_path_that_does_not_fit_names_its_ends_and_leaves_nothing(tmp_path, cluster):
     (tmp_path / "edges.txt").write_text("10 20 4000000000\n20 30 4000000000\n")
-    workflow = made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, sources={"ids": [10]})
+    edges = {"input": str(tmp_path / "edges.txt")}
+    workflow = made(tmp_path, graph=edges, sources={"ids": [10]}, cluster=cluster)
     with pytest.raises(InputError) as caught:
         run(workflow, Quiet())
     assert caught.value.message == "the shortest path from `10` to `30` is longer than uint32 holds"
@@ -250,66 +271,64 @@ def test_predecessors_lead_back_to_the_source(tmp_path):
             assert table[row["source"], row["predecessor"]]["distance"] < row["distance"]
 
 
-def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(tmp_path, monkeypatch, undisturbed):
+@ROUTES
+def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
+    tmp_path, monkeypatch, undisturbed, cluster
+):
     flag = tmp_path / "fail"
     flag.touch()
-    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_while, str(flag), 3))
+    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_while, solve_batch, str(flag), 3))
     with pytest.raises(SsspError) as caught:
-        run(made(tmp_path), Quiet())
+        run(made(tmp_path, cluster=cluster), Quiet())
     assert caught.value.message == "1 of 8 batches failed: 3; batch 3: the network went away"
     assert caught.value.exit_code == 1
     assert len(list((tmp_path / "run" / "distances").iterdir())) == 7
     flag.unlink()
-    run(made(tmp_path), Quiet())
+    run(made(tmp_path, cluster=cluster), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
-def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undisturbed):
-    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_twice, str(tmp_path / "count"), 5))
-    folder, _ = run(made(tmp_path), Quiet())
+@ROUTES
+def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undisturbed, cluster):
+    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_twice, solve_batch, 5))
+    folder, _ = run(made(tmp_path, cluster=cluster), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     metrics = folder.read_metrics()
     assert dict(zip(metrics["batch"].to_pylist(), metrics["attempts"].to_pylist(), strict=True))[5] == 3
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
-    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_die_once, str(tmp_path / "died"), 2))
-    run(made(tmp_path), Quiet())
+    monkeypatch.setattr(
+        scatter_stage, "solve_batch", partial(_die_once, solve_batch, str(tmp_path / "died"), 2)
+    )
+    run(made(tmp_path, cluster={"workers": 1}), Quiet())
     assert (tmp_path / "died").exists()
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     assert files(tmp_path / "run") == files(undisturbed[0])
 
 
-# These run on the workers, pickled by value, so each imports what it needs.
+# These also run on workers, pickled by value, so each imports what it needs.
 
 
-def _fail_while(flag, batch, task):
+def _fail_while(solve, flag, batch, task):
     from pathlib import Path
-
-    from sssp_pipeline.pipeline.scatter import solve_batch
 
     if task.batch == batch and Path(flag).exists():
         raise OSError("the network went away")
-    return solve_batch(task)
+    return solve(task)
 
 
-def _fail_twice(counter, batch, task):
-    from pathlib import Path
-
-    from sssp_pipeline.pipeline.scatter import solve_batch
-
+def _fail_twice(solve, batch, task):
     if task.batch == batch and task.attempt < 3:
-        Path(counter).touch()
         raise OSError("the network went away")
-    return solve_batch(task)
+    return solve(task)
 
 
-def _die_once(flag, batch, task):
+def _die_once(solve, flag, batch, task):
     import os
     import signal
     from pathlib import Path
 
-    from sssp_pipeline.pipeline.scatter import solve_batch
     from sssp_pipeline.pipeline.storage import TEMP_PREFIX
 
     if task.batch == batch and not Path(flag).exists():
@@ -318,7 +337,7 @@ def _die_once(flag, batch, task):
         (Path(task.run) / "distances").mkdir(exist_ok=True)
         (Path(task.run) / "distances" / f"{TEMP_PREFIX}0123-batch-00099.parquet").touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return solve_batch(task)
+    return solve(task)
 
 
 def test_the_outlook_tells_what_a_run_does(tmp_path):
@@ -333,11 +352,12 @@ def test_the_outlook_tells_what_a_run_does(tmp_path):
     assert "solve_core_s" not in outlook(workflow, 0, Quiet())
 
 
-def test_after_a_path_too_long_the_same_folder_takes_the_wider_type(tmp_path):
+@ROUTES
+def test_after_a_path_too_long_the_same_folder_takes_the_wider_type(tmp_path, cluster):
     """With many batches under way when the first one fails."""
     edges = "".join(f"{u} {u + 1} 4000000000\n" for u in range(40))
     (tmp_path / "edges.txt").write_text(edges)
-    sections = {"sources": {"all": True}, "solve": {"batch": 1}, "cluster": {"in_flight": 30}}
+    sections = {"sources": {"all": True}, "solve": {"batch": 1}, "cluster": {"in_flight": 30, **cluster}}
     with pytest.raises(InputError, match="is longer than uint32 holds"):
         run(made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, **sections), Quiet())
     assert not (tmp_path / "run").exists()

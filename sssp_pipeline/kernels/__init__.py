@@ -11,7 +11,7 @@ from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.solver import Solver
 
-#: In the order of `auto`'s preference: the first that supports graph, options and machine.
+#: `forecast.py` says what each takes; `auto` goes by that.
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
     for solver in (NearFar(), Adds(), AddsSlots(), AddsLanes(), DeltaStepping(), Dijkstra())

@@ -4,13 +4,11 @@ CuPy's NVRTC makes a binary of a `.cu` file beside this one and keeps it on disk
 decide which binary that is: the types, which every kernel takes as `-D` macros, and a digest of all sources, since
 CuPy's cache does not look into included headers.
 
-CuPy is imported here and only here, and not before a GPU is known to be there, so that a machine without one
-needs no CuPy. The pure half (`Unit`, `kernel_options`) is what the tests compile with NVRTC alone.
+The pure half (`Unit`, `kernel_options`) is what the tests compile with NVRTC alone.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import io
 import threading
@@ -23,80 +21,18 @@ import numpy as np
 
 from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels._cupy import cupy_module as cupy_module
+from sssp_pipeline.kernels._cupy import first_line
+from sssp_pipeline.kernels._cupy import gpu_missing as gpu_missing
 
 SOURCES = Path(__file__).parent
 
-#: Oldest compute capability: `ld.acquire.gpu` and independent thread scheduling begin there.
-OLDEST_CAPABILITY = (7, 0)
 #: A row offset takes 32 bits up to this many edges.
 MOST_EDGES_IN_32_BITS = 2**32 - 2**20
 
-_CUDA_SUCCESS = 0
-_CUDA_NO_DEVICE = 100
-_CAPABILITY_MAJOR, _CAPABILITY_MINOR, _MULTIPROCESSORS = 75, 76, 16
+_MULTIPROCESSORS = 16
 
 _lock = threading.RLock()
-
-
-@cache
-def gpu_missing() -> str | None:
-    """Return why no solver can use a GPU here, or None when one can; the answer of the first call stands."""
-    return _device_missing() or _cupy_missing()
-
-
-def _device_missing() -> str | None:
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "no CUDA GPU: there is no NVIDIA driver (libcuda.so.1)"
-    code = driver.cuInit(0)
-    count = ctypes.c_int(0)
-    if code == _CUDA_SUCCESS:
-        code = driver.cuDeviceGetCount(ctypes.byref(count))
-    if code == _CUDA_NO_DEVICE or (code == _CUDA_SUCCESS and count.value == 0):
-        return "no CUDA GPU: the NVIDIA driver sees none (CUDA_VISIBLE_DEVICES hides them too)"
-    if code != _CUDA_SUCCESS:
-        return f"no CUDA GPU: the NVIDIA driver answers error {code}"
-    found = []
-    for attribute in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR):
-        value = ctypes.c_int(0)
-        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, 0)
-        found.append(value.value)
-    if tuple(found) < OLDEST_CAPABILITY:
-        wanted = ".".join(map(str, OLDEST_CAPABILITY))
-        return f"the GPU has compute capability {found[0]}.{found[1]}, and the kernels need {wanted}"
-    return None
-
-
-def _cupy_missing() -> str | None:
-    try:
-        import cupy
-    except ImportError as error:
-        return (
-            f"there is a GPU, but CuPy cannot be imported ({_first_line(error)}): install sssp-pipeline[gpu]"
-        )
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"there is a GPU, but CuPy and the driver do not match ({_first_line(error)})"
-    return None
-
-
-def cupy_module() -> Any:
-    """Return the module `cupy`.
-
-    Raises
-    ------
-    SsspError
-        There is no usable GPU, or CuPy is missing or does not match the driver; the message says which.
-    """
-    if (reason := gpu_missing()) is not None:
-        raise SsspError(
-            reason, hint="`sssp-pipeline doctor` looks at driver, GPU and CuPy; CPU solvers need none"
-        )
-    import cupy
-
-    return cupy
 
 
 @dataclass(frozen=True)
@@ -224,7 +160,7 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
         kernels = {name: Kernel(name, f, f.num_regs, f.local_size_bytes) for name, f in functions.items()}
     except (cupy.cuda.compiler.CompileException, RuntimeError, OSError) as error:
         raise SsspError(
-            f"`{unit.stem}.cu` cannot be compiled for this GPU: {_first_line(error)}",
+            f"`{unit.stem}.cu` cannot be compiled for this GPU: {first_line(error)}",
             hint="`sssp-pipeline doctor` shows whether driver, CuPy and NVRTC belong together",
         ) from error
     if warned := warnings_in(log.getvalue()):
@@ -236,7 +172,3 @@ def warnings_in(log: str) -> list[str]:
     """Return the lines of NVRTC's log that warn, but for what 12.9 says of every GPU older than sm_75."""
     lines = [line.strip() for line in log.splitlines() if "warning" in line.lower()]
     return [line for line in lines if "Architectures prior to" not in line]
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

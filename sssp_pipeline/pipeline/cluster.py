@@ -1,4 +1,4 @@
-"""The Dask cluster a run works on: one started on this machine, or one that is already there."""
+"""Dask's part: worker processes started on this machine, or a cluster that is already there."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import dask
 from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Worker, WorkerPlugin
 
-from sssp_pipeline import __version__, workflow
+from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.hardware import usable_cores
 
 #: Seconds to wait for a scheduler to answer, and for a first worker to join it.
 CONNECT_S = 20
@@ -26,66 +24,49 @@ WORKER_BYTES = 400 * 10**6
 _ALLOWED_DEATHS = 3
 
 
-@dataclass(frozen=True, eq=False)
-class Connection:
-    """A cluster ready for work.
-
-    Attributes
-    ----------
-    client
-        Connected, with at least one worker.
-    n_workers, n_threads
-        Worker processes now there, and their threads together.
-    dashboard
-        URL of Dask's dashboard.
-    in_flight
-        How many batches to keep submitted.
-    """
-
-    client: Client
-    n_workers: int
-    n_threads: int
-    dashboard: str
-    in_flight: int
-
-
 @contextmanager
-def connect(
-    spec: workflow.Cluster, max_tasks: int, graph_bytes: int, batch_bytes: int
-) -> Iterator[Connection]:
-    """Give a connection to the cluster that `spec` describes; what was started here ends with the block.
-
-    Parameters
-    ----------
-    spec
-        The workflow's `cluster`.
-    max_tasks
-        No more threads are started here than there are batches.
-    graph_bytes, batch_bytes
-        Memory each worker needs for the graph, and each thread for a batch.
+def started(workers: int, threads: int, memory_limit: str, needed: int) -> Iterator[Client]:
+    """Give a client of worker processes started on this machine, which end with the block.
 
     Raises
     ------
     InputError
-        No scheduler answers, no worker joins, the workers run another release, or memory is too small.
+        The limit is below the `needed` bytes of a worker's graph and batches, and what a worker itself takes.
     """
+    if memory_limit != "auto" and parse_bytes(memory_limit) < needed + WORKER_BYTES:
+        raise InputError(
+            f"`cluster.memory_limit` is {memory_limit}, but a worker needs {(needed + WORKER_BYTES) / 1e6:,.0f} MB",
+            hint="raise it, or leave it at `auto`",
+        )
+    with (
+        _configured(),
+        _start_local(workers, threads, memory_limit) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.register_plugin(_LeaveInterrupts(), name="leave-interrupts")
+        yield client
+
+
+@contextmanager
+def existing(address: str) -> Iterator[Client]:
+    """Give a client of the scheduler at `address`, with at least one worker.
+
+    Raises
+    ------
+    InputError
+        No scheduler answers, no worker joins, or the workers run another release.
+    """
+    with _configured(), _connected(address) as client:
+        yield client
+
+
+@contextmanager
+def _configured() -> Iterator[None]:
     # Without this a worker that dies under a task prints pages of stream closures on the user's terminal.
     for name in ("distributed", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set({"distributed.scheduler.allowed-failures": _ALLOWED_DEATHS}):
-        if spec.kind == "address":
-            assert spec.address is not None
-            with _connected(spec.address) as client:
-                yield _describe(client, spec)
-        else:
-            workers, threads = _local_size(spec, max_tasks)
-            _check_memory(spec, workers, threads, graph_bytes, batch_bytes)
-            with (
-                _start_local(workers, threads, spec.memory_limit) as cluster,
-                Client(cluster, set_as_default=False) as client,
-            ):
-                client.register_plugin(_LeaveInterrupts(), name="leave-interrupts")
-                yield _describe(client, spec)
+        yield
 
 
 def _start_local(workers: int, threads: int, memory_limit: str) -> LocalCluster:
@@ -128,43 +109,6 @@ def _interrupts_deferred() -> Iterator[None]:
             raise KeyboardInterrupt
 
 
-def _local_size(spec: workflow.Cluster, max_tasks: int) -> tuple[int, int]:
-    """Return how many processes to start and with how many threads each.
-
-    Solvers run without the GIL, so one process with all threads is as fast as many and holds the graph once.
-    """
-    cores = min(usable_cores(), max(1, max_tasks))
-    if spec.workers == "auto":
-        if spec.threads_per_worker == "auto":
-            return 1, cores
-        return max(1, cores // spec.threads_per_worker), spec.threads_per_worker
-    if spec.threads_per_worker == "auto":
-        return spec.workers, max(1, cores // spec.workers)
-    return spec.workers, spec.threads_per_worker
-
-
-def _check_memory(
-    spec: workflow.Cluster, workers: int, threads: int, graph_bytes: int, batch_bytes: int
-) -> None:
-    import psutil
-
-    # A batch is held twice for a moment: as the solver gives it, and as the row groups being written.
-    a_worker = graph_bytes + 2 * threads * batch_bytes
-    there = psutil.virtual_memory().total
-    if workers * a_worker > there:
-        raise InputError(
-            f"{workers} workers of {threads} threads need {workers * a_worker / 2**30:.1f} GiB of memory, "
-            f"this machine has {there / 2**30:.1f} GiB",
-            hint="lower `cluster.workers`, `cluster.threads_per_worker` or `solve.batch`",
-        )
-    if spec.memory_limit != "auto" and parse_bytes(spec.memory_limit) < a_worker + WORKER_BYTES:
-        raise InputError(
-            f"`cluster.memory_limit` is {spec.memory_limit}, but a worker needs "
-            f"{(a_worker + WORKER_BYTES) / 1e6:,.0f} MB",
-            hint="raise it, or leave it at `auto`",
-        )
-
-
 @contextmanager
 def _connected(address: str) -> Iterator[Client]:
     try:
@@ -204,13 +148,3 @@ def _release() -> str:
     import sssp_pipeline
 
     return sssp_pipeline.__version__
-
-
-def _describe(client: Client, spec: workflow.Cluster) -> Connection:
-    threads = client.nthreads()
-    if not threads:
-        raise SsspError("the cluster has no workers")
-    n_threads = sum(threads.values())
-    # Two a thread: one being solved, one waiting, so that no thread waits for the scheduler.
-    in_flight = 2 * n_threads if spec.in_flight == "auto" else spec.in_flight
-    return Connection(client, len(threads), n_threads, client.dashboard_link, in_flight)

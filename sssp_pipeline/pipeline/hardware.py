@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels._compile import load_kernels
+from sssp_pipeline.kernels._cupy import Finding, gpu_findings, gpu_missing
+from sssp_pipeline.kernels._device_graph import free_bytes
+from sssp_pipeline.kernels._gpu import SUMMARY
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Those that are there only for a GPU.
@@ -38,6 +44,19 @@ def usable_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What this machine offers a run: cores, and free bytes of the GPU's memory, None without a usable GPU."""
+
+    cores: int
+    gpu_free_bytes: int | None
+
+
+def this_machine() -> Machine:
+    """Return what there is now; imports CuPy only where there is a GPU."""
+    return Machine(usable_cores(), None if gpu_missing() else free_bytes())
 
 
 def hardware() -> dict[str, Any]:
@@ -74,36 +93,24 @@ def gpu_name() -> str | None:
     return answer.stdout.splitlines()[0].strip() if answer.returncode == 0 and answer.stdout.strip() else None
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing `doctor` looked at: `state` is "ok", "absent" (fine unless it is needed) or "broken"."""
-
-    name: str
-    state: str
-    detail: str
-    hint: str | None = None
-
-
-def diagnose() -> list[Check]:
+def diagnose() -> list[Finding]:
     """Return what works here, what does not, and what to do about it."""
-    looks: list[Callable[[], Check]] = [
-        _check_packages,
-        _check_compiler,
-        _check_driver,
-        _check_cupy,
-        _check_kernels,
-        _check_storage,
-        _check_temporary,
+    return [
+        _check_packages(),
+        _check_compiler(),
+        *gpu_findings(),
+        _check_kernels(),
+        _check_storage(),
+        _check_temporary(),
     ]
-    return [look() for look in looks]
 
 
-def _check_packages() -> Check:
+def _check_packages() -> Finding:
     found = versions()
-    return Check("packages", "ok", ", ".join(f"{name} {version}" for name, version in found.items()))
+    return Finding("packages", "ok", ", ".join(f"{name} {version}" for name, version in found.items()))
 
 
-def _check_compiler() -> Check:
+def _check_compiler() -> Finding:
     import numba
 
     @numba.njit
@@ -111,67 +118,22 @@ def _check_compiler() -> Check:
         return x + 1
 
     works = successor(41) == 42
-    return Check("numba", "ok" if works else "broken", f"compiles for {cpu_name()}, {usable_cores()} cores")
+    return Finding("numba", "ok" if works else "broken", f"compiles for {cpu_name()}, {usable_cores()} cores")
 
 
-def _check_driver() -> Check:
-    if gpu := gpu_name():
-        return Check("gpu", "ok", gpu)
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return Check(
-            "gpu", "absent", "no NVIDIA driver: libcuda.so.1 is not there", "the CPU solvers need none"
-        )
-    code = driver.cuInit(0)
-    if code:
-        return Check(
-            "gpu",
-            "broken",
-            f"the NVIDIA driver answers error {code} to cuInit",
-            "look at what nvidia-smi says",
-        )
-    return Check("gpu", "ok", "an NVIDIA driver, but no nvidia-smi to name the GPU")
-
-
-def _check_cupy() -> Check:
-    found = [f"{d.name} {d.version}" for d in importlib.metadata.distributions() if d.name.startswith("cupy")]
-    if not found:
-        return Check("cupy", "absent", "not installed", "for a GPU: pip install 'sssp-pipeline[gpu]'")
-    if len(found) > 1:
-        return Check("cupy", "broken", "several: " + ", ".join(found), "keep the one for your CUDA release")
-    try:
-        import cupy
-
-        return Check("cupy", "ok", f"{found[0]}, {cupy.cuda.runtime.getDeviceCount()} GPUs")
-    except Exception as error:
-        return Check(
-            "cupy",
-            "broken" if gpu_name() else "absent",
-            f"{found[0]}: {error}",
-            "match CuPy, driver and CUDA release",
-        )
-
-
-def _check_kernels() -> Check:
+def _check_kernels() -> Finding:
     """Compile the smallest kernel and ask for its registers: that takes driver, CuPy and NVRTC that match."""
-    from sssp_pipeline.errors import SsspError
-    from sssp_pipeline.kernels._compile import gpu_missing, load_kernels
-    from sssp_pipeline.kernels._gpu import SUMMARY
-
-    if (reason := gpu_missing()) is not None:
-        return Check("kernels", "broken" if gpu_name() else "absent", reason, "the CPU solvers need none")
-    import numpy as np
-
+    if gpu_missing() is not None:
+        return Finding("kernels", "absent", "not tried without driver, GPU, CuPy and NVRTC")
     try:
         kernels = load_kernels(SUMMARY, np.dtype("uint32"))
     except SsspError as error:
-        return Check("kernels", "broken", error.message, "match CuPy, driver and CUDA release")
+        return Finding("kernels", "broken", error.message, "report this with all that `doctor` prints")
     blocks = kernels["summary_kernel"].resident_blocks(256)
-    return Check("kernels", "ok", f"compiled by NVRTC; {blocks} blocks of 256 threads fit the GPU at once")
+    return Finding("kernels", "ok", f"compiled by NVRTC; {blocks} blocks of 256 threads fit the GPU at once")
 
 
-def _check_storage() -> Check:
+def _check_storage() -> Finding:
     import fsspec
 
     extras = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
@@ -182,7 +144,7 @@ def _check_storage() -> Check:
             able.append(scheme)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return Check(
+    return Finding(
         "storage",
         "ok",
         f"fsspec {fsspec.__version__} reads http, reads and writes " + ", ".join(able),
@@ -197,10 +159,10 @@ def _extras_hint(able: list[str]) -> str | None:
     return f"more with the extras {', '.join(missing)}" if missing else None
 
 
-def _check_temporary() -> Check:
+def _check_temporary() -> Finding:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
-    return Check(
+    return Finding(
         "temporary",
         "ok",
         f"{folder} has {free / 2**30:.1f} GiB free",

@@ -13,7 +13,9 @@ import numpy as np
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.forecast import GPU_START_S, forecast, graph_device_bytes
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
+from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.workflow import Output, Solve
 
 #: Distances of one batch: large enough that a task's overhead does not show, small enough to be held per thread.
@@ -24,6 +26,35 @@ SMALL_BATCH_BYTES = 2**20
 BATCHES = 64
 
 
+#: What many cores do together over what one does, as a power of their number: 2 did 1.74 times, 16 (threads of 8 real
+#: ones) 9.2 times as much.
+CORES_EXPONENT = 0.8
+#: Core-seconds to encode and write a byte of distances: 260 MB/s (benchmarks/results/distances.jsonl, long layout).
+WRITE_S_PER_BYTE = 1 / 260e6
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """What a run takes of the GPU's memory.
+
+    Attributes
+    ----------
+    free_bytes
+        What was free when the plan was made.
+    graph_bytes
+        The graph's copy on the device.
+    source_bytes
+        A source under way, with its row of distances.
+    sources_at_once
+        How many are under way together.
+    """
+
+    free_bytes: int
+    graph_bytes: int
+    source_bytes: int
+    sources_at_once: int
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What a run will do.
@@ -32,6 +63,8 @@ class Plan:
     ----------
     solver, solver_reason
         Name in the registry, and why it was chosen.
+    expected_s
+        About how long solving and writing take on this machine, once the graph is loaded.
     batches
         The sources (n,) uint32 of each batch.
     graph_bytes
@@ -40,14 +73,18 @@ class Plan:
         Host memory of the distances (and predecessors) of one batch on each thread.
     written_bytes
         About how much the distances take on storage, before compression.
+    gpu
+        What it takes of the GPU; None for a solver on the CPU.
     """
 
     solver: str
     solver_reason: str
+    expected_s: float
     batches: list[np.ndarray]
     graph_bytes: int
     batch_bytes: int
     written_bytes: int
+    gpu: GpuShare | None
 
 
 def solve_options(spec: Solve) -> SolveOptions:
@@ -56,40 +93,99 @@ def solve_options(spec: Solve) -> SolveOptions:
     return SolveOptions(delta, spec.cutoff, spec.predecessors, spec.trace_every_us)
 
 
-def choose_solver(name: str, traits: GraphTraits, options: SolveOptions) -> tuple[Solver, str]:
-    """Return the solver called `name`, or the first registered one that can when `name` is "auto", and why.
+@dataclass(frozen=True)
+class Work:
+    """What there is to solve: so many sources, in batches of so many, on such a graph.
+
+    Attributes
+    ----------
+    traits
+        Of the graph.
+    options
+        Of the workflow's `solve`.
+    n_sources, batch
+        Sources in all, and in each batch; a batch is one call of a solver.
+    """
+
+    traits: GraphTraits
+    options: SolveOptions
+    n_sources: int
+    batch: int
+
+
+def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str]:
+    """Return the solver called `name`, or the one expected to be done first when `name` is "auto", and why.
 
     Raises
     ------
     InputError
-        The solver is unknown or cannot solve such a graph, or none can.
+        The solver is unknown or cannot solve such a graph here, or none can.
     """
+    refused = {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
     if name != "auto":
         solver = solver_named(name)
-        if reason := solver.supports(traits, options):
+        if name in refused:
+            able = ", ".join(n for n in SOLVERS if n not in refused)
             raise InputError(
-                f"solver `{name}` cannot solve this: {reason}", hint=_others(name, traits, options)
+                f"solver `{name}` cannot solve this: {refused[name]}",
+                hint=f"these can: {able}" if able else "no other solver can either",
             )
         return solver, "asked for"
-    refused: dict[str, list[str]] = {}
-    for solver in SOLVERS.values():
-        reason = solver.supports(traits, options)
-        if reason is None:
-            why_not = [f"not {' nor '.join(names)}: {why}" for why, names in refused.items()]
-            return solver, "; ".join([*why_not, "the first that supports this graph on this machine"])
-        refused.setdefault(reason, []).append(solver.name)
-    why_not = [f"{', '.join(names)}: {why}" for why, names in refused.items()]
-    raise InputError("no solver can solve this: " + "; ".join(why_not))
+    if len(refused) == len(SOLVERS):
+        raise InputError("no solver can solve this: " + "; ".join(_by_reason(refused, ", ")))
+    expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
+
+    def order(name: str) -> tuple[float, float]:
+        # Where writing takes longer than solving, the one that is done solving first.
+        return expected[name], forecast(name, work.traits, work.batch).source_s
+
+    first, *others = sorted(expected, key=order)
+    compared = "".join(f", {other} {_seconds(expected[other])}" for other in others)
+    why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
+    return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}"
 
 
-def _others(name: str, traits: GraphTraits, options: SolveOptions) -> str:
-    able = [s.name for s in SOLVERS.values() if s.name != name and s.supports(traits, options) is None]
-    return "these can: " + ", ".join(able) if able else "no other solver can either"
+def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
+    """Return about how many seconds solving and writing would take, once the graph is loaded."""
+    per_source = forecast(solver.name, work.traits, work.batch)
+    n_batches = -(-work.n_sources // work.batch)
+    write_s = WRITE_S_PER_BYTE * work.traits.n_vertices * work.traits.weight_dtype.itemsize
+    cores = max(1, min(n_batches, machine.cores)) ** CORES_EXPONENT
+    if solver.device == "gpu":
+        return GPU_START_S + work.n_sources * max(per_source.source_s, write_s / cores)
+    return work.n_sources * (per_source.source_s + write_s) / cores
 
 
-def make_plan(traits: GraphTraits, sources: np.ndarray, solve: Solve, output: Output) -> Plan:
+def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
+    """Return why `solver` cannot do this work on this machine, or None."""
+    if (reason := solver.supports(work.traits, work.options)) is not None:
+        return reason
+    if solver.device != "gpu" or machine.gpu_free_bytes is None:
+        return None
+    needed = graph_device_bytes(work.traits) + forecast(solver.name, work.traits, 1).source_bytes
+    if needed <= machine.gpu_free_bytes:
+        return None
+    return f"it needs {needed / 2**30:.1f} GiB on the GPU, {machine.gpu_free_bytes / 2**30:.1f} are free"
+
+
+def _by_reason(refused: dict[str, str], between: str) -> list[str]:
+    """Return a clause a reason, with the solvers that it holds for."""
+    names: dict[str, list[str]] = {}
+    for name, reason in refused.items():
+        names.setdefault(reason, []).append(name)
+    return [f"{between.join(found)}: {reason}" for reason, found in names.items()]
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 0.01:
+        return "under 0.01 s"
+    return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+
+
+def make_plan(
+    traits: GraphTraits, sources: np.ndarray, solve: Solve, output: Output, machine: Machine
+) -> Plan:
     """Return the plan for `sources` (S,) on such a graph; raises `InputError` as `choose_solver`."""
-    solver, reason = choose_solver(solve.solver, traits, solve_options(solve))
     per_source = traits.n_vertices * (traits.weight_dtype.itemsize + 4 * solve.predecessors)
     if solve.batch == "auto":
         largest, smallest = (n // max(per_source, 1) for n in (BATCH_BYTES, SMALL_BATCH_BYTES))
@@ -97,13 +193,25 @@ def make_plan(traits: GraphTraits, sources: np.ndarray, solve: Solve, output: Ou
     else:
         size = solve.batch
     batches = [sources[i : i + size] for i in range(0, len(sources), size)]
+    work = Work(traits, solve_options(solve), len(sources), size)
+    solver, reason = choose_solver(solve.solver, work, machine)
     # In the long layout an id takes no more than a few bits a row; in the wide one it stands once a batch.
     vertex_columns = 8 * traits.n_vertices * len(batches) if output.layout == "wide" else 0
     return Plan(
         solver=solver.name,
         solver_reason=reason,
+        expected_s=expected_s(solver, work, machine),
         batches=batches,
         graph_bytes=8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize),
         batch_bytes=size * per_source,
         written_bytes=len(sources) * per_source + vertex_columns,
+        gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,
     )
+
+
+def _gpu_share(work: Work, machine: Machine, solver: str) -> GpuShare:
+    graph_bytes = graph_device_bytes(work.traits)
+    per_source = forecast(solver, work.traits, work.batch)
+    free = machine.gpu_free_bytes or 0
+    fit = (free - graph_bytes) // max(per_source.source_bytes, 1)
+    return GpuShare(free, graph_bytes, per_source.source_bytes, max(1, min(per_source.at_once, fit)))

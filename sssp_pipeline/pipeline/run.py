@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError, RefutedError, SsspError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.graph_store import Manifest, load_graph, load_ids, read_manifest
-from sssp_pipeline.pipeline.hardware import hardware, versions
+from sssp_pipeline.pipeline.graph_store import read_manifest
+from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, plural
@@ -34,9 +33,11 @@ from sssp_pipeline.pipeline.results import (
     RUN_VERSION,
     RunFolder,
 )
+from sssp_pipeline.pipeline.scatter import BatchDone, BatchTask, scatter
 from sssp_pipeline.pipeline.sources import select_sources
+from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
 from sssp_pipeline.pipeline.verify import verify_distances
-from sssp_pipeline.pipeline.vertex_ids import VertexIds
+from sssp_pipeline.pipeline.workers import Load, Workers, hire
 from sssp_pipeline.workflow import Workflow
 
 
@@ -55,21 +56,6 @@ class _Timings:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began
 
 
-class StoredGraph:
-    """A graph store that is read no more than needed: manifest first, ids and edges when asked for."""
-
-    def __init__(self, store: str, manifest: Manifest) -> None:
-        self.store, self.manifest = store, manifest
-        self.ids: VertexIds = load_ids(store, manifest)
-        self._graph: CsrGraph | None = None
-
-    def graph(self) -> CsrGraph:
-        """Return the graph, loaded once."""
-        if self._graph is None:
-            self._graph = load_graph(self.store, self.manifest)
-        return self._graph
-
-
 def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
     """Return the workflow's graph, ingested unless the store already holds it."""
     manifest, fresh = ingest(workflow.graph, workflow.store, progress)
@@ -85,7 +71,7 @@ def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> P
     progress.stage("plan")
     check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
     sources = select_sources(workflow.sources, stored.ids, stored.graph)
-    return make_plan(stored.manifest.traits, sources, workflow.solve, workflow.output)
+    return make_plan(stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine())
 
 
 def run(
@@ -165,6 +151,8 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         "graph_bytes": plan.graph_bytes,
         "batch_bytes": plan.batch_bytes,
         "written_bytes": plan.written_bytes,
+        "expected_s": plan.expected_s,
+        "gpu": asdict(plan.gpu) if plan.gpu else None,
     }
     if probe and plan.batches:
         progress.stage("probe")
@@ -306,10 +294,6 @@ class _Job:
 
     def _solve(self) -> dict[str, float]:
         """Solve and commit what is not committed yet; return the seconds all threads spent, by kind of work."""
-        # Dask takes as long to import as a small graph to ingest, and only solving needs it.
-        from sssp_pipeline.pipeline.cluster import connect
-        from sssp_pipeline.pipeline.scatter import BatchDone, BatchTask, scatter
-
         workflow, plan, folder = self.workflow, self.plan, self.folder
         committed = folder.committed()
         missing = [number for number in range(len(plan.batches)) if number not in committed]
@@ -344,13 +328,12 @@ class _Job:
                 thread_s[work] += getattr(batch, f"{work}_s")
             self.progress.advance(done, len(plan.batches), "batches")
 
-        with connect(workflow.cluster, len(missing), plan.graph_bytes, plan.batch_bytes) as connection:
-            self.progress.say(
-                f"cluster: {plural(connection.n_workers, 'worker')}, {plural(connection.n_threads, 'thread')}, "
-                f"dashboard {connection.dashboard}"
-            )
+        on_gpu = solver_named(plan.solver).device == "gpu"
+        load = Load(len(missing), plan.graph_bytes, plan.batch_bytes, on_gpu)
+        with lent(self.stored), hire(workflow.cluster, load) as workers:
+            self.progress.say(_who(workers))
             try:
-                failed = scatter(connection, tasks, workflow.solve.retries, on_done)
+                failed = scatter(workers, tasks, workflow.solve.retries, on_done)
             except InputError as error:
                 if isinstance(error, UnsolvableError) or not folder.committed():
                     folder.abandon()
@@ -382,6 +365,13 @@ def _finish(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
         raise RefutedError(
             refuted, hint="remove the run folder and run again; if that does not help, report a bug"
         )
+
+
+def _who(workers: Workers) -> str:
+    threads = plural(workers.n_threads, "thread")
+    if workers.dashboard is None:
+        return f"solving with {threads} of this process"
+    return f"cluster: {plural(workers.n_processes, 'worker')}, {threads}, dashboard {workers.dashboard}"
 
 
 def _check_complete(folder: RunFolder, n_batches: int) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.csr import WEIGHT_DTYPES
-from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS, _compile
 from sssp_pipeline.kernels._compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels._device_graph import UPLOAD
@@ -108,66 +107,3 @@ def test_an_edited_header_changes_the_options(tmp_path, monkeypatch):
 
 
 # ---- without a GPU ----
-
-
-class Driver:
-    """A stand-in for libcuda."""
-
-    def __init__(self, init=0, count=1, capability=(9, 0)):
-        self.init, self.count, self.capability = init, count, capability
-
-    def cuInit(self, flags):
-        return self.init
-
-    def cuDeviceGetCount(self, pointer):
-        pointer._obj.value = self.count
-        return 0
-
-    def cuDeviceGetAttribute(self, pointer, attribute, device):
-        pointer._obj.value = self.capability[attribute - 75]
-        return 0
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    """Make `gpu_missing` look anew, at a driver of one's choice."""
-
-    def with_driver(driver):
-        def load(name):
-            assert name == "libcuda.so.1"
-            if driver is None:
-                raise OSError("not there")
-            return driver
-
-        monkeypatch.setattr(_compile.ctypes, "CDLL", load)
-        _compile.gpu_missing.cache_clear()
-
-    yield with_driver
-    monkeypatch.undo()
-    _compile.gpu_missing.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("driver", "reason"),
-    [
-        (None, "no CUDA GPU: there is no NVIDIA driver (libcuda.so.1)"),
-        (Driver(init=100), "no CUDA GPU: the NVIDIA driver sees none (CUDA_VISIBLE_DEVICES hides them too)"),
-        (Driver(count=0), "no CUDA GPU: the NVIDIA driver sees none (CUDA_VISIBLE_DEVICES hides them too)"),
-        (Driver(init=803), "no CUDA GPU: the NVIDIA driver answers error 803"),
-        (Driver(capability=(6, 1)), "the GPU has compute capability 6.1, and the kernels need 7.0"),
-    ],
-)
-def test_a_machine_without_a_usable_gpu_says_why(machine, driver, reason):
-    machine(driver)
-    assert _compile.gpu_missing() == reason
-    with pytest.raises(SsspError) as caught:
-        _compile.cupy_module()
-    assert caught.value.message == reason
-    assert "doctor" in caught.value.hint
-
-
-def test_a_gpu_without_cupy_says_what_to_install(machine, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    machine(Driver())
-    assert "CuPy cannot be imported" in _compile.gpu_missing()
-    assert "sssp-pipeline[gpu]" in _compile.gpu_missing()

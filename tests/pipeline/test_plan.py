@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, _gpu
+from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.plan import BATCH_BYTES, choose_solver, make_plan
+from sssp_pipeline.pipeline.hardware import Machine
+from sssp_pipeline.pipeline.plan import BATCH_BYTES, GpuShare, Work, choose_solver, make_plan
 from sssp_pipeline.workflow import Output, Solve
 
 
@@ -15,7 +19,7 @@ def traits(n_vertices=1000, dtype="uint32", low=1.0) -> GraphTraits:
 
 def plan(n_sources, solve=None, n_vertices=1000, dtype="uint32"):
     sources = np.arange(n_sources, dtype=np.uint32)
-    return make_plan(traits(n_vertices, dtype), sources, solve or Solve(), Output(path="x"))
+    return make_plan(traits(n_vertices, dtype), sources, solve or Solve(), Output(path="x"), Machine(2, None))
 
 
 def test_batches_hold_every_source_once_in_order():
@@ -37,51 +41,133 @@ def test_predecessors_count_as_bytes():
     assert plan(8, Solve(predecessors=True)).written_bytes == 2 * plan(8).written_bytes
 
 
-def test_auto_takes_the_first_registered_solver_that_can():
-    solver, reason = choose_solver("auto", traits(), SolveOptions())
-    able = [s for s in SOLVERS.values() if s.supports(traits(), SolveOptions()) is None]
-    assert solver is able[0]
-    for refused in list(SOLVERS.values())[: list(SOLVERS.values()).index(solver)]:
-        assert refused.name in reason
-        assert refused.supports(traits(), SolveOptions()) in reason
+#: Vertices and edges of graphs that were measured.
+NY, NE, GRID = (264_346, 733_846), (1_524_453, 3_868_020), (16_777_216, 40_250_094)
+WAVE, RMAT_20 = (156_317, 2_118_662), (1_048_576, 16_777_216)
+H200 = Machine(cores=16, gpu_free_bytes=139 * 2**30)
 
 
-def test_auto_prefers_a_gpu_where_there_is_one(monkeypatch):
+def work(size=(1000, 3000), n_sources=64, batch=32, dtype="uint32", low=1.0) -> Work:
+    return Work(GraphTraits(*size, np.dtype(dtype), low, 9.0, 5.0), SolveOptions(), n_sources, batch)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Let the GPU solvers believe in a GPU."""
     monkeypatch.setattr(_gpu, "gpu_missing", lambda: None)
-    solver, _ = choose_solver("auto", traits(), SolveOptions())
-    assert solver.device == "gpu"
-    monkeypatch.setattr(_gpu, "gpu_missing", lambda: "no CUDA GPU: none")
-    solver, reason = choose_solver("auto", traits(), SolveOptions())
-    assert solver.name == "delta-stepping"
-    assert reason.startswith("not near-far nor adds nor adds-slots: no CUDA GPU: none; ")
+
+
+@pytest.mark.parametrize("size", [NY, NE, GRID, WAVE, RMAT_20])
+@pytest.mark.parametrize(("batch", "solver"), [(1, "adds"), (3, "adds"), (4, "near-far"), (32, "near-far")])
+def test_auto_on_a_gpu_goes_by_how_many_sources_share_it(gpu, size, batch, solver):
+    few_cores = Machine(cores=4, gpu_free_bytes=139 * 2**30)
+    chosen, reason = choose_solver("auto", work(size, n_sources=10_000, batch=batch), few_cores)
+    assert chosen.name == solver
+    assert reason.startswith("expected to take ")
+    assert all(f", {name} " in reason for name in SOLVERS if name != solver)
+
+
+def test_auto_starts_no_gpu_for_what_the_cores_do_meanwhile(gpu):
+    assert choose_solver("auto", work(NY, n_sources=16, batch=1), H200)[0].name == "delta-stepping"
+    assert choose_solver("auto", work(n_sources=1000), H200)[0].name == "delta-stepping"
+    assert choose_solver("auto", work(RMAT_20, n_sources=1024, batch=8), H200)[0].name == "near-far"
+
+
+def test_auto_without_a_gpu_says_what_it_passed_over(monkeypatch):
+    monkeypatch.setattr(_gpu, "gpu_missing", lambda: "no NVIDIA driver (libcuda.so.1)")
+    chosen, reason = choose_solver("auto", work(NY, n_sources=4096), Machine(2, None))
+    assert chosen.name == "delta-stepping"
+    assert reason == (
+        "expected to take 28 s, dijkstra 68 s; not near-far nor adds: no NVIDIA driver (libcuda.so.1)"
+    )
+
+
+def test_a_graph_too_large_for_the_gpu_is_left_to_the_cpu(gpu):
+    small = Machine(cores=16, gpu_free_bytes=2**29)
+    chosen, reason = choose_solver("auto", work(GRID, n_sources=10_000), small)
+    assert chosen.name == "delta-stepping"
+    assert reason.endswith("; not near-far nor adds: it needs 0.8 GiB on the GPU, 0.5 are free")
+    with pytest.raises(InputError) as caught:
+        choose_solver("near-far", work(GRID), small)
+    assert caught.value.message == (
+        "solver `near-far` cannot solve this: it needs 0.8 GiB on the GPU, 0.5 are free"
+    )
+    assert caught.value.hint == "these can: delta-stepping, dijkstra"
+
+
+@pytest.mark.parametrize(
+    ("size", "solver", "batch", "measured_ms"),
+    [
+        # benchmarks/results/gpu_solvers.jsonl and solvers.jsonl
+        (NY, "adds", 1, 2.18),
+        (NE, "adds", 1, 4.96),
+        (GRID, "adds", 1, 17.3),
+        (WAVE, "adds", 1, 0.593),
+        (RMAT_20, "adds", 1, 1.16),
+        (NY, "near-far", 128, 1.42),
+        (NE, "near-far", 128, 3.20),
+        (GRID, "near-far", 128, 12.1),
+        (WAVE, "near-far", 128, 0.377),
+        (RMAT_20, "near-far", 128, 1.59),
+        (NY, "delta-stepping", 1, 9.18),
+        (WAVE, "delta-stepping", 1, 14.7),
+        (NY, "dijkstra", 1, 32.4),
+        (WAVE, "dijkstra", 1, 47.1),
+    ],
+)
+def test_forecasts_are_within_a_factor_of_two_of_measurements(size, solver, batch, measured_ms):
+    assert 0.5 < 1e3 * forecast(solver, work(size).traits, batch).source_s / measured_ms < 2
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_solver_has_a_forecast(name):
+    found = forecast(name, work().traits, 10)
+    assert found.source_s > 0
+    assert (found.source_bytes > 0) == (SOLVERS[name].device == "gpu")
+
+
+def test_the_plan_tells_what_a_gpu_must_hold(gpu):
+    sources = np.arange(10_000, dtype=np.uint32)
+    ny = work(NY).traits
+    made = make_plan(ny, sources, Solve(solver="near-far"), Output(path="x"), H200)
+    assert made.gpu == GpuShare(139 * 2**30, 4 * 264_347 + 8 * 733_846, 264_346 * 25 + 733_846 // 16, 8)
+    made = make_plan(
+        ny,
+        sources,
+        Solve(solver="near-far"),
+        Output(path="x"),
+        Machine(16, made.gpu.graph_bytes + 20 * 10**6),
+    )
+    assert made.gpu.sources_at_once == 3
+    assert make_plan(ny, sources, Solve(solver="dijkstra"), Output(path="x"), H200).gpu is None
 
 
 def test_negative_weights_are_refused_with_every_solvers_reason():
+    negative = work(dtype="int32", low=-3)
     with pytest.raises(InputError) as caught:
-        choose_solver("auto", traits(dtype="int32", low=-3), SolveOptions())
+        choose_solver("auto", negative, Machine(2, None))
     assert caught.value.message.startswith(
         "no solver can solve this: near-far, adds, adds-slots, delta-stepping, dijkstra: "
     )
     assert "-3" in caught.value.message
     with pytest.raises(InputError, match="solver `dijkstra` cannot solve this: "):
-        choose_solver("dijkstra", traits(dtype="int32", low=-3), SolveOptions())
+        choose_solver("dijkstra", negative, Machine(2, None))
 
 
-def test_a_trace_is_asked_only_of_a_solver_that_records_one(monkeypatch):
-    monkeypatch.setattr(_gpu, "gpu_missing", lambda: None)
-    traced = SolveOptions(trace_every_us=10)
+def test_a_trace_is_asked_only_of_a_solver_that_records_one(gpu):
+    traced = replace(work(), options=SolveOptions(trace_every_us=10))
     for name in ("near-far", "delta-stepping", "dijkstra"):
         with pytest.raises(InputError) as caught:
-            choose_solver(name, traits(), traced)
+            choose_solver(name, traced, H200)
         assert caught.value.message == f"solver `{name}` cannot solve this: it records no trace"
         assert caught.value.hint == "these can: adds"
-    solver, reason = choose_solver("auto", traits(), traced)
+    solver, reason = choose_solver("auto", traced, H200)
     assert solver.name == "adds"
-    assert reason.startswith("not near-far: it records no trace; ")
+    assert reason.endswith("; not near-far nor delta-stepping nor dijkstra: it records no trace")
 
 
 def test_an_unknown_solver_gets_a_suggestion():
     with pytest.raises(InputError) as caught:
-        choose_solver("dikstra", traits(), SolveOptions())
+        choose_solver("dikstra", work(), Machine(2, None))
     assert caught.value.message == "unknown solver `dikstra`"
     assert caught.value.hint == "did you mean `dijkstra`? Solvers: " + ", ".join(sorted(SOLVERS))

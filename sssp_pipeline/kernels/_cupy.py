@@ -1,0 +1,307 @@
+"""Whether a GPU can be used here, and if not, what is wrong and what to do; the only place that imports CuPy.
+
+Four things must be there and belong together: NVIDIA's driver, a GPU that it sees, CuPy, and NVRTC, CUDA's compiler,
+which CuPy loads. They are looked at in this order, each with as little as it takes, so that a machine without a GPU
+needs no CuPy and one without CuPy says so at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import threading
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sssp_pipeline.errors import SsspError
+
+#: Oldest compute capability: `ld.acquire.gpu` and independent thread scheduling begin there.
+OLDEST_CAPABILITY = (7, 0)
+
+#: The driver's release with which a CUDA release begins.
+_DRIVER_FOR_CUDA = {12: " to 525 or later", 13: " to 580 or later"}
+_CUDA_SUCCESS = 0
+_CUDA_NO_DEVICE = 100
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
+#: What cuInit's other answers mean, and what to do.
+_DRIVER_FAULTS = {
+    34: (
+        "libcuda.so.1 is the CUDA toolkit's stub, not a driver",
+        "take the toolkit's `stubs` folder out of LD_LIBRARY_PATH",
+    ),
+    802: ("the GPUs of this machine are not ready yet (error 802)", "start `nvidia-fabricmanager`"),
+    803: (
+        "the NVIDIA driver's library and its kernel module are of different releases (error 803)",
+        "restart the machine; in a container, use the host's libcuda.so.1",
+    ),
+    804: (
+        "this GPU does not take a newer libcuda.so.1 than its driver's (error 804)",
+        "take the `compat` folder out of LD_LIBRARY_PATH, or update the driver",
+    ),
+}
+
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one thing: `state` is "ok", "absent" (fine unless it is needed) or "broken"."""
+
+    name: str
+    state: str
+    detail: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What NVIDIA's driver answers; all but `code`, that of cuInit, is of the first GPU and 0 or "" without one."""
+
+    code: int
+    n_devices: int = 0
+    cuda: tuple[int, int] = (0, 0)
+    name: str = ""
+    capability: tuple[int, int] = (0, 0)
+
+
+def ask_driver() -> Driver | None:
+    """Return what the driver answers, or None where its library is missing."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    number = ctypes.c_int(0)
+
+    def answer(function: str, *arguments: Any) -> int:
+        getattr(driver, function)(ctypes.byref(number), *arguments)
+        return number.value
+
+    if (code := driver.cuInit(0)) != _CUDA_SUCCESS:
+        return Driver(code)
+    cuda = answer("cuDriverGetVersion")
+    if (n_devices := answer("cuDeviceGetCount")) == 0:
+        return Driver(code)
+    name = ctypes.create_string_buffer(100)
+    driver.cuDeviceGetName(name, len(name), 0)
+    capability = tuple(answer("cuDeviceGetAttribute", a, 0) for a in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR))
+    return Driver(
+        code,
+        n_devices,
+        (cuda // 1000, cuda % 1000 // 10),
+        name.value.decode(),
+        (capability[0], capability[1]),
+    )
+
+
+def has_device_files() -> bool:
+    """Return whether the kernel offers a GPU, whatever libraries there are."""
+    return Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
+
+
+def cupy_packages() -> list[tuple[str, str]]:
+    """Return name and release of every installed CuPy package, of those there are for CUDA 11 to 19."""
+    found = []
+    for name in ("cupy", *(f"cupy-cuda{cuda}x" for cuda in range(11, 20))):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found.append((name, importlib.metadata.version(name)))
+    return found
+
+
+def ask_cupy() -> str | None:
+    """Return what goes wrong when CuPy looks for a GPU, or None."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import cupy
+
+            cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        return first_line(error)
+    return None
+
+
+def ask_nvrtc() -> tuple[tuple[int, int], list[int]] | str:
+    """Return NVRTC's release and the architectures it compiles for, such as 90; or what goes wrong."""
+    import cupy
+
+    try:
+        return cupy.cuda.nvrtc.getVersion(), list(cupy.cuda.nvrtc.getSupportedArchs())
+    except Exception as error:
+        return first_line(error)
+
+
+def gpu_findings() -> tuple[Finding, Finding, Finding]:
+    """Return what was found of driver and GPU, of CuPy, and of NVRTC; the answer of the first call stands."""
+    with _lock:  # the threads of a worker all ask at once, and each would look for itself
+        return _look()
+
+
+@cache
+def _look() -> tuple[Finding, Finding, Finding]:
+    driver = ask_driver()
+    gpu = _check_driver(driver)
+    packages = cupy_packages()
+    if driver is None or gpu.state != "ok":
+        installed = ", ".join(f"{name} {release}" for name, release in packages) or "not installed"
+        untried = "not tried without a GPU"
+        return gpu, Finding("cupy", "absent", f"{installed}; {untried}"), Finding("nvrtc", "absent", untried)
+    cupy = _check_cupy(driver, packages)
+    if cupy.state != "ok":
+        return gpu, cupy, Finding("nvrtc", "absent", "not tried without CuPy")
+    return gpu, cupy, _check_nvrtc(driver, packages[0][0])
+
+
+def gpu_missing() -> str | None:
+    """Return why no solver can use a GPU here, or None when one can."""
+    fault = _fault()
+    return fault.detail if fault else None
+
+
+def cupy_module() -> Any:
+    """Return the module `cupy`.
+
+    Raises
+    ------
+    SsspError
+        There is no usable GPU, or CuPy or NVRTC is missing or does not match; the message says which.
+    """
+    if (fault := _fault()) is not None:
+        raise SsspError(fault.detail, hint=fault.hint)
+    import cupy
+
+    return cupy
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error that says something: CuPy's import errors begin with a ruled heading."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if line.strip("=")]
+    if "Original error:" in telling[:-1]:
+        return telling[telling.index("Original error:") + 1]
+    return telling[0] if telling else type(error).__name__
+
+
+def _fault() -> Finding | None:
+    return next((finding for finding in gpu_findings() if finding.state != "ok"), None)
+
+
+def _check_driver(driver: Driver | None) -> Finding:
+    def found(state: str, detail: str, hint: str) -> Finding:
+        return Finding("gpu", state, detail, hint)
+
+    if driver is None:
+        if has_device_files():
+            return found(
+                "broken",
+                "the GPU's device files are here, but not the NVIDIA driver's library (libcuda.so.1)",
+                "start the container with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+            )
+        return found(
+            "absent",
+            "no NVIDIA driver (libcuda.so.1)",
+            "the CPU solvers need none; a GPU needs NVIDIA's driver",
+        )
+    if driver.code == _CUDA_NO_DEVICE or (driver.code == _CUDA_SUCCESS and driver.n_devices == 0):
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if visible is not None:
+            return found(
+                "absent",
+                f"CUDA_VISIBLE_DEVICES is `{visible}` and hides every GPU",
+                "unset it, or give it the number of a GPU as `nvidia-smi -L` lists them",
+            )
+        return found("absent", "the NVIDIA driver sees no GPU", "`nvidia-smi` and `dmesg` tell why")
+    if driver.code != _CUDA_SUCCESS:
+        unknown = (f"the NVIDIA driver answers error {driver.code} to cuInit", "`nvidia-smi` tells more")
+        return found("broken", *_DRIVER_FAULTS.get(driver.code, unknown))
+    if driver.capability < OLDEST_CAPABILITY:
+        return found(
+            "broken",
+            f"the GPU ({driver.name}) has compute capability {_dotted(driver.capability)}, the kernels need "
+            f"{_dotted(OLDEST_CAPABILITY)}",
+            "use the CPU solvers, or a GPU from 2017 (Volta) on",
+        )
+    more = f" and {driver.n_devices - 1} more" if driver.n_devices > 1 else ""
+    return Finding(
+        "gpu",
+        "ok",
+        f"{driver.name}{more}, compute capability {_dotted(driver.capability)}, driver for CUDA {_dotted(driver.cuda)}",
+    )
+
+
+def _check_cupy(driver: Driver, packages: list[tuple[str, str]]) -> Finding:
+    extra = f"pip install 'sssp-pipeline[{'cuda13' if driver.cuda >= (13, 0) else 'gpu'}]'"
+    if not packages:
+        return Finding("cupy", "absent", "there is a GPU, but CuPy is not installed", extra)
+    names = " ".join(name for name, _ in packages)
+    installed = ", ".join(f"{name} {release}" for name, release in packages)
+    if len(packages) > 1:
+        return Finding(
+            "cupy",
+            "broken",
+            f"several CuPy packages overwrite each other's files: {installed}",
+            f"pip uninstall -y {names}; then {extra}",
+        )
+    wanted = _cuda_of(packages[0][0])
+    if wanted is not None and driver.cuda < (wanted, 0):
+        older = f", or: pip uninstall -y {names}; then {extra}" if driver.cuda >= (12, 0) else ""
+        return Finding(
+            "cupy",
+            "broken",
+            f"{installed} needs a driver for CUDA {wanted}.0, this one is for {_dotted(driver.cuda)}",
+            f"update the NVIDIA driver{_DRIVER_FOR_CUDA.get(wanted, '')}{older}",
+        )
+    if (error := ask_cupy()) is not None:
+        return Finding(
+            "cupy",
+            "broken",
+            f"{installed} does not work here: {error}",
+            f"pip uninstall -y {names}; then {extra}",
+        )
+    return Finding("cupy", "ok", installed)
+
+
+def _check_nvrtc(driver: Driver, package: str) -> Finding:
+    answer = ask_nvrtc()
+    cuda = _cuda_of(package) or driver.cuda[0]
+    library = "nvidia-cuda-nvrtc-cu12" if cuda == 12 else "nvidia-cuda-nvrtc"
+    if isinstance(answer, str):
+        return Finding(
+            "nvrtc",
+            "broken",
+            f"NVRTC, CUDA's compiler, cannot be loaded: {answer}",
+            f"pip install '{library}=={cuda}.*', or install the CUDA {cuda} toolkit",
+        )
+    release, architectures = answer
+    known = [divmod(architecture, 10) for architecture in sorted(architectures)]
+    compiles = f"NVRTC {_dotted(release)} compiles for compute capability {_dotted(known[0])} to {_dotted(known[-1])}"
+    if driver.capability > known[-1]:
+        return Finding(
+            "nvrtc",
+            "broken",
+            f"{compiles}, this GPU has {_dotted(driver.capability)}",
+            f"pip install -U '{library}=={cuda}.*', or install a newer CUDA {cuda} toolkit",
+        )
+    if driver.capability < known[0]:
+        return Finding(
+            "nvrtc",
+            "broken",
+            f"{compiles}, this GPU has {_dotted(driver.capability)}",
+            f"pip uninstall -y {package}; then pip install 'sssp-pipeline[cuda12]'",
+        )
+    return Finding("nvrtc", "ok", compiles)
+
+
+def _cuda_of(package: str) -> int | None:
+    """Return the CUDA release a CuPy package is built with, None where its name does not say."""
+    digits = package.removeprefix("cupy-cuda")[:2]
+    return int(digits) if digits.isdigit() else None
+
+
+def _dotted(release: tuple[int, int]) -> str:
+    return f"{release[0]}.{release[1]}"

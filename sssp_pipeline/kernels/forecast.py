@@ -1,0 +1,89 @@
+"""What each solver is expected to take: seconds and device memory of a source, by formulas fitted to measurements.
+
+`auto` and `plan` go by them. They are meant to be right within a factor of two, which is what a choice needs. GPU
+times are those of an H200, CPU times those of one core of an AMD EPYC (`benchmarks/results`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+
+from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.kernels.near_far import TOGETHER
+
+#: Until the first source can be solved on a GPU, beside what it takes to know that there is one: upload, pinned memory,
+#: kernels (0.03 s a solver from CuPy's cache, 0.4 s when they must be compiled).
+GPU_START_S = 0.3
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one source is expected to take.
+
+    Attributes
+    ----------
+    source_s
+        Seconds of the GPU with the distances copied back, or of one core.
+    source_bytes
+        Device memory beside the graph for a source under way, its row of distances included; 0 on a CPU.
+    at_once
+        How many sources of a call are under way together.
+    """
+
+    source_s: float
+    source_bytes: int
+    at_once: int
+
+
+def forecast(solver: str, traits: GraphTraits, n_sources: int) -> Forecast:
+    """Return the forecast for a call of `n_sources` of the solver registered as `solver`."""
+    return _FORECASTS[solver](traits, n_sources)
+
+
+def graph_device_bytes(traits: GraphTraits) -> int:
+    """Return the device memory of a graph (`device_graph.cuh`), while row offsets fit 32 bits."""
+    per_edge = 8 if traits.weight_dtype.itemsize == 4 else 12
+    return 4 * (traits.n_vertices + 1) + per_edge * traits.n_edges
+
+
+def _depth(traits: GraphTraits) -> float:
+    """Return a measure of how many steps a search takes one after the other: V / sqrt(E).
+
+    Time over this measure varied by a factor of 1.7 for `adds` over seven graphs from roads to R-MAT, and of 1.8 for
+    `near-far` with eight sources at once.
+    """
+    return traits.n_vertices / sqrt(max(traits.n_edges, 1))
+
+
+def _near_far(traits: GraphTraits, n_sources: int) -> Forecast:
+    at_once = max(1, min(n_sources, TOGETHER))
+    itemsize = traits.weight_dtype.itemsize
+    scratch = traits.n_vertices * (2 * itemsize + 17) + traits.n_edges // 16
+    return Forecast((16e-6 / at_once + 2.4e-6) * _depth(traits), scratch, at_once)
+
+
+def _adds(traits: GraphTraits, n_sources: int) -> Forecast:
+    del n_sources
+    # Two arrays of distances, and blocks for four words a vertex and two blocks a bucket.
+    scratch = 18 * 10**6 + traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17)
+    return Forecast(7e-6 * _depth(traits), scratch, 1)
+
+
+def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:
+    """Return the forecast of a CPU solver that takes so long for each vertex and edge."""
+
+    def forecast(traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        return Forecast(1e-9 * ns_per_element * (traits.n_vertices + traits.n_edges), 0, 1)
+
+    return forecast
+
+
+_FORECASTS: dict[str, Callable[[GraphTraits, int], Forecast]] = {
+    "near-far": _near_far,
+    "adds": _adds,
+    "delta-stepping": _on_a_core(8.0),
+    "dijkstra": _on_a_core(25.0),
+}

@@ -1,0 +1,34 @@
+"""Forecasts of device memory against what the solvers take."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.csr import csr_from_edges
+from sssp_pipeline.generators import grid
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels._device_graph import device_graph, free_bytes
+from sssp_pipeline.kernels.forecast import forecast, graph_device_bytes
+from sssp_pipeline.kernels.solver import SolveOptions
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["uint32", "float64"])
+@pytest.mark.parametrize("name", [name for name, s in SOLVERS.items() if s.device == "gpu"])
+def test_a_source_takes_the_memory_that_is_forecast(name, dtype):
+    import cupy
+
+    made = grid(1000, 1000)
+    graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+    assert device_graph(graph).device_bytes == graph_device_bytes(graph.traits)
+    assert free_bytes() > 0
+    gc.collect()
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    sources = np.arange(20)
+    SOLVERS[name].solve(graph, sources, SolveOptions())
+    taken = pool.total_bytes() - before
+    expected = forecast(name, graph.traits, len(sources))
+    assert 0.8 < taken / (expected.at_once * expected.source_bytes) < 1.25
