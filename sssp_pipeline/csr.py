@@ -33,7 +33,8 @@ def wider_dtype(dtype: np.dtype) -> np.dtype | None:
 class GraphTraits:
     """What a solver may ask about a graph before it is loaded.
 
-    `min_weight`, `max_weight` and `mean_weight` are 0 for a graph without edges.
+    `min_weight`, `max_weight` and `mean_weight` are 0 for a graph without edges. `degree_skew` is the mean square of
+    the out-degrees over the square of their mean: 1 where all are equal, above 100 on R-MAT graphs.
     """
 
     n_vertices: int
@@ -42,6 +43,7 @@ class GraphTraits:
     min_weight: float
     max_weight: float
     mean_weight: float
+    degree_skew: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,15 @@ class CsrGraph:
             min_weight=low,
             max_weight=high,
             mean_weight=mean,
+            degree_skew=self._degree_skew(),
         )
+
+    def _degree_skew(self) -> float:
+        if self.n_edges == 0:
+            return 1.0
+        degrees = np.diff(self.row_offsets)
+        squares = float(np.einsum("i,i", degrees, degrees, dtype=np.float64))
+        return squares / self.n_vertices / (self.n_edges / self.n_vertices) ** 2
 
     def check(self) -> CsrGraph:
         """Return the graph itself after checking every invariant.

@@ -17,7 +17,7 @@ from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.run import outlook, run, verify_run
-from sssp_pipeline.pipeline.scatter import solve_batch
+from sssp_pipeline.pipeline.scatter import solve_task
 from sssp_pipeline.workflow import Workflow
 
 #: Threads of this process, and a worker process.
@@ -277,7 +277,7 @@ def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
 ):
     flag = tmp_path / "fail"
     flag.touch()
-    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_while, solve_batch, str(flag), 3))
+    monkeypatch.setattr(scatter_stage, "solve_task", partial(_fail_while, solve_task, str(flag), 3))
     with pytest.raises(SsspError) as caught:
         run(made(tmp_path, cluster=cluster), Quiet())
     assert caught.value.message == "1 of 8 batches failed: 3; batch 3: the network went away"
@@ -290,7 +290,7 @@ def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
 
 @ROUTES
 def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undisturbed, cluster):
-    monkeypatch.setattr(scatter_stage, "solve_batch", partial(_fail_twice, solve_batch, 5))
+    monkeypatch.setattr(scatter_stage, "solve_task", partial(_fail_twice, solve_task, 5))
     folder, _ = run(made(tmp_path, cluster=cluster), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     metrics = folder.read_metrics()
@@ -299,7 +299,7 @@ def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undis
 
 def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
     monkeypatch.setattr(
-        scatter_stage, "solve_batch", partial(_die_once, solve_batch, str(tmp_path / "died"), 2)
+        scatter_stage, "solve_task", partial(_die_once, solve_task, str(tmp_path / "died"), 2)
     )
     run(made(tmp_path, cluster={"workers": 1}), Quiet())
     assert (tmp_path / "died").exists()

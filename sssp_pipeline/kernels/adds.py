@@ -257,16 +257,8 @@ def delta_factor(graph: CsrGraph) -> float:
     """
     degree = graph.n_edges / max(graph.n_vertices, 1)
     sparse = min(max((8 / max(degree, 1e-9)) ** 2, 1.0), 8.0)
-    skewed = min(max(degree_skew(graph) / 32, 1.0), 8.0)
+    skewed = min(max(graph.traits.degree_skew / 32, 1.0), 8.0)
     return DELTA_FACTOR * sparse / skewed
-
-
-def degree_skew(graph: CsrGraph) -> float:
-    """Return the mean square of the degrees over the square of their mean: 1 where all are equal."""
-    if graph.n_edges == 0:
-        return 1.0
-    degrees = np.diff(graph.row_offsets).astype(np.float64)
-    return float(np.square(degrees).mean() / degrees.mean() ** 2)
 
 
 def least_delta(dtype: np.dtype) -> float:
@@ -340,7 +332,9 @@ class _AddsSearch(GpuSearch):
             if hasattr(tuning, name) and getattr(tuning, name) is not None:
                 settings[name] = getattr(tuning, name)
         if tuning.look_first is None:
-            settings["look_first"] = on_device.n_edges > 8 * on_device.n_vertices and degree_skew(graph) > 2
+            settings["look_first"] = (
+                on_device.n_edges > 8 * on_device.n_vertices and graph.traits.degree_skew > 2
+            )
         settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1, _MOST_HEADS)
         settings["first_heads"] = min(tuning.first_heads, settings["most_heads"][0])
         settings["chain"] = min(tuning.chain, _MOST_CHAIN)

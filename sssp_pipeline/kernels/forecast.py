@@ -26,8 +26,9 @@ class Forecast:
     ----------
     source_s
         Seconds of the GPU with the distances copied back, or of one core.
-    source_bytes
-        Device memory beside the graph for a source under way, its row of distances included; 0 on a CPU.
+    source_bytes, fixed_bytes
+        Device memory beside the graph: for a source under way, its row of distances included, and for all together;
+        0 on a CPU.
     at_once
         How many sources of a call are under way together.
     """
@@ -35,6 +36,7 @@ class Forecast:
     source_s: float
     source_bytes: int
     at_once: int
+    fixed_bytes: int = 0
 
 
 def forecast(solver: str, traits: GraphTraits, n_sources: int) -> Forecast:
@@ -71,6 +73,34 @@ def _adds(traits: GraphTraits, n_sources: int) -> Forecast:
     return Forecast(7e-6 * _depth(traits), scratch, 1)
 
 
+def _adds_slots(traits: GraphTraits, n_sources: int) -> Forecast:
+    at_once = max(1, min(n_sources, 1024))
+    itemsize = traits.weight_dtype.itemsize
+    # A row, a far pile of a quarter of the vertices and two near piles of a thirty-second; rows packed for all.
+    source_bytes = traits.n_vertices * itemsize * 13 // 8
+    fixed = traits.n_vertices * 4 * (4 + itemsize) if traits.n_edges <= 5 * traits.n_vertices else 0
+    # One source alone takes 10.8 ms on the roads of New York. Hubs keep a block waiting: R-MAT took twice as long.
+    hubs = 2 if traits.degree_skew > 32 else 1
+    solve_s = (24e-12 * hubs + 10e-9 / at_once) * (traits.n_vertices + traits.n_edges)
+    return Forecast(solve_s + _copy_s(traits), source_bytes, at_once, fixed)
+
+
+def _adds_lanes(traits: GraphTraits, n_sources: int) -> Forecast:
+    at_once = max(1, min(n_sources, 256))
+    n_vertices, n_edges, itemsize = traits.n_vertices, traits.n_edges, traits.weight_dtype.itemsize
+    # The graph by target with the other end of each edge and the distances to a hub; a line of 32 lanes a vertex.
+    fixed = graph_device_bytes(traits) + 4 * n_edges + n_vertices * (33 * itemsize + 12) + n_edges * 2 // 5
+    # 3 to 4 ps an element on R-MAT 20 to 24 (skew above 100), 85 on a web graph (5), 1,460 on roads (1.1).
+    lane_s = 3.5e-12 * max(1.0, 32 / traits.degree_skew) ** 1.8 * (n_vertices + n_edges)
+    empty_lanes = -(-at_once // 64) * 64 / at_once
+    return Forecast(lane_s * empty_lanes + _copy_s(traits), n_vertices * itemsize, at_once, fixed)
+
+
+def _copy_s(traits: GraphTraits) -> float:
+    """Return the seconds of a row's copy to pinned memory, at 50 GB/s."""
+    return traits.n_vertices * traits.weight_dtype.itemsize / 50e9
+
+
 def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:
     """Return the forecast of a CPU solver that takes so long for each vertex and edge."""
 
@@ -84,6 +114,8 @@ def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:
 _FORECASTS: dict[str, Callable[[GraphTraits, int], Forecast]] = {
     "near-far": _near_far,
     "adds": _adds,
+    "adds-slots": _adds_slots,
+    "adds-lanes": _adds_lanes,
     "delta-stepping": _on_a_core(8.0),
     "dijkstra": _on_a_core(25.0),
 }

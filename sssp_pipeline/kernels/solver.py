@@ -130,6 +130,11 @@ class Solution:
     predecessors: np.ndarray | None
     metrics: list[SourceMetrics] = field(default_factory=list)
 
+    def part(self, first: int, end: int) -> Solution:
+        """Return the solution of the sources `first` to `end`, as views."""
+        predecessors = None if self.predecessors is None else self.predecessors[first:end]
+        return Solution(self.distances[first:end], predecessors, self.metrics[first:end])
+
 
 class Solver(Protocol):
     """An exact shortest-path solver, registered once, in `kernels/__init__.py`."""

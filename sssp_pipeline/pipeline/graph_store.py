@@ -91,6 +91,7 @@ class Manifest(BaseModel):
     version: Literal[1]
     n_vertices: int
     n_edges: int
+    degree_skew: float
     weights: WeightFacts
     symmetric: bool
     ids: IdMapping
@@ -126,6 +127,7 @@ class Manifest(BaseModel):
             self.weights.min,
             self.weights.max,
             self.weights.mean,
+            self.degree_skew,
         )
 
     @property

@@ -83,6 +83,7 @@ def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manife
             version=VERSION,
             n_vertices=graph.n_vertices,
             n_edges=graph.n_edges,
+            degree_skew=facts.degree_skew,
             weights=WeightFacts(
                 dtype=graph.weight_dtype.name,
                 unit=spec.weights.unit,

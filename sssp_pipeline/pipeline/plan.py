@@ -13,7 +13,7 @@ import numpy as np
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.forecast import GPU_START_S, forecast, graph_device_bytes
+from sssp_pipeline.kernels.forecast import GPU_START_S, Forecast, forecast, graph_device_bytes
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.workflow import Output, Solve
@@ -24,7 +24,10 @@ BATCH_BYTES = 32 * 2**20
 SMALL_BATCH_BYTES = 2**20
 #: Batches to aim at where that allows it, so that many workers share the work and little is lost with one of them.
 BATCHES = 64
-
+#: Distances of one call of a solver that solves many sources together: several batches.
+CALL_BYTES = 2**30
+#: Calls to make at least, so that one is solved while another is written, and several GPUs share them.
+CALLS = 4
 
 #: What many cores do together over what one does, as a power of their number: 2 did 1.74 times, 16 (threads of 8 real
 #: ones) 9.2 times as much.
@@ -45,12 +48,15 @@ class GpuShare:
         The graph's copy on the device.
     source_bytes
         A source under way, with its row of distances.
+    fixed_bytes
+        What the solver takes however many sources there are.
     sources_at_once
         How many are under way together.
     """
 
     free_bytes: int
     graph_bytes: int
+    fixed_bytes: int
     source_bytes: int
     sources_at_once: int
 
@@ -67,6 +73,8 @@ class Plan:
         About how long solving and writing take on this machine, once the graph is loaded.
     batches
         The sources (n,) uint32 of each batch.
+    together
+        Batches of one call of the solver.
     graph_bytes
         Host memory of the graph on each worker.
     batch_bytes
@@ -81,6 +89,7 @@ class Plan:
     solver_reason: str
     expected_s: float
     batches: list[np.ndarray]
+    together: int
     graph_bytes: int
     batch_bytes: int
     written_bytes: int
@@ -104,13 +113,26 @@ class Work:
     options
         Of the workflow's `solve`.
     n_sources, batch
-        Sources in all, and in each batch; a batch is one call of a solver.
+        Sources in all, and in each batch.
+    batch_bytes
+        Host memory of a batch's distances and predecessors.
     """
 
     traits: GraphTraits
     options: SolveOptions
     n_sources: int
     batch: int
+    batch_bytes: int
+
+    def together(self, solver: str) -> int:
+        """Return how many batches one call of `solver` takes: as many as it solves together, within bounds."""
+        wanted = -(-forecast(solver, self.traits, self.n_sources).at_once // self.batch)
+        n_batches = -(-self.n_sources // self.batch)
+        return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), n_batches // CALLS))
+
+    def of_a_call(self, solver: str) -> Forecast:
+        """Return the forecast for a source in a call of `solver`."""
+        return forecast(solver, self.traits, min(self.together(solver) * self.batch, self.n_sources))
 
 
 def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str]:
@@ -137,7 +159,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str]
 
     def order(name: str) -> tuple[float, float]:
         # Where writing takes longer than solving, the one that is done solving first.
-        return expected[name], forecast(name, work.traits, work.batch).source_s
+        return expected[name], work.of_a_call(name).source_s
 
     first, *others = sorted(expected, key=order)
     compared = "".join(f", {other} {_seconds(expected[other])}" for other in others)
@@ -147,7 +169,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str]
 
 def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
-    per_source = forecast(solver.name, work.traits, work.batch)
+    per_source = work.of_a_call(solver.name)
     n_batches = -(-work.n_sources // work.batch)
     write_s = WRITE_S_PER_BYTE * work.traits.n_vertices * work.traits.weight_dtype.itemsize
     cores = max(1, min(n_batches, machine.cores)) ** CORES_EXPONENT
@@ -162,7 +184,8 @@ def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
         return reason
     if solver.device != "gpu" or machine.gpu_free_bytes is None:
         return None
-    needed = graph_device_bytes(work.traits) + forecast(solver.name, work.traits, 1).source_bytes
+    one = forecast(solver.name, work.traits, 1)
+    needed = graph_device_bytes(work.traits) + one.fixed_bytes + one.source_bytes
     if needed <= machine.gpu_free_bytes:
         return None
     return f"it needs {needed / 2**30:.1f} GiB on the GPU, {machine.gpu_free_bytes / 2**30:.1f} are free"
@@ -193,7 +216,7 @@ def make_plan(
     else:
         size = solve.batch
     batches = [sources[i : i + size] for i in range(0, len(sources), size)]
-    work = Work(traits, solve_options(solve), len(sources), size)
+    work = Work(traits, solve_options(solve), len(sources), size, size * per_source)
     solver, reason = choose_solver(solve.solver, work, machine)
     # In the long layout an id takes no more than a few bits a row; in the wide one it stands once a batch.
     vertex_columns = 8 * traits.n_vertices * len(batches) if output.layout == "wide" else 0
@@ -202,6 +225,7 @@ def make_plan(
         solver_reason=reason,
         expected_s=expected_s(solver, work, machine),
         batches=batches,
+        together=work.together(solver.name),
         graph_bytes=8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize),
         batch_bytes=size * per_source,
         written_bytes=len(sources) * per_source + vertex_columns,
@@ -211,7 +235,8 @@ def make_plan(
 
 def _gpu_share(work: Work, machine: Machine, solver: str) -> GpuShare:
     graph_bytes = graph_device_bytes(work.traits)
-    per_source = forecast(solver, work.traits, work.batch)
+    expected = work.of_a_call(solver)
     free = machine.gpu_free_bytes or 0
-    fit = (free - graph_bytes) // max(per_source.source_bytes, 1)
-    return GpuShare(free, graph_bytes, per_source.source_bytes, max(1, min(per_source.at_once, fit)))
+    fit = (free - graph_bytes - expected.fixed_bytes) // max(expected.source_bytes, 1)
+    at_once = max(1, min(expected.at_once, fit))
+    return GpuShare(free, graph_bytes, expected.fixed_bytes, expected.source_bytes, at_once)

@@ -33,7 +33,7 @@ from sssp_pipeline.pipeline.results import (
     RUN_VERSION,
     RunFolder,
 )
-from sssp_pipeline.pipeline.scatter import BatchDone, BatchTask, scatter
+from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.sources import select_sources
 from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
 from sssp_pipeline.pipeline.verify import verify_distances
@@ -305,31 +305,31 @@ class _Job:
         if not missing:
             return thread_s
         self._warn_of_space(len(missing) / len(plan.batches))
+        calls = [missing[i : i + plan.together] for i in range(0, len(missing), plan.together)]
         tasks = (
-            BatchTask(
+            SolveTask(
                 self.stored.store,
                 self.stored.manifest.content_id,
                 folder.url,
-                number,
-                plan.batches[number],
+                tuple((number, plan.batches[number]) for number in numbers),
                 plan.solver,
                 solve_options(workflow.solve),
                 self._form(),
             )
-            for number in missing
+            for numbers in calls
         )
         self.progress.stage("solve")
         done = len(committed)
 
-        def on_done(batch: BatchDone) -> None:
+        def on_done(task: TaskDone) -> None:
             nonlocal done
-            done += 1
+            done += task.n_batches
             for work in thread_s:
-                thread_s[work] += getattr(batch, f"{work}_s")
+                thread_s[work] += getattr(task, f"{work}_s")
             self.progress.advance(done, len(plan.batches), "batches")
 
         on_gpu = solver_named(plan.solver).device == "gpu"
-        load = Load(len(missing), plan.graph_bytes, plan.batch_bytes, on_gpu)
+        load = Load(len(calls), plan.graph_bytes, plan.batch_bytes, plan.together, on_gpu)
         with lent(self.stored), hire(workflow.cluster, load) as workers:
             self.progress.say(_who(workers))
             try:

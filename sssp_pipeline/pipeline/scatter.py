@@ -1,5 +1,8 @@
 """Scatter: batches of sources go out to the workers, a bounded number at a time; their distances go to storage.
 
+A batch is what is committed, a task is what is solved by one call of a solver: several batches, where the solver is
+faster the more sources it has.
+
 A worker loads the graph itself, once, and keeps it. It writes what it solved and gives back a few numbers, so that
 neither Dask's scheduler nor its client ever carries a graph or a distance.
 """
@@ -10,30 +13,41 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sssp_pipeline.errors import InputError, PathTooLongError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name
+from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
 from sssp_pipeline.pipeline.results import RunFolder, located
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.workers import Workers
 
 
 @dataclass(frozen=True, eq=False)
-class BatchTask:
-    """All a worker needs to solve and commit one batch; `attempt` counts from 1."""
+class SolveTask:
+    """All a worker needs to solve some batches, and to commit each.
+
+    Attributes
+    ----------
+    store, content_id
+        The graph store and the identity of its graph.
+    run
+        The run folder.
+    batches
+        Numbers, each with its sources (n,) uint32.
+    attempt
+        Counts from 1.
+    """
 
     store: str
     content_id: str
     run: str
-    batch: int
-    sources: np.ndarray
+    batches: tuple[tuple[int, np.ndarray], ...]
     solver: str
     options: SolveOptions
     form: DistanceFormat
@@ -41,16 +55,17 @@ class BatchTask:
 
 
 @dataclass(frozen=True)
-class BatchDone:
-    """What a worker tells of a committed batch; seconds are those of one thread."""
+class TaskDone:
+    """What a worker tells of committed batches; seconds are those of one thread."""
 
+    n_batches: int
     load_s: float
     solve_s: float
     write_s: float
 
 
-def solve_batch(task: BatchTask) -> BatchDone:
-    """Return what it took to solve a batch and commit it; runs on a worker.
+def solve_task(task: SolveTask) -> TaskDone:
+    """Return what it took to solve a task's batches and commit them; runs on a worker.
 
     Raises
     ------
@@ -63,42 +78,57 @@ def solve_batch(task: BatchTask) -> BatchDone:
     loaded = time.perf_counter()
     try:
         solver = solver_named(task.solver)
-        solution = solver.solve(graph, task.sources, task.options)
+        sources = np.concatenate([sources for _, sources in task.batches])
+        solution = solver.solve(graph, sources, task.options)
     except PathTooLongError as error:
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
         raise PathTooLongError(*ends, error.dtype, error.wider) from error
     solved = time.perf_counter()
     worker = f"{platform.node()}:{os.getpid()}"
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
-    metrics = [
-        located(m, ids.original(m.source), task.batch, worker, device, task.attempt) for m in solution.metrics
-    ]
-    RunFolder(task.run).commit_batch(task.batch, task.sources, solution, metrics, ids, task.form)
-    return BatchDone(loaded - began, solved - loaded, time.perf_counter() - solved)
+    folder = RunFolder(task.run)
+
+    def commit(number: int, sources: np.ndarray, part: Solution) -> float:
+        began = time.perf_counter()
+        metrics = [
+            located(m, ids.original(m.source), number, worker, device, task.attempt) for m in part.metrics
+        ]
+        folder.commit_batch(number, sources, part, metrics, ids, task.form)
+        return time.perf_counter() - began
+
+    # The batches of one call are written side by side: writing takes many times as long as solving.
+    with ThreadPoolExecutor(min(len(task.batches), usable_cores())) as writers:
+        first, writing = 0, []
+        for number, sources in task.batches:
+            part = solution.part(first, first + len(sources))
+            writing.append(writers.submit(commit, number, sources, part))
+            first += len(sources)
+        write_s = sum(future.result() for future in writing)
+    return TaskDone(len(task.batches), loaded - began, solved - loaded, write_s)
 
 
 def scatter(
     workers: Workers,
-    tasks: Iterable[BatchTask],
+    tasks: Iterable[SolveTask],
     retries: int,
-    on_done: Callable[[BatchDone], None],
+    on_done: Callable[[TaskDone], None],
 ) -> dict[int, str]:
     """Solve `tasks`; return the batches that failed for good, each with its last error.
 
-    A batch that fails is tried again `retries` times, and holds up no other.
+    A task that fails is tried again `retries` times, and holds up no other.
 
     Raises
     ------
     InputError
-        A batch cannot be solved whoever tries. Nothing more is submitted then, and what is under way has ended.
+        A task cannot be done whoever tries. Nothing more is submitted then, and what is under way has ended.
     """
     waiting = iter(tasks)
-    under_way: dict[Future[BatchDone], BatchTask] = {}
+    under_way: dict[Future[TaskDone], SolveTask] = {}
     failed: dict[int, str] = {}
     hopeless: InputError | None = None
 
-    def submit(task: BatchTask) -> None:
-        under_way[workers.executor.submit(solve_batch, task)] = task
+    def submit(task: SolveTask) -> None:
+        under_way[workers.executor.submit(solve_task, task)] = task
 
     def refill() -> None:
         while len(under_way) < workers.in_flight and (task := next(waiting, None)) is not None:
@@ -117,7 +147,7 @@ def scatter(
                 elif task.attempt <= retries and hopeless is None:
                     submit(replace(task, attempt=task.attempt + 1))
                 else:
-                    failed[task.batch] = str(error) or type(error).__name__
+                    failed |= dict.fromkeys((n for n, _ in task.batches), str(error) or type(error).__name__)
             if hopeless is None:
                 refill()
     finally:

@@ -24,17 +24,20 @@ class Load:
 
     Attributes
     ----------
-    n_batches
-        How many there are to solve.
+    n_tasks
+        How many there are to do.
     graph_bytes, batch_bytes
-        Host memory of the graph in each process, and of a batch's distances on each thread.
+        Host memory of the graph in each process, and of the distances of a batch.
+    together
+        Batches of a task.
     on_gpu
         Whether the solver runs on a GPU.
     """
 
-    n_batches: int
+    n_tasks: int
     graph_bytes: int
     batch_bytes: int
+    together: int
     on_gpu: bool
 
 
@@ -123,9 +126,11 @@ def _most_threads(load: Load) -> int:
     """Return how many threads have something to do here.
 
     Solvers run without the GIL, and so do encoding and writing. On a GPU one thread at a time solves, which takes
-    hardly any core, while the others encode and write: so one more than there are cores.
+    hardly any core, while the others encode and write: so one more than there are cores. A task of several batches
+    writes them on threads of its own: so one that solves, one that writes, and one that waits for the GPU.
     """
-    return max(1, min(usable_cores() + load.on_gpu, load.n_batches))
+    wanted = usable_cores() + load.on_gpu if load.together == 1 else 3
+    return max(1, min(wanted, load.n_tasks))
 
 
 def _threads(spec: workflow.Cluster, load: Load, processes: int) -> int:
@@ -140,7 +145,7 @@ def _threads(spec: workflow.Cluster, load: Load, processes: int) -> int:
 
 def _thread_bytes(load: Load) -> int:
     # A batch is held twice for a moment: as the solver gives it, and as the row groups being written.
-    return 2 * load.batch_bytes
+    return 2 * load.batch_bytes * load.together
 
 
 def _checked_memory(processes: int, threads: int, load: Load) -> int:

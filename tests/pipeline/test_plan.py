@@ -14,7 +14,7 @@ from sssp_pipeline.workflow import Output, Solve
 
 
 def traits(n_vertices=1000, dtype="uint32", low=1.0) -> GraphTraits:
-    return GraphTraits(n_vertices, 3 * n_vertices, np.dtype(dtype), low, 9.0, 5.0)
+    return GraphTraits(n_vertices, 3 * n_vertices, np.dtype(dtype), low, 9.0, 5.0, 1.0)
 
 
 def plan(n_sources, solve=None, n_vertices=1000, dtype="uint32"):
