@@ -18,7 +18,7 @@
 //     asked for together with the distance (SSSP_PACKED). Random accesses are what bounds a large lattice: it took 1.5 in
 //     place of 2.1 ms a source.
 //   - Longer rows are shared edge by edge by the lanes of a warp, whosever they are; those of more than kHubEdges by the
-//     block. On a mesh of 14 edges a vertex that was twice as fast as four lanes for each row.
+//     block. On a mesh of 14 edges a vertex that took little more than half the time of four lanes for each row.
 //
 // Needs (AddsSlots guarantees it): weights >= 0; sources < n_vertices; *next_source zero; SSSP_THREADS a multiple of 32,
 //     places for n_far and 2 * n_spilled entries a block; `packed` as adds_slots_pack_kernel lays it out.

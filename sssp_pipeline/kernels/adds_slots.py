@@ -19,6 +19,9 @@ from sssp_pipeline.kernels.solver import SolveOptions
 DELTA_FACTOR, DELTA_POWER = 40.0, -1.25
 #: Degrees more skewed than this make delta smaller.
 SKEWED = 6.0
+#: Delta is at least this many times mean weight over mean degree: a split costs as many accesses as vertices wait, and
+#: from the middle of a star all of them do.
+LEAST_FACTOR = 1.0
 #: Vertices whose degrees are looked at.
 SAMPLE = 2**16
 #: A device batch is full with so many sources for each slot: the last ones leave slots empty.
@@ -84,7 +87,7 @@ def pick_delta(graph: CsrGraph) -> float:
     skew = np.mean(degrees**2) / np.mean(degrees) ** 2
     mean_degree = graph.n_edges / graph.n_vertices
     factor = DELTA_FACTOR * harmonic**DELTA_POWER / max(1.0, skew / SKEWED)
-    return float(factor * graph.traits.mean_weight / mean_degree)
+    return float(max(factor, LEAST_FACTOR) * graph.traits.mean_weight / mean_degree)
 
 
 class AddsSlots(GpuBatchSolver):
