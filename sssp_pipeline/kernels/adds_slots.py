@@ -77,12 +77,12 @@ def pick_delta(graph: CsrGraph) -> float:
     mean degree was 12 to 16 on road graphs and lattices (harmonic mean 2.0 to 2.3), 8 to 10 on a web graph (3.3; skew
     5.3), 1.5 to 2 on a mesh (12.8), and 0.5 or less on R-MAT 20 (2.6; skew 120).
     """
+    if graph.n_edges == 0:
+        return 1.0
     offsets = graph.row_offsets
     looked_at = np.arange(0, graph.n_vertices, -(-graph.n_vertices // SAMPLE))
     degrees = (offsets[looked_at + 1] - offsets[looked_at]).astype(np.float64)
-    degrees = degrees[degrees > 0]
-    if len(degrees) == 0:
-        return 1.0
+    degrees = degrees[degrees > 0] if degrees.any() else np.ones(1)
     harmonic = 1 / np.mean(1 / degrees)
     skew = np.mean(degrees**2) / np.mean(degrees) ** 2
     mean_degree = graph.n_edges / graph.n_vertices

@@ -57,6 +57,12 @@ def test_a_star_is_not_split_at_every_distance():
     assert leaves / pick_delta(star) < 10
 
 
+def test_rows_between_those_looked_at_count_as_short():
+    odd = np.arange(1, 4 * adds_slots.SAMPLE, 2)
+    graph = csr_from_edges(odd[:-1], odd[1:], np.full(len(odd) - 1, 1000, np.uint32), 4 * adds_slots.SAMPLE)
+    assert pick_delta(graph) > 1000
+
+
 def test_longer_rows_make_delta_smaller_and_no_edges_make_none():
     roads, mesh = made(grid(30, 30, keep=0.6)), made(rmat(scale=8))
     assert pick_delta(roads) / roads.traits.mean_weight > 4 * pick_delta(mesh) / mesh.traits.mean_weight
