@@ -313,13 +313,13 @@ def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
 def _fail_while(solve, flag, batch, task):
     from pathlib import Path
 
-    if task.batch == batch and Path(flag).exists():
+    if task.batches[0][0] == batch and Path(flag).exists():
         raise OSError("the network went away")
     return solve(task)
 
 
 def _fail_twice(solve, batch, task):
-    if task.batch == batch and task.attempt < 3:
+    if task.batches[0][0] == batch and task.attempt < 3:
         raise OSError("the network went away")
     return solve(task)
 
@@ -331,7 +331,7 @@ def _die_once(solve, flag, batch, task):
 
     from sssp_pipeline.pipeline.storage import TEMP_PREFIX
 
-    if task.batch == batch and not Path(flag).exists():
+    if task.batches[0][0] == batch and not Path(flag).exists():
         Path(flag).touch()
         # As if another thread of this worker had been writing.
         (Path(task.run) / "distances").mkdir(exist_ok=True)

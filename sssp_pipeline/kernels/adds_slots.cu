@@ -15,17 +15,18 @@
 //     pile is as long as that it is no loss.
 //   - On a road graph a row has two or three edges, and its offsets and its edges would be two accesses, one after the
 //     other, of several sectors. So rows of up to kPacked edges are laid out anew, each in one aligned record, that is
-//     asked for together with the distance (SSSP_PACKED). Random accesses are what bounds a large lattice: it took 1.5 in
-//     place of 2.1 ms a source.
-//   - Longer rows are shared edge by edge by the lanes of a warp, whosever they are; those of more than kHubEdges by the
-//     block. On a mesh of 14 edges a vertex that was twice as fast as four lanes for each row.
+//     asked for together with the distance (SSSP_PACKED). Random accesses are what bounds a large lattice: it took 1.5
+//     in place of 2.1 ms a source.
+//   - Longer rows are shared edge by edge by the lanes of a warp, whosever they are; those of more than kHubEdges by
+//     the block. On a mesh of 14 edges a vertex that took little more than half the time of four lanes for each row.
 //
-// Needs (AddsSlots guarantees it): weights >= 0; sources < n_vertices; *next_source zero; SSSP_THREADS a multiple of 32,
-//     places for n_far and 2 * n_spilled entries a block; `packed` as adds_slots_pack_kernel lays it out.
+// Needs (AddsSlots guarantees it): weights >= 0; sources < n_vertices; *next_source zero; SSSP_THREADS a multiple of
+//     32; places for n_far and 2 * n_spilled entries a block; `packed` as adds_slots_pack_kernel lays it out.
 // Keeps
-//     I1. A vertex whose distance d is below `limit` and with which it was not processed has an entry with d: in the near
-//         pile of this or the next superstep if d is below the threshold, else in the far pile.
-//     I2. Or, if d is below the threshold and not below `low`: more entries were pushed to that near pile than it holds.
+//     I1. A vertex whose distance d is below `limit` and with which it was not processed has an entry with d: in the
+//         near pile of this or the next superstep if d is below the threshold, else in the far pile.
+//     I2. Or, if d is below the threshold and not below `low`: more entries were pushed to that near pile than it
+//         holds.
 //     I3. Or, if d is not below the threshold: more entries were pushed to the far pile than it holds.
 //     I4. far_min (over the threads) is at most the least distance of the far pile's live entries, and distances below
 //         the threshold before the last are final. So a split always takes the least distance there is.
@@ -73,8 +74,8 @@ struct Hub {
     distance_bits length;
 };
 
-// A row of up to kPacked edges, kNoVertex after the last target; so 32-bit weights need one access of 32 bytes. A row of
-// more edges begins with kNoVertex and a weight of zero, an empty one with kNoVertex and a weight of one.
+// A row of up to kPacked edges, kNoVertex after the last target; so 32-bit weights need one access of 32 bytes. A row
+// of more edges begins with kNoVertex and a weight of zero, an empty one with kNoVertex and a weight of one.
 struct alignas(SSSP_BITS == 32 ? 32 : 16) PackedRow {
     word32 targets[kPacked];
     distance_bits weights[kPacked];
@@ -423,9 +424,9 @@ struct Slot {
 
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, kBlocksPerSm)
 adds_slots_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
-                  const PackedRow* packed, word32 is_beyond_l2, word32 n_vertices, const word32* sources, word32 n_sources, distance_bits limit,
-                  distance_bits delta, distance_bits* rows, Entry* far, word32 n_far, Entry* spilled,
-                  word32 n_spilled, word32* next_source, Counts* counts) {
+                  const PackedRow* packed, word32 is_beyond_l2, word32 n_vertices, const word32* sources,
+                  word32 n_sources, distance_bits limit, distance_bits delta, distance_bits* rows, Entry* far,
+                  word32 n_far, Entry* spilled, word32 n_spilled, word32* next_source, Counts* counts) {
     __shared__ Shared shared;
     Slot slot;
     slot.graph = {row_offsets, edges, weights};

@@ -19,6 +19,9 @@ from sssp_pipeline.kernels.solver import SolveOptions
 DELTA_FACTOR, DELTA_POWER = 40.0, -1.25
 #: Degrees more skewed than this make delta smaller.
 SKEWED = 6.0
+#: Delta is at least this many times mean weight over mean degree: a split costs as many accesses as vertices wait, and
+#: from the middle of a star all of them do.
+LEAST_FACTOR = 1.0
 #: Vertices whose degrees are looked at.
 SAMPLE = 2**16
 #: A device batch is full with so many sources for each slot: the last ones leave slots empty.
@@ -74,17 +77,17 @@ def pick_delta(graph: CsrGraph) -> float:
     mean degree was 12 to 16 on road graphs and lattices (harmonic mean 2.0 to 2.3), 8 to 10 on a web graph (3.3; skew
     5.3), 1.5 to 2 on a mesh (12.8), and 0.5 or less on R-MAT 20 (2.6; skew 120).
     """
+    if graph.n_edges == 0:
+        return 1.0
     offsets = graph.row_offsets
     looked_at = np.arange(0, graph.n_vertices, -(-graph.n_vertices // SAMPLE))
     degrees = (offsets[looked_at + 1] - offsets[looked_at]).astype(np.float64)
-    degrees = degrees[degrees > 0]
-    if len(degrees) == 0:
-        return 1.0
+    degrees = degrees[degrees > 0] if degrees.any() else np.ones(1)
     harmonic = 1 / np.mean(1 / degrees)
     skew = np.mean(degrees**2) / np.mean(degrees) ** 2
     mean_degree = graph.n_edges / graph.n_vertices
     factor = DELTA_FACTOR * harmonic**DELTA_POWER / max(1.0, skew / SKEWED)
-    return float(factor * graph.traits.mean_weight / mean_degree)
+    return float(max(factor, LEAST_FACTOR) * graph.traits.mean_weight / mean_degree)
 
 
 class AddsSlots(GpuBatchSolver):

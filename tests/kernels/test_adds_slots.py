@@ -14,6 +14,7 @@ from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat, road_like
 from sssp_pipeline.kernels import _gpu_batch, adds_slots
+from sssp_pipeline.kernels._device_graph import device_graph
 from sssp_pipeline.kernels.adds import Adds
 from sssp_pipeline.kernels.adds_slots import SHAPES, AddsSlots, Shape, pick_delta, pick_shape
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
@@ -47,6 +48,19 @@ def test_the_shape_picked_is_one_that_the_tests_compile(graph):
 def test_roads_are_packed_and_meshes_are_not():
     assert pick_shape(made(road_like(1000))).packed
     assert not pick_shape(made(rmat(scale=8))).packed
+
+
+def test_a_star_is_not_split_at_every_distance():
+    leaves = 10_000
+    ends = np.arange(leaves, 0, -1)
+    star = csr_from_edges(np.zeros(leaves, np.int64), ends, ends.astype(np.uint32), leaves + 1)
+    assert leaves / pick_delta(star) < 10
+
+
+def test_rows_between_those_looked_at_count_as_short():
+    odd = np.arange(1, 4 * adds_slots.SAMPLE, 2)
+    graph = csr_from_edges(odd[:-1], odd[1:], np.full(len(odd) - 1, 1000, np.uint32), 4 * adds_slots.SAMPLE)
+    assert pick_delta(graph) > 1000
 
 
 def test_longer_rows_make_delta_smaller_and_no_edges_make_none():
@@ -138,17 +152,11 @@ def test_the_same_bits_as_adds_on_a_thousand_sources():
 @pytest.mark.parametrize("rows_that_fit", [1, 2, 5, 40])
 def test_a_call_is_cut_into_device_batches_that_fit(monkeypatch, rows_that_fit):
     graph = made(grid(30, 30))
-    needs = AddsSlots().needs(graph, adds_slots_device_graph(graph), 100)
+    needs = AddsSlots().needs(graph, device_graph(graph), 100)
     each = needs.bytes_a_source + _gpu_batch._SUMMARY_BYTES + 2 * 4 * graph.n_vertices
     free = 2 * (needs.fixed_bytes + rows_that_fit * each)
     monkeypatch.setattr(_gpu_batch, "free_bytes", lambda: free)
     assert_exact(AddsSlots(), graph, range(0, 900, 9))
-
-
-def adds_slots_device_graph(graph):
-    from sssp_pipeline.kernels._device_graph import device_graph
-
-    return device_graph(graph)
 
 
 @pytest.mark.gpu

@@ -41,14 +41,19 @@ def test_predecessors_count_as_bytes():
     assert plan(8, Solve(predecessors=True)).written_bytes == 2 * plan(8).written_bytes
 
 
-#: Vertices and edges of graphs that were measured.
-NY, NE, GRID = (264_346, 733_846), (1_524_453, 3_868_020), (16_777_216, 40_250_094)
-WAVE, RMAT_20 = (156_317, 2_118_662), (1_048_576, 16_777_216)
+#: Vertices, edges and skew of graphs that were measured.
+NY, NE, GRID = (264_346, 733_846, 1.1), (1_524_453, 3_868_020, 1.2), (16_777_216, 40_250_094, 1.2)
+WAVE, CNR = (156_317, 2_118_662, 1.1), (325_557, 3_216_152, 5.3)
+RMAT_20, RMAT_22 = (1_048_576, 16_777_216, 120.0), (4_194_304, 67_108_864, 230.0)
 H200 = Machine(cores=16, gpu_free_bytes=139 * 2**30)
 
 
-def work(size=(1000, 3000), n_sources=64, batch=32, dtype="uint32", low=1.0) -> Work:
-    return Work(GraphTraits(*size, np.dtype(dtype), low, 9.0, 5.0), SolveOptions(), n_sources, batch)
+def work(size=(1000, 3000, 1.0), n_sources=64, batch=32, dtype="uint32", low=1.0) -> Work:
+    n_vertices, n_edges, skew = size
+    of_graph = GraphTraits(n_vertices, n_edges, np.dtype(dtype), low, 9.0, 5.0, skew)
+    return Work(
+        of_graph, SolveOptions(), n_sources, batch, batch * n_vertices * of_graph.weight_dtype.itemsize
+    )
 
 
 @pytest.fixture
@@ -57,11 +62,23 @@ def gpu(monkeypatch):
     monkeypatch.setattr(_gpu, "gpu_missing", lambda: None)
 
 
-@pytest.mark.parametrize("size", [NY, NE, GRID, WAVE, RMAT_20])
-@pytest.mark.parametrize(("batch", "solver"), [(1, "adds"), (3, "adds"), (4, "near-far"), (32, "near-far")])
-def test_auto_on_a_gpu_goes_by_how_many_sources_share_it(gpu, size, batch, solver):
+@pytest.mark.parametrize(
+    ("size", "n_sources", "solver"),
+    [
+        (NY, 10_000, "adds-slots"),
+        (NE, 10_000, "adds-slots"),
+        (GRID, 10_000, "near-far"),  # a call has room for 16 rows
+        (WAVE, 10_000, "adds-slots"),
+        (CNR, 10_000, "adds-slots"),
+        (RMAT_20, 10_000, "adds-lanes"),
+        (RMAT_22, 10_000, "adds-lanes"),
+        (RMAT_22, 2, "adds"),
+        (GRID, 1, "adds"),
+    ],
+)
+def test_auto_on_a_gpu_goes_by_the_graph_and_how_many_sources_share_it(gpu, size, n_sources, solver):
     few_cores = Machine(cores=4, gpu_free_bytes=139 * 2**30)
-    chosen, reason = choose_solver("auto", work(size, n_sources=10_000, batch=batch), few_cores)
+    chosen, reason = choose_solver("auto", work(size, n_sources, batch=1), few_cores)
     assert chosen.name == solver
     assert reason.startswith("expected to take ")
     assert all(f", {name} " in reason for name in SOLVERS if name != solver)
@@ -70,7 +87,15 @@ def test_auto_on_a_gpu_goes_by_how_many_sources_share_it(gpu, size, batch, solve
 def test_auto_starts_no_gpu_for_what_the_cores_do_meanwhile(gpu):
     assert choose_solver("auto", work(NY, n_sources=16, batch=1), H200)[0].name == "delta-stepping"
     assert choose_solver("auto", work(n_sources=1000), H200)[0].name == "delta-stepping"
-    assert choose_solver("auto", work(RMAT_20, n_sources=1024, batch=8), H200)[0].name == "near-far"
+
+
+def test_a_call_takes_as_many_batches_as_the_solver_gains_from(gpu):
+    ny = work(NY, n_sources=10_000, batch=31)
+    assert ny.together("delta-stepping") == ny.together("near-far") == ny.together("adds") == 1
+    assert ny.together("adds-slots") == 32  # 1 GiB of distances, and 1,024 sources are 34 batches
+    assert work(NY, n_sources=10_000, batch=1).together("near-far") == 8
+    assert work(NY, n_sources=124, batch=31).together("adds-slots") == 1  # four calls rather than one
+    assert work(NY, n_sources=0, batch=1).together("adds-slots") == 1
 
 
 def test_auto_without_a_gpu_says_what_it_passed_over(monkeypatch):
@@ -78,7 +103,7 @@ def test_auto_without_a_gpu_says_what_it_passed_over(monkeypatch):
     chosen, reason = choose_solver("auto", work(NY, n_sources=4096), Machine(2, None))
     assert chosen.name == "delta-stepping"
     assert reason == (
-        "expected to take 28 s, dijkstra 68 s; not near-far nor adds: no NVIDIA driver (libcuda.so.1)"
+        "expected to take 28 s, dijkstra 68 s; not near-far nor adds nor adds-slots nor adds-lanes: no NVIDIA driver (libcuda.so.1)"
     )
 
 
@@ -86,7 +111,10 @@ def test_a_graph_too_large_for_the_gpu_is_left_to_the_cpu(gpu):
     small = Machine(cores=16, gpu_free_bytes=2**29)
     chosen, reason = choose_solver("auto", work(GRID, n_sources=10_000), small)
     assert chosen.name == "delta-stepping"
-    assert reason.endswith("; not near-far nor adds: it needs 0.8 GiB on the GPU, 0.5 are free")
+    assert (
+        "; not near-far nor adds: it needs 0.8 GiB on the GPU, 0.5 are free; not adds-slots: it needs "
+        in reason
+    )
     with pytest.raises(InputError) as caught:
         choose_solver("near-far", work(GRID), small)
     assert caught.value.message == (
@@ -109,6 +137,14 @@ def test_a_graph_too_large_for_the_gpu_is_left_to_the_cpu(gpu):
         (GRID, "near-far", 128, 12.1),
         (WAVE, "near-far", 128, 0.377),
         (RMAT_20, "near-far", 128, 1.59),
+        (NY, "adds-slots", 1024, 0.0393),
+        (NE, "adds-slots", 1024, 0.247),
+        (GRID, "adds-slots", 1024, 2.9),
+        (WAVE, "adds-slots", 1024, 0.0555),
+        (CNR, "adds-slots", 1024, 0.084),
+        (RMAT_20, "adds-lanes", 256, 0.151),
+        (RMAT_22, "adds-lanes", 256, 0.53),
+        (CNR, "adds-lanes", 64, 0.326),
         (NY, "delta-stepping", 1, 9.18),
         (WAVE, "delta-stepping", 1, 14.7),
         (NY, "dijkstra", 1, 32.4),
@@ -130,7 +166,7 @@ def test_the_plan_tells_what_a_gpu_must_hold(gpu):
     sources = np.arange(10_000, dtype=np.uint32)
     ny = work(NY).traits
     made = make_plan(ny, sources, Solve(solver="near-far"), Output(path="x"), H200)
-    assert made.gpu == GpuShare(139 * 2**30, 4 * 264_347 + 8 * 733_846, 264_346 * 25 + 733_846 // 16, 8)
+    assert made.gpu == GpuShare(139 * 2**30, 4 * 264_347 + 8 * 733_846, 0, 264_346 * 25 + 733_846 // 16, 8)
     made = make_plan(
         ny,
         sources,
@@ -147,7 +183,7 @@ def test_negative_weights_are_refused_with_every_solvers_reason():
     with pytest.raises(InputError) as caught:
         choose_solver("auto", negative, Machine(2, None))
     assert caught.value.message.startswith(
-        "no solver can solve this: near-far, adds, adds-slots, delta-stepping, dijkstra: "
+        "no solver can solve this: near-far, adds, adds-slots, adds-lanes, delta-stepping, dijkstra: "
     )
     assert "-3" in caught.value.message
     with pytest.raises(InputError, match="solver `dijkstra` cannot solve this: "):
@@ -156,14 +192,16 @@ def test_negative_weights_are_refused_with_every_solvers_reason():
 
 def test_a_trace_is_asked_only_of_a_solver_that_records_one(gpu):
     traced = replace(work(), options=SolveOptions(trace_every_us=10))
-    for name in ("near-far", "delta-stepping", "dijkstra"):
+    for name in (name for name in SOLVERS if name != "adds"):
         with pytest.raises(InputError) as caught:
             choose_solver(name, traced, H200)
         assert caught.value.message == f"solver `{name}` cannot solve this: it records no trace"
         assert caught.value.hint == "these can: adds"
     solver, reason = choose_solver("auto", traced, H200)
     assert solver.name == "adds"
-    assert reason.endswith("; not near-far nor delta-stepping nor dijkstra: it records no trace")
+    assert reason.endswith(
+        "; not near-far nor adds-slots nor adds-lanes nor delta-stepping nor dijkstra: it records no trace"
+    )
 
 
 def test_an_unknown_solver_gets_a_suggestion():

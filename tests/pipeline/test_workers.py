@@ -20,8 +20,8 @@ def machine(monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
 
 
-def load(n_batches=100, graph_mb=0, batch_mb=1, on_gpu=False) -> Load:
-    return Load(n_batches, graph_mb * MB, batch_mb * MB, on_gpu)
+def load(n_tasks=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Load:
+    return Load(n_tasks, graph_mb * MB, batch_mb * MB, together, on_gpu)
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,11 @@ def load(n_batches=100, graph_mb=0, batch_mb=1, on_gpu=False) -> Load:
     [
         (load(), 8),
         (load(on_gpu=True), 9),  # one has the GPU, eight write
-        (load(n_batches=3, on_gpu=True), 3),
+        (load(n_tasks=3, on_gpu=True), 3),
         (load(graph_mb=400, batch_mb=100), 3),  # each thread holds a batch twice
         (load(graph_mb=400, batch_mb=200, on_gpu=True), 1),
+        (load(together=10, on_gpu=True), 3),  # the writers of a task are its own
+        (load(batch_mb=20, together=10, on_gpu=True), 2),
     ],
 )
 def test_as_many_threads_as_have_work_and_fit_the_memory(machine, asked, threads):
@@ -50,7 +52,7 @@ def test_what_is_asked_for_is_taken(machine):
     ("spec", "asked", "size"),
     [
         (Cluster(workers=2), load(), (2, 4)),
-        (Cluster(workers=3), load(n_batches=2), (3, 1)),
+        (Cluster(workers=3), load(n_tasks=2), (3, 1)),
         (Cluster(workers=2), load(graph_mb=100, batch_mb=100), (2, 2)),
         (Cluster(threads_per_worker=3), load(), (2, 3)),
         (Cluster(memory_limit="900MB"), load(), (1, 8)),
@@ -61,7 +63,7 @@ def test_how_many_processes_of_how_many_threads(machine, spec, asked, size):
 
 
 def test_a_memory_limit_takes_a_process():
-    with hire(Cluster(memory_limit="3GB"), load(n_batches=1)) as hired:
+    with hire(Cluster(memory_limit="3GB"), load(n_tasks=1)) as hired:
         assert (hired.n_processes, hired.n_threads) == (1, 1)
         assert hired.dashboard.startswith("http://127.0.0.1:")
 
