@@ -93,7 +93,7 @@ def solve_task(task: SolveTask) -> TaskDone:
         metrics = [
             located(m, ids.original(m.source), number, worker, device, task.attempt) for m in part.metrics
         ]
-        folder.commit_batch(number, sources, part, metrics, ids, task.form)
+        folder.commit_batch(number, sources, part, metrics, ids, task.form, task.options.targets)
         return time.perf_counter() - began
 
     # The batches of one call are written side by side: writing takes many times as long as solving.
