@@ -301,7 +301,7 @@ def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undis
 @ROUTES
 def test_a_task_of_several_batches_writes_the_same_files(tmp_path, monkeypatch, undisturbed, cluster):
     monkeypatch.setattr(Work, "together", lambda self, solver: 3)
-    folder, record = run(made(tmp_path, cluster=cluster), Quiet())
+    folder, _ = run(made(tmp_path, cluster=cluster), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     assert files(tmp_path / "run") == files(undisturbed[0])
     drop = ["solve_s", "teps", "worker"]
