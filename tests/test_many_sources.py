@@ -235,6 +235,18 @@ def test_the_figure_has_a_panel_for_each_graph(many, grid, benchmark_module, rec
         assert f">{text}<" in figure
 
 
+def test_the_committed_page_is_what_the_recorded_lines_give(benchmark_module):
+    page_module = benchmark_module("many_sources_page")
+    results = BENCHMARKS / "results"
+    graphs = page_module.newest((results / "many_sources.jsonl").read_text().splitlines())
+    runs = results / "pipeline_solvers.jsonl"
+    runs = page_module.newest_runs(runs.read_text().splitlines() if runs.exists() else [])
+    assert page_module.PAGE.read_text(encoding="utf-8") == page_module.page(graphs, runs)
+    figure = page_module.FIGURE.read_text(encoding="utf-8")
+    for graph in graphs:
+        assert f">{graph.name}<" in figure
+
+
 def test_a_run_by_solver_gives_a_line_for_each(tmp_path):
     program = tmp_path / "benchmarks"
     program.mkdir()
