@@ -246,7 +246,31 @@ def test_a_store_of_another_format_version(at):
     message, hint = refused(at, text)
     assert message == "`graph` is a graph store of format 7, this release reads format 1"
     assert hint == (
-        "remove the folder of the graph store and run the same command again, or use the release that wrote it"
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`, "
+        "or use the release that wrote it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda content: content.pop("degree_skew"), "lacks `degree_skew`"),
+        (lambda content: content["weights"].update(median=5), "has an unknown `weights.median`"),
+    ],
+)
+def test_a_store_that_another_release_wrote_in_the_same_format(at, change, told):
+    made("edges.txt", "0 1 5\n")
+    text = workflow(graph__store="graph")
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    manifest = Path("graph/manifest.json")
+    content = json.loads(manifest.read_text())
+    change(content)
+    manifest.write_text(json.dumps(content))
+    assert refused(at, text) == (
+        f"`graph` is a graph store of another release: its manifest.json {told}",
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`, "
+        "or use the release that wrote it",
     )
 
 
@@ -261,7 +285,9 @@ def test_a_part_of_the_store_altered_by_one_byte(at):
     part.write_bytes(content)
     message, hint = refused(at, text)
     assert message.startswith(f"`{part}` was altered: its CRC-32 is ")
-    assert hint == "remove the folder of the graph store and run the same command again"
+    assert (
+        hint == "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
+    )
 
 
 def test_files_without_permission(tmp_path):

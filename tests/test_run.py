@@ -411,7 +411,9 @@ def test_a_damaged_store_is_mended_by_what_the_hint_says(tmp_path):
     shutil.rmtree(tmp_path / "run")
     with pytest.raises(InputError) as caught:
         run(made(tmp_path), Quiet())
-    assert caught.value.hint == "remove the folder of the graph store and run the same command again"
+    assert caught.value.hint == (
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
+    )
     shutil.rmtree(tmp_path / "graph")
     run(made(tmp_path), Quiet())
 
