@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels._cupy import gpu_missing
 from sssp_pipeline.pipeline import storage
 
 WORKFLOW = "bad.yaml"
@@ -223,8 +224,12 @@ def test_a_negative_weight(at):
 
 def test_a_trace_from_a_solver_that_records_none(at):
     made("edges.txt", "0 1 5\n")
-    message, _ = refused_after_ingest(at, workflow(solve__solver="dijkstra", solve__trace_every_us=5))
-    assert message == "solver `dijkstra` cannot solve this: it records no trace"
+    message, hint = refused_after_ingest(at, workflow(solve__solver="dijkstra", solve__trace_every_us=5))
+    assert message == "solver `dijkstra` cannot solve this: it records no trace, and trace_every_us is 5"
+    if reason := gpu_missing():
+        assert hint == f"no other solver can either: adds: {reason}"
+    else:
+        assert hint == "these can: adds"
 
 
 def test_a_path_that_overflows(at):
