@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -340,6 +341,9 @@ def test_a_full_disk(tmp_path):
         (tmp_path / WORKFLOW).write_text(text)
         result = CliRunner().invoke(app, ["run", str(tmp_path / WORKFLOW)])
         assert result.exit_code == 2
+        assert re.search(
+            r"warning: up to 2\.\d MB will be written, [01]\.\d MB are free there", result.stderr
+        )
         assert "cannot be written: No space left on device" in result.stderr
         assert (
             "hint: free some space and run the same command again: what is committed is kept" in result.stderr
