@@ -14,6 +14,7 @@ from distributed import LocalCluster
 from sssp_pipeline.errors import InputError, RefutedError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline import scatter as scatter_stage
+from sssp_pipeline.pipeline.plan import Work
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.run import outlook, run, verify_run
@@ -295,6 +296,32 @@ def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undis
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     metrics = folder.read_metrics()
     assert dict(zip(metrics["batch"].to_pylist(), metrics["attempts"].to_pylist(), strict=True))[5] == 3
+
+
+@ROUTES
+def test_a_task_of_several_batches_writes_the_same_files(tmp_path, monkeypatch, undisturbed, cluster):
+    monkeypatch.setattr(Work, "together", lambda self, solver: 3)
+    folder, _ = run(made(tmp_path, cluster=cluster), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+    assert files(tmp_path / "run") == files(undisturbed[0])
+    drop = ["solve_s", "teps", "worker"]
+    assert folder.read_metrics().drop_columns(drop) == pq.read_table(
+        undisturbed[0] / "metrics.parquet"
+    ).drop_columns(drop)
+
+
+def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypatch, undisturbed):
+    flag = tmp_path / "fail"
+    flag.touch()
+    monkeypatch.setattr(Work, "together", lambda self, solver: 3)
+    monkeypatch.setattr(scatter_stage, "solve_task", partial(_fail_while, solve_task, str(flag), 3))
+    with pytest.raises(SsspError) as caught:
+        run(made(tmp_path), Quiet())
+    assert caught.value.message == "3 of 8 batches failed: 3, 4, 5; batch 3: the network went away"
+    assert len(list((tmp_path / "run" / "distances").iterdir())) == 5
+    flag.unlink()
+    run(made(tmp_path), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
