@@ -215,6 +215,12 @@ def test_a_source_that_is_not_in_the_graph(at):
     assert told == ("source `7` is not in the graph", "its 2 ids run from 0 to 1")
 
 
+def test_no_sources_at_all(at):
+    made("edges.txt", "0 1 5\n")
+    message, _ = refused(at, workflow(sources__ids=[]))
+    assert message.endswith("`sources.ids` is an empty list, wanted a list that is not empty or `null`")
+
+
 def test_a_negative_weight(at):
     made("edges.txt", "0 1 5\n1 2 -6\n")
     message, _ = refused_after_ingest(at, workflow(solve__solver="dijkstra"))

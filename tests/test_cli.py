@@ -247,9 +247,6 @@ def test_small_words():
     assert (plural(1, "source"), plural(2000, "source")) == ("1 source", "2,000 sources")
     assert (plural(1, "batch"), plural(2, "batch")) == ("1 batch", "2 batches")
     assert (plural(1, "vertex"), plural(0, "vertex")) == ("1 vertex", "0 vertices")
-
-
-def test_sizes_are_told_in_a_unit_that_shows_them():
     assert (in_bytes(400_000), in_bytes(999e6)) == ("0.4 MB", "999.0 MB")
     assert (in_bytes(1e9), in_bytes(1.2e12)) == ("1.0 GB", "1,200.0 GB")
     assert table({"a": True, "bb": {"c": None, "d": 1234567, "e": 0.25}}) == (

@@ -149,6 +149,7 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         "solver_reason": plan.solver_reason,
         "sources": sum(len(b) for b in plan.batches),
         "batches": len(plan.batches),
+        "batches_a_call": plan.together,
         "graph_bytes": plan.graph_bytes,
         "batch_bytes": plan.batch_bytes,
         "written_bytes": plan.written_bytes,
@@ -164,7 +165,8 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
         per_source_s = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
         facts |= {"probed_sources": len(tried), "solve_s_per_source": per_source_s}
-        facts["solve_core_s"] = per_source_s * facts["sources"]
+        if solver.device == "cpu":  # few sources on a GPU say little of many
+            facts["solve_core_s"] = per_source_s * facts["sources"]
     return facts
 
 
