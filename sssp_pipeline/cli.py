@@ -234,7 +234,7 @@ def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
     url = redacted(url).rstrip("/")
     glob = f"{url}/distances/*.parquet"
     vertices, targets = record["graph"]["n_vertices"], record.get("targets")
-    to = f"{vertices:,} vertices" if not targets else plural(targets, "target")
+    to = plural(targets, "target") if targets else plural(vertices, "vertex")
     print(f"{plural(record['sources'], 'source')} x {to} solved with {record['solver']}: {url}")
     if targets == 0:
         query = f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"

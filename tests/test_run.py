@@ -111,7 +111,9 @@ def test_a_gpu_writes_the_same_bytes(tmp_path, undisturbed, solver, cluster):
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     assert record["verify"]["refuted"] is None
     assert set(folder.read_metrics()["device"].to_pylist()) == {record["hardware"]["gpu"]}
-    gpu = outlook(made(tmp_path, solve=solve), 2, Quiet())["gpu"]
+    facts = outlook(made(tmp_path, solve=solve), 2, Quiet())
+    assert "solve_core_s" not in facts
+    gpu = facts["gpu"]
     assert gpu["free_bytes"] > gpu["graph_bytes"] + gpu["sources_at_once"] * gpu["source_bytes"]
 
 
@@ -475,6 +477,7 @@ def test_the_outlook_tells_what_a_run_does(tmp_path):
     run(workflow, Quiet())
     facts = outlook(workflow, 2, Quiet())
     assert (facts["sources"], facts["batches"], facts["n_vertices"]) == (30, 8, 1640)
+    assert facts["batches_a_call"] == 1
     assert facts["probed_sources"] == 2
     assert facts["solve_core_s"] > 0
     assert "solve_core_s" not in outlook(workflow, 0, Quiet())
@@ -539,7 +542,9 @@ def test_a_damaged_store_is_mended_by_what_the_hint_says(tmp_path):
     shutil.rmtree(tmp_path / "run")
     with pytest.raises(InputError) as caught:
         run(made(tmp_path), Quiet())
-    assert caught.value.hint == "remove the folder of the graph store and run the same command again"
+    assert caught.value.hint == (
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
+    )
     shutil.rmtree(tmp_path / "graph")
     run(made(tmp_path), Quiet())
 
