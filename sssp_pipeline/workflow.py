@@ -181,7 +181,7 @@ class Cluster(Section):
     """Memory a worker process may use; with a limit, `auto` workers is one process, which can be held to it."""
 
     in_flight: Auto | Positive = "auto"
-    """How many batches may be submitted and not yet done."""
+    """How many tasks may be submitted and not yet done: a task is what one call solves, a batch or several."""
 
 
 class Output(Section):

@@ -14,6 +14,7 @@ from distributed import LocalCluster
 from sssp_pipeline.errors import InputError, RefutedError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline import scatter as scatter_stage
+from sssp_pipeline.pipeline.plan import Work
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.run import outlook, run, verify_run
@@ -285,6 +286,31 @@ def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
     assert len(list((tmp_path / "run" / "distances").iterdir())) == 7
     flag.unlink()
     run(made(tmp_path, cluster=cluster), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+@ROUTES
+def test_tasks_of_several_batches_write_the_same_bytes(tmp_path, monkeypatch, undisturbed, cluster):
+    monkeypatch.setattr(Work, "together", lambda work, solver: 3)
+    run(made(tmp_path, cluster=cluster), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
+def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(tmp_path, monkeypatch, undisturbed):
+    def commit(folder, batch, *args):
+        if batch == 4:
+            raise OSError("the disk is full")
+        real(folder, batch, *args)
+
+    real = RunFolder.commit_batch
+    monkeypatch.setattr(Work, "together", lambda work, solver: 3)
+    with monkeypatch.context() as patched, pytest.raises(SsspError) as caught:
+        patched.setattr(RunFolder, "commit_batch", commit)
+        run(made(tmp_path), Quiet())
+    assert caught.value.message == "1 of 8 batches failed: 4; batch 4: the disk is full"
+    (tmp_path / "run" / "distances" / "batch-00001.parquet").unlink()
+    monkeypatch.setattr(Work, "together", lambda work, solver: 2)
+    run(made(tmp_path), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
