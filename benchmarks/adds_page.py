@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pages import figure_at, geometric_mean, measured_on, ms_text, table
 
 PAGE = Path(__file__).parents[1] / "docs" / "adds-on-an-h200.md"
 FIGURE = PAGE.with_suffix(".svg")
@@ -119,15 +120,13 @@ def page(lines: list[Line]) -> str:
 
 
 def _opening(lines: list[Line]) -> Iterator[str]:
-    gpus = sorted({line.told["machine"]["gpu"] for line in lines})
-    commits = sorted({line.told["commit"][:7] + "+" * line.told["dirty"] for line in lines})
     yield "<!-- Rendered by `python benchmarks/adds_tables.py page`: do not edit. -->\n# `adds` on an H200"
     yield (
         f"What the parts of `adds` earn on {len(lines)} graphs, beside what the paper reports (Wang, Fussell, Lin,\n"
         '"A fast work-efficient SSSP algorithm for GPUs", PPoPP 2021). `benchmarks/adds_tables.py` measures, and says\n'
         "how; every distance was compared with a CPU solver's. The graphs are those of `benchmarks/graphs.py`, the\n"
         "lines stand in `benchmarks/results/adds_tables.jsonl`.\n"
-        f"GPU and driver: {'; '.join(gpus)}. Commit: {', '.join(commits)}."
+        f"{measured_on(line.told for line in lines)}"
     )
 
 
@@ -143,14 +142,14 @@ def _ablations(lines: list[Line]) -> Iterator[str]:
         for start, whose in (("picked", "its own delta"), ("near-far", "near-far's delta"))
         for variant in ADDS
     }
-    means = [f"{_mean(line.speedup(*of) for line in lines):.2f}" for of in variants.values()]
-    yield _table(
+    means = [f"{geometric_mean(line.speedup(*of) for line in lines):.2f}" for of in variants.values()]
+    yield table(
         ["graph", "near-far, ms", "adds, ms", *variants],
         [
             [
                 line.graph,
-                _ms(line.ms("near-far", "near-far")),
-                _ms(line.ms("full")),
+                ms_text(line.ms("near-far", "near-far")),
+                ms_text(line.ms("full")),
                 *(f"{line.speedup(*of):.2f}" for of in variants.values()),
             ]
             for line in lines
@@ -161,7 +160,7 @@ def _ablations(lines: list[Line]) -> Iterator[str]:
         "How many graphs have which speedup over `near-far`, beside the paper's table 5 (222 graphs, RTX 3090, over\n"
         "the paper's own Near-Far) and the means of its section 6.5:"
     )
-    yield _table(
+    yield table(
         ["", *_ranges(SPEEDUP_ENDS), "mean"],
         [
             [name, *_shares([line.speedup(*of) for line in lines], SPEEDUP_ENDS), mean]
@@ -180,7 +179,7 @@ def _work(lines: list[Line]) -> Iterator[str]:
         "Vertices processed, over those of Dijkstra's algorithm, which processes every reached vertex once; then\n"
         "those of `full` over those of `near-far`."
     )
-    yield _table(
+    yield table(
         ["graph", *ADDS, "near-far", "full over near-far"],
         [
             [
@@ -193,7 +192,7 @@ def _work(lines: list[Line]) -> Iterator[str]:
         ],
     )
     yield "How many graphs have `full` process how many times the vertices of the other, beside the paper's table 4:"
-    yield _table(
+    yield table(
         ["", *_ranges(WORK_ENDS)],
         [
             ["over near-far", *_shares([line.work_over_near_far for line in lines], WORK_ENDS)],
@@ -208,15 +207,15 @@ def _work(lines: list[Line]) -> Iterator[str]:
     rows = []
     for kind, graphs in KINDS.items():
         if of_kind := [line for line in lines if line.graph in graphs]:
-            speedup = _mean(line.speedup("full", "picked") for line in of_kind)
-            work = _mean(line.work_over_near_far for line in of_kind)
+            speedup = geometric_mean(line.speedup("full", "picked") for line in of_kind)
+            work = geometric_mean(line.work_over_near_far for line in of_kind)
             rows.append([f"{kind}: {len(of_kind)} here", f"{speedup:.2f}", f"{work:.2f}"])
         rows += [
             [f"{kind}: paper, {graph}", f"{speedup:.2f}", f"{work:.2f}"]
             for graph, (of, speedup, work) in PAPER_GRAPHS.items()
             if of == kind
         ]
-    yield _table(["", "speedup over near-far", "vertices processed over near-far's"], rows)
+    yield table(["", "speedup over near-far", "vertices processed over near-far's"], rows)
 
 
 def _traces(lines: list[Line]) -> Iterator[str]:
@@ -242,7 +241,7 @@ def _traces(lines: list[Line]) -> Iterator[str]:
         ]
         rows.append(row)
     names = ("ms", "busy workers, mean", "most", "words queued, most", "delta, first", "last")
-    yield _table(["", *names], rows)
+    yield table(["", *names], rows)
 
 
 def _fit(lines: list[Line]) -> Iterator[str]:
@@ -257,14 +256,14 @@ def _fit(lines: list[Line]) -> Iterator[str]:
         for variant in ("static", "full")
         for start in STARTS
     }
-    means = [_mean(line.ms(*of) / line.ms("static") for line in lines) for of in begun.values()]
-    yield _table(
+    means = [geometric_mean(line.ms(*of) / line.ms("static") for line in lines) for of in begun.values()]
+    yield table(
         ["graph", "picked", "static, ms", *begun],
         [
             [
                 line.graph + (" \\*" if line.graph in FITTED else ""),
                 f"{line.told['picked_over_mean_weight_by_degree']:g}",
-                _ms(line.ms("static")),
+                ms_text(line.ms("static")),
                 *(f"{line.ms(*of) / line.ms('static'):.2f}" for of in begun.values()),
             ]
             for line in lines
@@ -276,7 +275,7 @@ def _fit(lines: list[Line]) -> Iterator[str]:
 
 def _findings(lines: list[Line]) -> Iterator[str]:
     gains = (
-        f"{_mean(line.ms('static', start) / line.ms('full', start) for line in lines):.2f} from {start}"
+        f"{geometric_mean(line.ms('static', start) / line.ms('full', start) for line in lines):.2f} from {start}"
         for start in STARTS
     )
     yield (
@@ -306,15 +305,6 @@ def _traced(lines: list[Line]) -> list[Line]:
     return [line for line in lines if line.told["trace"]]
 
 
-def _ms(ms: float) -> str:
-    return f"{ms:.3g}"
-
-
-def _mean(values: Iterable[float]) -> float:
-    """Return the geometric mean."""
-    return float(np.exp(np.mean(np.log(list(values)))))
-
-
 def _ranges(ends: Sequence[float]) -> list[str]:
     return [f"< {ends[0]:g}", *(f"{low:g} to {high:g}" for low, high in pairwise(ends)), f"≥ {ends[-1]:g}"]
 
@@ -328,20 +318,11 @@ def _percent(counts: Sequence[int]) -> list[str]:
     return [f"{count} ({100 * count / sum(counts):.0f} %)" for count in counts]
 
 
-def _table(headings: list[str], rows: list[list[str]]) -> str:
-    rule = ["---", *["---:"] * (len(headings) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [headings, rule, *rows])
-
-
 def draw(lines: list[Line], path: Path) -> None:
     """Write the figure of all traces as SVG: the same bytes for the same lines and release of matplotlib."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     traced = _traced(lines)
     names = ("busy_workers", "words_queued", "head_buckets", "delta")
-    with mpl.rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(9, 7), layout="constrained")
+    with figure_at(path, (9, 7)) as figure:
         axes = figure.subplots(len(names), len(traced), sharex="col", squeeze=False)
         for column, line in zip(axes.T, traced, strict=True):
             trace = line.told["trace"]
@@ -352,4 +333,3 @@ def draw(lines: list[Line], path: Path) -> None:
                 ax.grid(alpha=0.3)
             column[0].set_title(TRACED[line.graph])
             column[-1].set_xlabel("milliseconds")
-        figure.savefig(path, format="svg", metadata={"Date": None})

@@ -41,7 +41,7 @@ def far_reaching_sources(graph: CsrGraph, count: int) -> tuple[np.ndarray, np.nd
     """Return `count` random sources with a large reach, and the distances from them that a CPU solver finds."""
     candidates = np.random.default_rng(1).permutation(graph.n_vertices)[: TRIED * count]
     sources, rows = [], []
-    for solution in _solved_by_cpu(graph, candidates):
+    for solution in solved_by_cpu(graph, candidates):
         if solution.metrics[0].reached >= LARGE_REACH * graph.n_vertices:
             sources.append(solution.metrics[0].source)
             rows.append(solution.distances[0])
@@ -50,7 +50,7 @@ def far_reaching_sources(graph: CsrGraph, count: int) -> tuple[np.ndarray, np.nd
     sys.exit(f"of {len(candidates)} vertices only {len(sources)} have a large reach")
 
 
-def _solved_by_cpu(graph: CsrGraph, sources: np.ndarray) -> Iterator[Solution]:
+def solved_by_cpu(graph: CsrGraph, sources: np.ndarray) -> Iterator[Solution]:
     """Yield the solution of each source in turn, found on every core."""
     oracle = solver_named("delta-stepping")
     n_threads = len(os.sched_getaffinity(0))

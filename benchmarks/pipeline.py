@@ -1,9 +1,13 @@
-"""From a stored graph to distances in Parquet: sources per second by workers, and where the threads' time goes.
+"""From a stored graph to distances in Parquet: sources per second by workers or solver, and where the time goes.
 
-    python benchmarks/pipeline.py [--vertices 262144] [--sources 512] [--folder .bench]
+    python benchmarks/pipeline.py [--input generated:road?vertices=262144&seed=7] [--sources 512] [--folder .bench]
+        [--layout long] [--rounds 3] [--solvers auto,adds-slots]
 
 The rate is that between the first and the last committed batch, so that starting Dask and compiling do not count.
-The configurations take turns, so that a machine that slows down slows all of them.
+The configurations take turns, so that a machine that slows down slows all of them; they give one line.
+
+With `--solvers` nothing but the solver differs, and each gives a line in `pipeline_solvers.jsonl`; the time between the
+first and the last commit is then also compared with what the GPU and the writing threads did.
 """
 
 from __future__ import annotations
@@ -16,25 +20,46 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+import numpy as np
 from record import record
+
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.pipeline.graph_store import read_manifest
+from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.run import plan_stage
+from sssp_pipeline.pipeline.stored_graph import StoredGraph
+from sssp_pipeline.workflow_loading import load_workflow
 
 #: Dask workers x threads, and threads of the command's own process; one process with two threads holds the graph once.
 CONFIGURATIONS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2), "own": ("auto", 2)}
 
 
-def measure(workflow: Path, run: Path, workers: int | str, threads: int) -> dict[str, float]:
-    """Return the command's seconds, sources per second, and the threads' milliseconds a source by kind of work."""
+#: Of a round: name and value of each number.
+Measured = dict[str, float | None]
+
+
+def run_command(workflow: Path, run: Path, **given: str | int) -> tuple[float, dict[str, Any]]:
+    """Return the seconds of the command and what it told; `run` holds what it wrote, and nothing from before."""
     shutil.rmtree(run, ignore_errors=True)
-    given = [f"cluster.workers={workers}", f"cluster.threads_per_worker={threads}"]
     command = [sys.executable, "-m", "sssp_pipeline.cli", "run", str(workflow), "--json"]
-    options = [word for pair in given for word in ("--set", pair)]
+    options = [
+        word for key, value in given.items() for word in ("--set", f"{key.replace('__', '.')}={value}")
+    ]
     began = time.perf_counter()
     told = subprocess.run(
         [*command, *options], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ).stdout
-    command_s = time.perf_counter() - began
-    outcome = json.loads(told)
+    return time.perf_counter() - began, json.loads(told)
+
+
+def by_workers(workflow: Path, run: Path, workers: int | str, threads: int) -> Measured:
+    """Return the command's seconds, sources per second, and the threads' milliseconds a source by kind of work."""
+    command_s, outcome = run_command(
+        workflow, run, cluster__workers=workers, cluster__threads_per_worker=threads
+    )
     times = sorted(p.stat().st_mtime for p in (run / "distances").iterdir())
     # The first round of batches, one a thread, pays for loading and compiling; the rate begins where it ends.
     warm = times[(1 if workers == "auto" else workers) * threads :]
@@ -47,49 +72,109 @@ def measure(workflow: Path, run: Path, workers: int | str, threads: int) -> dict
     }
 
 
+def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
+    """Return the solver that ran, and the command's seconds, what was done a second, how busy GPU and cores were."""
+    command_s, outcome = run_command(workflow, run, solve__solver=solver)
+    files = sorted((run / "distances").iterdir())
+    times = np.array([file.stat().st_mtime for file in files])
+    if len(times) < 2 or times.min() == times.max():
+        sys.exit("the batches were committed all at once: set more --sources")
+    span_s = float(times.max() - times.min())
+    metrics = RunFolder(str(run)).read_metrics()
+    solve_s = np.bincount(metrics["batch"].to_numpy(), metrics["solve_s"].to_numpy())
+    # What the first call solved, it had solved before the first commit.
+    spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
+    stored = StoredGraph(spec.store, read_manifest(spec.store))
+    later = solve_s[plan_stage(spec, stored, Quiet()).together :]
+    on_gpu = solver_named(outcome["solver"]).device == "gpu"
+    share = 1 - 1 / len(files)  # of the batches, all but the one that was committed first
+    return outcome["solver"], {
+        "command_s": command_s,
+        "span_s": span_s,
+        "sources_per_s": outcome["sources"] * share / span_s,
+        "written_mb_per_s": sum(file.stat().st_size for file in files) * share / span_s / 1e6,
+        "solve_ms": 1e3 * float(solve_s.sum()) / outcome["sources"],
+        "gpu_busy": float(later.sum()) / span_s if on_gpu else None,
+        "cores_writing": outcome["thread_s"]["write"] * share / span_s,
+    }
+
+
+def medians(rounds: list[Measured]) -> Measured:
+    """Return the median of each number that the rounds gave."""
+    return {
+        key: None if rounds[0][key] is None else round(median(r[key] for r in rounds), 3) for key in rounds[0]
+    }
+
+
+def compare_workers(workflow: Path, run: Path, rounds: int, **about: Any) -> None:
+    """Record one line about all `CONFIGURATIONS`."""
+    taken: dict[str, list[Measured]] = {name: [] for name in CONFIGURATIONS}
+    for _ in range(rounds):
+        for name, (workers, threads) in CONFIGURATIONS.items():
+            taken[name].append(by_workers(workflow, run, workers, threads))
+    found = {name: medians(measured) for name, measured in taken.items()}
+    one = found["1x1"]["sources_per_s"]
+    speedup = {name: round(of["sources_per_s"] / one, 2) for name, of in found.items()}
+    record("pipeline", **about, rounds=rounds, configurations=found, speedup=speedup)
+
+
+def compare_solvers(workflow: Path, run: Path, rounds: int, solvers: list[str], **about: Any) -> None:
+    """Record a line for each of `solvers`."""
+    taken: dict[str, list[Measured]] = {name: [] for name in solvers}
+    ran = {}
+    for _ in range(rounds):
+        for name in solvers:
+            ran[name], measured = by_solver(workflow, run, name)
+            taken[name].append(measured)
+    for name in solvers:
+        record(
+            "pipeline_solvers",
+            **about,
+            rounds=rounds,
+            asked_for=name,
+            solver=ran[name],
+            **medians(taken[name]),
+        )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--vertices", type=int, default=262_144)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--input", default="generated:road?vertices=262144&seed=7")
     parser.add_argument("--sources", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layout", choices=("long", "wide"), default="long")
     parser.add_argument("--folder", type=Path, default=Path(".bench"))
+    parser.add_argument("--solvers", help="compare these, `auto` among them, instead of workers")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     workflow, run = given.folder / "pipeline.yaml", given.folder / "pipeline-run"
+    store = str(given.folder / "pipeline-graph")
     workflow.write_text(
         json.dumps(
             {
-                "graph": {
-                    "input": f"generated:road?vertices={given.vertices}&seed=7",
-                    "store": str(given.folder / "pipeline-graph"),
-                },
+                "graph": {"input": given.input, "store": store},
                 "sources": {"random": {"count": given.sources}},
-                "solve": {"batch": 4},
+                "solve": {} if given.solvers else {"batch": 4},
                 "output": {"path": str(run), "layout": given.layout},
                 "verify": "off",
                 "report": False,
             }
         )
     )
-    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in CONFIGURATIONS}
-    for _ in range(given.rounds):
-        for name, (workers, threads) in CONFIGURATIONS.items():
-            rounds[name].append(measure(workflow, run, workers, threads))
-    medians = {
-        name: {key: round(median(r[key] for r in found), 3) for key in found[0]}
-        for name, found in rounds.items()
+    ingest = [sys.executable, "-m", "sssp_pipeline.cli", "ingest", str(workflow)]
+    subprocess.run(ingest, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    about = {
+        "input": given.input.rpartition("/")[2],
+        "n_vertices": read_manifest(store).n_vertices,
+        "sources": given.sources,
+        "layout": given.layout,
     }
-    one = medians["1x1"]["sources_per_s"]
-    record(
-        "pipeline",
-        n_vertices=given.vertices,
-        sources=given.sources,
-        layout=given.layout,
-        rounds=given.rounds,
-        configurations=medians,
-        speedup={name: round(found["sources_per_s"] / one, 2) for name, found in medians.items()},
-    )
+    if given.solvers:
+        compare_solvers(workflow, run, given.rounds, given.solvers.split(","), **about)
+    else:
+        compare_workers(workflow, run, given.rounds, **about)
     shutil.rmtree(run)
 
 

@@ -232,10 +232,8 @@ def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
 
     url = redacted(url).rstrip("/")
     glob = f"{url}/distances/*.parquet"
-    vertices = record["graph"]["n_vertices"]
-    print(
-        f"{plural(record['sources'], 'source')} x {vertices:,} vertices solved with {record['solver']}: {url}"
-    )
+    size = f"{plural(record['sources'], 'source')} x {plural(record['graph']['n_vertices'], 'vertex')}"
+    print(f"{size} solved with {record['solver']}: {url}")
     if record["identity"]["layout"] == "long":
         query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
     else:

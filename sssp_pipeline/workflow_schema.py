@@ -82,4 +82,6 @@ def _words(option: dict[str, Any]) -> list[str]:
         return [f"text such as `{option['examples'][0]}`" if "examples" in option else "text"]
     if kind == "object":
         return ["a section with " + ", ".join(f"`{key}`" for key in option["properties"])]
-    return {"boolean": ["`true`", "`false`"], "null": ["`null`"], "array": ["a list"]}[kind]
+    if kind == "array":
+        return ["a list that is not empty" if option.get("minItems") else "a list"]
+    return {"boolean": ["`true`", "`false`"], "null": ["`null`"]}[kind]

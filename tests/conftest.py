@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 
@@ -37,3 +38,10 @@ def data_file():
         return path
 
     return find
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch):
+    """Give a function that imports a program of benchmarks/ by name."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    return importlib.import_module

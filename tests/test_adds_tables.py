@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +14,6 @@ from sssp_pipeline.kernels.solver import TRACE
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MOMENTS = np.array([(0.5, 3, 20, 2, 8.0), (7.25, 0, 0, 3, 16.0)], TRACE)
-
-
-@pytest.fixture
-def benchmark_module(monkeypatch):
-    """Give a function that imports a program of benchmarks/ by name."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module
 
 
 class Traced(DeltaStepping):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels._cupy import gpu_missing
 from sssp_pipeline.pipeline import storage
 
 WORKFLOW = "bad.yaml"
@@ -213,6 +215,12 @@ def test_a_source_that_is_not_in_the_graph(at):
     assert told == ("source `7` is not in the graph", "its 2 ids run from 0 to 1")
 
 
+def test_no_sources_at_all(at):
+    made("edges.txt", "0 1 5\n")
+    message, _ = refused(at, workflow(sources__ids=[]))
+    assert message.endswith("`sources.ids` is an empty list, wanted a list that is not empty or `null`")
+
+
 def test_a_negative_weight(at):
     made("edges.txt", "0 1 5\n1 2 -6\n")
     message, _ = refused_after_ingest(at, workflow(solve__solver="dijkstra"))
@@ -223,8 +231,12 @@ def test_a_negative_weight(at):
 
 def test_a_trace_from_a_solver_that_records_none(at):
     made("edges.txt", "0 1 5\n")
-    message, _ = refused_after_ingest(at, workflow(solve__solver="dijkstra", solve__trace_every_us=5))
-    assert message == "solver `dijkstra` cannot solve this: it records no trace"
+    message, hint = refused_after_ingest(at, workflow(solve__solver="dijkstra", solve__trace_every_us=5))
+    assert message == "solver `dijkstra` cannot solve this: it records no trace, and trace_every_us is 5"
+    if reason := gpu_missing():
+        assert hint == f"no other solver can either: adds: {reason}"
+    else:
+        assert hint == "these can: adds"
 
 
 def test_a_path_that_overflows(at):
@@ -246,7 +258,31 @@ def test_a_store_of_another_format_version(at):
     message, hint = refused(at, text)
     assert message == "`graph` is a graph store of format 7, this release reads format 1"
     assert hint == (
-        "remove the folder of the graph store and run the same command again, or use the release that wrote it"
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`, "
+        "or use the release that wrote it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda content: content.pop("degree_skew"), "lacks `degree_skew`"),
+        (lambda content: content["weights"].update(median=5), "has an unknown `weights.median`"),
+    ],
+)
+def test_a_store_that_another_release_wrote_in_the_same_format(at, change, told):
+    made("edges.txt", "0 1 5\n")
+    text = workflow(graph__store="graph")
+    Path(WORKFLOW).write_text(text)
+    assert CliRunner().invoke(app, ["ingest", WORKFLOW]).exit_code == 0
+    manifest = Path("graph/manifest.json")
+    content = json.loads(manifest.read_text())
+    change(content)
+    manifest.write_text(json.dumps(content))
+    assert refused(at, text) == (
+        f"`graph` is a graph store of another release: its manifest.json {told}",
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`, "
+        "or use the release that wrote it",
     )
 
 
@@ -261,7 +297,9 @@ def test_a_part_of_the_store_altered_by_one_byte(at):
     part.write_bytes(content)
     message, hint = refused(at, text)
     assert message.startswith(f"`{part}` was altered: its CRC-32 is ")
-    assert hint == "remove the folder of the graph store and run the same command again"
+    assert (
+        hint == "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
+    )
 
 
 def test_files_without_permission(tmp_path):
@@ -309,6 +347,9 @@ def test_a_full_disk(tmp_path):
         (tmp_path / WORKFLOW).write_text(text)
         result = CliRunner().invoke(app, ["run", str(tmp_path / WORKFLOW)])
         assert result.exit_code == 2
+        assert re.search(
+            r"warning: up to 2\.\d MB will be written, [01]\.\d MB are free there", result.stderr
+        )
         assert "cannot be written: No space left on device" in result.stderr
         assert (
             "hint: free some space and run the same command again: what is committed is kept" in result.stderr

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from sssp_pipeline import __version__
 from sssp_pipeline.cli import app
 from sssp_pipeline.console import Console, duration, table
-from sssp_pipeline.pipeline.progress import plural
+from sssp_pipeline.pipeline.progress import in_bytes, plural
 from sssp_pipeline.workflow_loading import load_workflow
 
 WORKFLOW = """\
@@ -137,6 +137,7 @@ def test_version_and_help_are_quick_to_find():
 
 
 SLOW = WORKFLOW.replace("rows=30&cols=30", "rows=200&cols=200")
+FIRST_FINISHED = "the batches under way are finished first; Ctrl-C again ends at once\n"
 GO_ON = "interrupted; what is committed is kept. To go on:\n\n    sssp-pipeline run w.yaml"
 
 
@@ -154,6 +155,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers):
     os.killpg(process.pid, sign) if sign == signal.SIGINT else process.send_signal(sign)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert (FIRST_FINISHED in told) == (workers == "auto")
     assert told.endswith(f"{GO_ON} {' '.join(options)}\n")
     assert "Traceback" not in told
     files = {p.name for p in Path("run/distances").iterdir()}
@@ -182,6 +184,7 @@ def test_a_second_interrupt_does_not_wait_for_the_batches_under_way(at):
     _, told = process.communicate(timeout=60)
     assert time.monotonic() - pressed < 2
     assert process.returncode == 130
+    assert FIRST_FINISHED in told
     assert GO_ON in told
     assert "Traceback" not in told
     assert not list(Path().glob("run/distances/batch-*"))
@@ -243,6 +246,9 @@ def test_small_words():
     ]
     assert (plural(1, "source"), plural(2000, "source")) == ("1 source", "2,000 sources")
     assert (plural(1, "batch"), plural(2, "batch")) == ("1 batch", "2 batches")
+    assert (plural(1, "vertex"), plural(0, "vertex")) == ("1 vertex", "0 vertices")
+    assert (in_bytes(400_000), in_bytes(999e6)) == ("0.4 MB", "999.0 MB")
+    assert (in_bytes(1e9), in_bytes(1.2e12)) == ("1.0 GB", "1,200.0 GB")
     assert table({"a": True, "bb": {"c": None, "d": 1234567, "e": 0.25}}) == (
         "a     yes\nbb.c  -\nbb.d  1,234,567\nbb.e  0.25"
     )

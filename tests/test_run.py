@@ -110,7 +110,9 @@ def test_a_gpu_writes_the_same_bytes(tmp_path, undisturbed, solver, cluster):
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     assert record["verify"]["refuted"] is None
     assert set(folder.read_metrics()["device"].to_pylist()) == {record["hardware"]["gpu"]}
-    gpu = outlook(made(tmp_path, solve=solve), 2, Quiet())["gpu"]
+    facts = outlook(made(tmp_path, solve=solve), 2, Quiet())
+    assert "solve_core_s" not in facts
+    gpu = facts["gpu"]
     assert gpu["free_bytes"] > gpu["graph_bytes"] + gpu["sources_at_once"] * gpu["source_bytes"]
 
 
@@ -323,6 +325,32 @@ def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undis
     assert dict(zip(metrics["batch"].to_pylist(), metrics["attempts"].to_pylist(), strict=True))[5] == 3
 
 
+@ROUTES
+def test_a_task_of_several_batches_writes_the_same_files(tmp_path, monkeypatch, undisturbed, cluster):
+    monkeypatch.setattr(Work, "together", lambda self, solver: 3)
+    folder, _ = run(made(tmp_path, cluster=cluster), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+    assert files(tmp_path / "run") == files(undisturbed[0])
+    drop = ["solve_s", "teps", "worker"]
+    assert folder.read_metrics().drop_columns(drop) == pq.read_table(
+        undisturbed[0] / "metrics.parquet"
+    ).drop_columns(drop)
+
+
+def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypatch, undisturbed):
+    flag = tmp_path / "fail"
+    flag.touch()
+    monkeypatch.setattr(Work, "together", lambda self, solver: 3)
+    monkeypatch.setattr(scatter_stage, "solve_task", partial(_fail_while, solve_task, str(flag), 3))
+    with pytest.raises(SsspError) as caught:
+        run(made(tmp_path), Quiet())
+    assert caught.value.message == "3 of 8 batches failed: 3, 4, 5; batch 3: the network went away"
+    assert len(list((tmp_path / "run" / "distances").iterdir())) == 5
+    flag.unlink()
+    run(made(tmp_path), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
 def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
     monkeypatch.setattr(
         scatter_stage, "solve_task", partial(_die_once, solve_task, str(tmp_path / "died"), 2)
@@ -373,6 +401,7 @@ def test_the_outlook_tells_what_a_run_does(tmp_path):
     run(workflow, Quiet())
     facts = outlook(workflow, 2, Quiet())
     assert (facts["sources"], facts["batches"], facts["n_vertices"]) == (30, 8, 1640)
+    assert facts["batches_a_call"] == 1
     assert facts["probed_sources"] == 2
     assert facts["solve_core_s"] > 0
     assert "solve_core_s" not in outlook(workflow, 0, Quiet())
@@ -437,7 +466,9 @@ def test_a_damaged_store_is_mended_by_what_the_hint_says(tmp_path):
     shutil.rmtree(tmp_path / "run")
     with pytest.raises(InputError) as caught:
         run(made(tmp_path), Quiet())
-    assert caught.value.hint == "remove the folder of the graph store and run the same command again"
+    assert caught.value.hint == (
+        "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
+    )
     shutil.rmtree(tmp_path / "graph")
     run(made(tmp_path), Quiet())
 

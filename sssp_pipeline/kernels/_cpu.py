@@ -19,7 +19,7 @@ from sssp_pipeline.errors import InputError, PathTooLongError
 from sssp_pipeline.kernels._numba import ONE, ZERO
 from sssp_pipeline.kernels._views import SearchGraph, distance_limit, largest_distance, unsigned
 from sssp_pipeline.kernels.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import NO_TRACE, Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
 
 
 class Search(ABC):
@@ -50,7 +50,7 @@ class CpuSolver(ABC):
         """Return None, or the reason why not: negative weights, or a trace."""
         if graph.min_weight < 0:
             return f"it needs weights of zero or more, and the smallest is {graph.min_weight}"
-        return NO_TRACE if options.trace_every_us is not None else None
+        return options.no_trace
 
     @abstractmethod
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:

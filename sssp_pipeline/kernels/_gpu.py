@@ -24,7 +24,7 @@ from sssp_pipeline.kernels._cpu import checked_sources
 from sssp_pipeline.kernels._device_graph import DeviceGraph, device_graph, out_of_memory
 from sssp_pipeline.kernels._views import distance_limit, largest_distance
 from sssp_pipeline.kernels.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import NO_TRACE, Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
 
 #: One call at a time computes on a process's GPU: each takes the whole device.
 GPU_LOCK = threading.Lock()
@@ -95,9 +95,8 @@ class GpuSolver(ABC):
         """Return None, or the reason why not: negative weights, a trace that it does not record, no GPU, no CuPy."""
         if graph.min_weight < 0:
             return f"it needs weights of zero or more, and the smallest is {graph.min_weight}"
-        if options.trace_every_us is not None and not self.records_traces:
-            return NO_TRACE
-        return gpu_missing()
+        refused = None if self.records_traces else options.no_trace
+        return refused or gpu_missing()
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.

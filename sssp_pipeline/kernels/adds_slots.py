@@ -87,7 +87,8 @@ def pick_delta(graph: CsrGraph) -> float:
     skew = np.mean(degrees**2) / np.mean(degrees) ** 2
     mean_degree = graph.n_edges / graph.n_vertices
     factor = DELTA_FACTOR * harmonic**DELTA_POWER / max(1.0, skew / SKEWED)
-    return float(max(factor, LEAST_FACTOR) * graph.traits.mean_weight / mean_degree)
+    # Of Python's floats, which overflow to infinity without a word; `delta_bits` takes that for the largest delta.
+    return float(max(factor, LEAST_FACTOR)) * graph.traits.mean_weight / mean_degree
 
 
 class AddsSlots(GpuBatchSolver):

@@ -93,10 +93,10 @@ CURSOR = np.dtype(
 
 
 class DeltaStepping(CpuSolver):
-    """The fast one of the CPU solvers, and the default."""
+    """The fast one of the CPU solvers."""
 
     name = "delta-stepping"
-    summary = "Delta-stepping with a window of buckets; one source a thread; the default without a GPU"
+    summary = "Delta-stepping with a window of buckets; one source a thread; the fast one without a GPU"
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         return _BucketSearch(graph, pick_delta(graph) if options.delta is None else float(options.delta))

@@ -72,7 +72,7 @@ class NearFar(GpuSearchSolver):
 
     name = "near-far"
     summary = (
-        "Delta-stepping with two piles and a fixed delta; one source over a whole GPU; the default with one"
+        "Delta-stepping with two piles and a fixed delta; one source over a whole GPU, or eight that share it"
     )
 
     def __init__(

@@ -22,8 +22,6 @@ TRACE = np.dtype(
         ("delta", np.float64),
     ]
 )
-#: Why a solver that records no trace cannot give one.
-NO_TRACE = "it records no trace"
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,13 @@ class SolveOptions:
                 f"trace_every_us is {self.trace_every_us}",
                 hint="it is a time from 1 to 1,000,000 microseconds",
             )
+
+    @property
+    def no_trace(self) -> str | None:
+        """Why a solver that records no trace cannot meet these options; None where no trace is asked for."""
+        if self.trace_every_us is None:
+            return None
+        return f"it records no trace, and trace_every_us is {self.trace_every_us}"
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,12 @@ def read_manifest(store: str) -> Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(x) for x in first["loc"]) or "the top"
+        if first["type"] in ("missing", "extra_forbidden"):
+            lacks = "lacks" if first["type"] == "missing" else "has an unknown"
+            raise InputError(
+                f"`{storage.redacted(store)}` is a graph store of another release: its {MANIFEST} {lacks} `{where}`",
+                hint=f"{_AGAIN}, or use the release that wrote it",
+            ) from error
         raise InputError(
             f"`{storage.redacted(url)}` is damaged at {where}: {first['msg']}", hint=_AGAIN
         ) from error
@@ -174,7 +180,7 @@ def read_manifest(store: str) -> Manifest:
         raise InputError(f"`{storage.redacted(url)}` is damaged: {error}", hint=_AGAIN) from error
 
 
-_AGAIN = "remove the folder of the graph store and run the same command again"
+_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
 
 
 def is_complete(store: str, manifest: Manifest) -> bool:

@@ -153,14 +153,17 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str]
     if name != "auto":
         solver = solver_named(name)
         if name in refused:
-            able = ", ".join(n for n in SOLVERS if n not in refused)
             raise InputError(
-                f"solver `{name}` cannot solve this: {refused[name]}",
-                hint=f"these can: {able}" if able else "no other solver can either",
+                f"solver `{name}` cannot solve this: {refused[name]}", hint=_instead_of(name, refused)
             )
         return solver, "asked for"
     if len(refused) == len(SOLVERS):
-        raise InputError("no solver can solve this: " + "; ".join(_by_reason(refused, ", ")))
+        raise InputError(
+            "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
+            hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
+            if work.options.no_trace
+            else None,
+        )
     expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
 
     def order(name: str) -> tuple[float, float]:
@@ -195,6 +198,14 @@ def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
     if needed <= machine.gpu_free_bytes:
         return None
     return f"it needs {needed / 2**30:.1f} GiB on the GPU, {machine.gpu_free_bytes / 2**30:.1f} are free"
+
+
+def _instead_of(name: str, refused: dict[str, str]) -> str:
+    """Return the hint beside the refusal of the solver called `name`: which can, or why none of the others can."""
+    if able := ", ".join(n for n in SOLVERS if n not in refused):
+        return f"these can: {able}"
+    clauses = _by_reason({n: why for n, why in refused.items() if why != refused[name]}, ", ")
+    return "no other solver can either" + (": " + "; ".join(clauses) if clauses else "")
 
 
 def _by_reason(refused: dict[str, str], between: str) -> list[str]:

@@ -35,6 +35,11 @@ class Quiet:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return `count` with `noun` in the number that fits it: `1 batch`, `2,000 batches`."""
-    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{count:,} {noun}{ending}"
+    """Return `count` with `noun` in the number that fits it: `1 batch`, `2,000 vertices`."""
+    many = noun[:-2] + "ices" if noun.endswith("ex") else noun + ("es" if noun.endswith("ch") else "s")
+    return f"{count:,} {noun if count == 1 else many}"
+
+
+def in_bytes(count: float) -> str:
+    """Return `count` bytes as people say it: `0.4 MB`, `1,200.0 GB`."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"

@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
-from sssp_pipeline.pipeline.progress import Progress, plural
+from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
 from sssp_pipeline.pipeline.report import render_report
 from sssp_pipeline.pipeline.results import (
     METRICS_FILE,
@@ -59,9 +59,10 @@ class _Timings:
 def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
     """Return the workflow's graph, ingested unless the store already holds it."""
     manifest, fresh = ingest(workflow.graph, workflow.store, progress)
+    size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
     progress.say(
-        f"graph: {manifest.n_vertices:,} vertices, {manifest.n_edges:,} edges, {manifest.weights.dtype} weights in "
-        f"{storage.redacted(workflow.store)}" + ("" if fresh else " (unchanged, not ingested again)")
+        f"graph: {size}, {manifest.weights.dtype} weights in {storage.redacted(workflow.store)}"
+        + ("" if fresh else " (unchanged, not ingested again)")
     )
     return StoredGraph(workflow.store, manifest)
 
@@ -148,6 +149,7 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         "solver_reason": plan.solver_reason,
         "sources": sum(len(b) for b in plan.batches),
         "batches": len(plan.batches),
+        "batches_a_call": plan.together,
         "graph_bytes": plan.graph_bytes,
         "batch_bytes": plan.batch_bytes,
         "written_bytes": plan.written_bytes,
@@ -163,7 +165,8 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
         per_source_s = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
         facts |= {"probed_sources": len(tried), "solve_s_per_source": per_source_s}
-        facts["solve_core_s"] = per_source_s * facts["sources"]
+        if solver.device == "cpu":  # few sources on a GPU say little of many
+            facts["solve_core_s"] = per_source_s * facts["sources"]
     return facts
 
 
@@ -335,6 +338,10 @@ class _Job:
             self.progress.say(_who(workers))
             try:
                 failed = scatter(workers, tasks, workflow.solve.retries, on_done)
+            except KeyboardInterrupt:
+                if not workers.n_processes:
+                    self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
+                raise
             except InputError as error:
                 if isinstance(error, UnsolvableError) or not folder.committed():
                     folder.abandon()
@@ -356,7 +363,7 @@ class _Job:
         free, wanted = storage.free_bytes(self.folder.url), self.plan.written_bytes * share
         if free is not None and wanted > free:
             self.progress.say(
-                f"warning: up to {wanted / 1e9:,.1f} GB will be written, {free / 1e9:,.1f} GB are free there"
+                f"warning: up to {in_bytes(wanted)} will be written, {in_bytes(free)} are free there"
             )
 
 
@@ -413,5 +420,7 @@ def _verify(
         stored.graph(), stored.ids, folder, batches, form, identity["cutoff"], mode, progress
     )
     if verdict.refuted is None:
-        progress.say(f"verified {verdict.checked_sources} sources ({mode}): every distance is exact")
+        progress.say(
+            f"verified {plural(verdict.checked_sources, 'source')} ({mode}): every distance is exact"
+        )
     return asdict(verdict)

@@ -50,7 +50,7 @@ def test_twenty_repeats_give_the_same_bits(solver, dtype):
 
 @pytest.mark.gpu
 @EVERY_GPU_SOLVER
-@pytest.mark.parametrize("degree", [511, 512, 513, 100_000])
+@pytest.mark.parametrize("degree", [127, 128, 129, 511, 512, 513, 200_000])
 def test_hubs_of_every_size(solver, degree):
     graph = star(degree)
     assert_array_equal(solver.solve(graph, np.array([0]), ANY).distances[0], np.arange(degree + 1))

@@ -197,12 +197,30 @@ def test_a_trace_is_asked_only_of_a_solver_that_records_one(gpu):
     for name in (name for name in SOLVERS if name != "adds"):
         with pytest.raises(InputError) as caught:
             choose_solver(name, traced, H200)
-        assert caught.value.message == f"solver `{name}` cannot solve this: it records no trace"
+        assert (
+            caught.value.message
+            == f"solver `{name}` cannot solve this: it records no trace, and trace_every_us is 10"
+        )
         assert caught.value.hint == "these can: adds"
     solver, reason = choose_solver("auto", traced, H200)
     assert solver.name == "adds"
     assert reason.endswith(
-        "; not near-far nor adds-slots nor adds-lanes nor delta-stepping nor dijkstra: it records no trace"
+        "; not near-far nor adds-slots nor adds-lanes nor delta-stepping nor dijkstra: "
+        "it records no trace, and trace_every_us is 10"
+    )
+
+
+def test_a_trace_without_a_gpu_is_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(_gpu, "gpu_missing", lambda: "no NVIDIA driver (libcuda.so.1)")
+    traced = replace(work(), options=SolveOptions(trace_every_us=10))
+    with pytest.raises(InputError) as caught:
+        choose_solver("auto", traced, Machine(2, None))
+    assert caught.value.message == (
+        "no solver can solve this: near-far, adds-slots, adds-lanes, delta-stepping, dijkstra: "
+        "it records no trace, and trace_every_us is 10; adds: no NVIDIA driver (libcuda.so.1)"
+    )
+    assert caught.value.hint == (
+        "leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
     )
 
 

@@ -170,7 +170,8 @@ def _parse_decimals(data: np.ndarray, tokens: np.ndarray) -> np.ndarray:
 def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax) -> InputError:
     """Return the error that tells of a fault in a block with `n_lines` lines before it."""
     before = block.data[: fault.position].tobytes()
-    place = where(block.file.url, n_lines + before.count(b"\n") + 1)
+    line = n_lines + before.count(b"\n") + 1
+    place = where(block.file.url, line)
     token = _token_at(block.data, fault.position).decode("utf-8", "replace")
     shown = token if len(token) <= 60 else token[:57] + "..."
     match fault.code:
@@ -194,10 +195,12 @@ def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax)
                 hint="the file declares its number of vertices at its beginning: correct the one or the other",
             )
         case faults.BAD_WEIGHT:
-            return InputError(
-                f"{place}: `{shown}` is not a weight",
-                hint="weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out",
-            )
+            hint = "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out"
+            if line == 1:
+                hint = (
+                    "make a header a comment with #, or set `graph.format: csv` where tabs separate columns"
+                )
+            return InputError(f"{place}: `{shown}` is not a weight", hint=hint)
         case faults.NOT_FINITE:
             return InputError(
                 f"{place}: weight `{shown}` is not finite", hint="leave out edges that cannot be used"

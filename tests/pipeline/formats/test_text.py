@@ -235,6 +235,13 @@ def test_a_weight_that_is_no_number(write, refused, weight):
     )
 
 
+def test_a_header_over_names_is_no_edge(write, refused):
+    assert refused(write("e.txt", "von\tnach\tkm\nA\tB\t1.5\n"), format="text") == (
+        "`e.txt` line 1: `km` is not a weight",
+        "make a header a comment with #, or set `graph.format: csv` where tabs separate columns",
+    )
+
+
 @pytest.mark.parametrize("weight", ["nan", "NaN", "-nan", "inf", "-Inf", "INFINITY", "1e999", "-1e309"])
 def test_a_weight_that_is_not_finite(write, refused, weight):
     assert refused(write("e.txt", f"1 2 5\n\n3 4 {weight}\n5 6 0.5\n")) == (

@@ -1,0 +1,281 @@
+"""The page docs/many-sources-on-an-h200.md and its figure, rendered from what `many_sources.py` recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pages import figure_at, geometric_mean, measured_on, ms_text, table
+
+PAGE = Path(__file__).parents[1] / "docs" / "many-sources-on-an-h200.md"
+FIGURE = PAGE.with_suffix(".svg")
+
+#: The graphs in the order of the page, with the milliseconds a source that were to be reached.
+GRAPHS = {
+    "ny": 0.022,
+    "ne": 0.15,
+    "grid-4096": 1.6,
+    "wave": 0.05,
+    "cnr": 0.06,
+    "rmat-20": 0.15,
+    "rmat-22": 0.5,
+}
+#: The sources of a call for which that was said, fewer where fewer were measured.
+TARGET_SOURCES = 1024
+#: So much slower than the best, `auto` may be.
+AUTO_WITHIN = 0.1
+
+
+class Graph:
+    """The newest lines of one graph, asked by number of sources and solver."""
+
+    def __init__(self, name: str, lines: list[dict[str, Any]]) -> None:
+        self.name = name
+        self._lines = {(line["n_sources"], line["solver"]): line for line in lines}
+        self.numbers = sorted({n for n, _ in self._lines})
+        self.solvers = sorted({solver for _, solver in self._lines})
+
+    def line(self, n_sources: int, solver: str) -> dict[str, Any] | None:
+        return self._lines.get((n_sources, solver))
+
+    def best(self, n_sources: int) -> dict[str, Any]:
+        return min(self._of(n_sources), key=lambda line: line["ms"])
+
+    def picked(self, n_sources: int) -> str:
+        """Return the solver that `auto` picks among those for a GPU: the one expected to take least."""
+        expected = self.best(n_sources)["forecast_ms"]
+        return min(expected, key=expected.__getitem__)
+
+    def behind(self, n_sources: int) -> float | None:
+        """Return by which share the picked solver is slower than the best; None unless it and another have lines."""
+        line = self.line(n_sources, self.picked(n_sources))
+        if line is None or len(self._of(n_sources)) == 1:
+            return None
+        return line["ms"] / self.best(n_sources)["ms"] - 1
+
+    @property
+    def for_target(self) -> dict[str, Any]:
+        """Return the best line of the number of sources that is compared with the target."""
+        return self.best(max([n for n in self.numbers if n <= TARGET_SOURCES], default=self.numbers[0]))
+
+    def _of(self, n_sources: int) -> list[dict[str, Any]]:
+        return [line for (n, _), line in self._lines.items() if n == n_sources]
+
+
+def newest(texts: Iterable[str]) -> list[Graph]:
+    """Return the newest line of each graph, number and solver, in the order of the page."""
+    by_key = {}
+    for line in map(json.loads, texts):
+        by_key[line["graph"], line["n_sources"], line["solver"]] = line
+    graphs = [(name, [line for line in by_key.values() if line["graph"] == name]) for name in GRAPHS]
+    return [Graph(name, lines) for name, lines in graphs if lines]
+
+
+def newest_runs(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the newest line of each input, layout and solver asked for that `pipeline.py` recorded."""
+    by_key = {}
+    for line in map(json.loads, texts):
+        by_key[line["input"], line["layout"], line["asked_for"]] = line
+    return list(by_key.values())
+
+
+def page(graphs: list[Graph], runs: list[dict[str, Any]]) -> str:
+    """Return the page as Markdown."""
+    parts = [_opening(graphs), _throughput(graphs), _auto(graphs), _targets(graphs), _copying(graphs)]
+    if runs:
+        parts.append(_end_to_end(runs))
+    return "\n\n".join(paragraph for part in parts for paragraph in part) + "\n"
+
+
+def _opening(graphs: list[Graph]) -> Iterator[str]:
+    lines = [g.line(n, s) for g in graphs for n in g.numbers for s in g.solvers]
+    yield "<!-- Rendered by `python benchmarks/many_sources.py page`: do not edit. -->\n# Many sources on an H200"
+    yield (
+        "What a source takes, by how many share a call of a solver. `benchmarks/many_sources.py` measures, and says\n"
+        "how; rows of every call were compared with a CPU solver's. The graphs are those of `benchmarks/graphs.py`,\n"
+        "the lines stand in `benchmarks/results/many_sources.jsonl`.\n"
+        f"{measured_on(line for line in lines if line)}"
+    )
+
+
+def _throughput(graphs: list[Graph]) -> Iterator[str]:
+    yield "## Milliseconds a source"
+    yield "Device time, the distances left on the device, by sources of a call; the solver that is fastest:"
+    numbers = _numbers(graphs)
+    yield table(
+        ["graph", *(f"{n:,}" for n in numbers)],
+        [[g.name, *(_best_text(g, n) for n in numbers)] for g in graphs],
+    )
+    yield f"![milliseconds a source against the sources of a call, by graph and solver]({FIGURE.name})"
+    yield "Dotted is what was to be reached with many sources. All that was measured:"
+    rows = []
+    for graph in graphs:
+        for solver in graph.solvers:
+            lines = [graph.line(n, solver) for n in numbers]
+            rows.append([graph.name, f"`{solver}`", *(ms_text(line["ms"]) if line else "" for line in lines)])
+    yield table(["graph", "solver", *(f"{n:,}" for n in numbers)], rows)
+
+
+def _best_text(graph: Graph, n_sources: int) -> str:
+    if n_sources not in graph.numbers:
+        return ""
+    best = graph.best(n_sources)
+    return f"{ms_text(best['ms'])} `{best['solver']}`"
+
+
+def _auto(graphs: list[Graph]) -> Iterator[str]:
+    yield "## What `auto` picks"
+    yield (
+        "By how much the solver that `auto` expects to be fastest on the GPU is slower than the fastest one, and its\n"
+        "name where it is another; alone where no other was measured, since all were expected to take too long:"
+    )
+    numbers = _numbers(graphs)
+    yield table(
+        ["graph", *(f"{n:,}" for n in numbers)],
+        [[g.name, *(_behind_text(g, n) for n in numbers)] for g in graphs],
+    )
+    behind = [b for g in graphs for n in g.numbers if (b := g.behind(n)) is not None]
+    within = sum(b <= AUTO_WITHIN for b in behind)
+    on_cpu = [f"{g.name} {', '.join(map(str, few))}" for g in graphs if (few := _run_on_cpu(g))]
+    yield (
+        f"- At most {100 * AUTO_WITHIN:.0f} % slower: {within} of {len(behind)}.\n"
+        f"- So few sources that a run would not take the GPU at all: {'; '.join(on_cpu) or 'none'}.\n"
+        f"- What was expected of a source with the copy of its row, over what was measured: {_expected_text(graphs)}."
+    )
+
+
+def _behind_text(graph: Graph, n_sources: int) -> str:
+    if n_sources not in graph.numbers:
+        return ""
+    picked, behind = graph.picked(n_sources), graph.behind(n_sources)
+    if behind is None:
+        return "alone" if graph.line(n_sources, picked) else f"`{picked}` not measured"
+    return f"{100 * behind:.0f} %" + (f" `{picked}`" if behind else "")
+
+
+def _run_on_cpu(graph: Graph) -> list[int]:
+    return [n for n in graph.numbers if (line := graph.best(n))["run_would_take"] not in line["forecast_ms"]]
+
+
+def _expected_text(graphs: list[Graph]) -> str:
+    """Return for each solver how many times what was measured its forecasts are, and the least and the most."""
+    told = []
+    for solver in sorted({solver for g in graphs for solver in g.solvers}):
+        lines = [line for g in graphs for n in g.numbers if (line := g.line(n, solver))]
+        times = [line["forecast_ms"][solver] / line["ms_with_copy_back"] for line in lines]
+        told.append(f"`{solver}` {geometric_mean(times):.2g} ({min(times):.2g} to {max(times):.2g})")
+    return ", ".join(told)
+
+
+def _targets(graphs: list[Graph]) -> Iterator[str]:
+    yield "## Against what was to be reached"
+    yield (
+        "Milliseconds of a source among many; then how often a vertex was processed, in the mean over the vertices\n"
+        "that were reached, and edges a second."
+    )
+    rows = []
+    for graph in graphs:
+        line, target = graph.for_target, GRAPHS[graph.name]
+        rows.append(
+            [
+                graph.name,
+                f"{line['n_sources']:,}",
+                f"`{line['solver']}`",
+                ms_text(line["ms"]),
+                f"{target:g}",
+                "yes" if line["ms"] <= target else f"{line['ms'] / target:.2f} times",
+                f"{line['processed_a_reached_vertex']:.2f}",
+                f"{line['gteps']:.1f}",
+            ]
+        )
+    names = ("sources", "solver", "ms", "to be reached", "reached", "a vertex processed", "GTEPS")
+    yield table(["graph", *names], rows)
+
+
+def _copying(graphs: list[Graph]) -> Iterator[str]:
+    yield "## Copy-back beside compute"
+    yield (
+        "The same calls, milliseconds a source: device time, then wall time with every row copied to pinned host\n"
+        "memory while the next ones are solved; and how fast rows came."
+    )
+    rows = []
+    for graph in graphs:
+        line = graph.for_target
+        rows.append(
+            [
+                graph.name,
+                f"`{line['solver']}`",
+                ms_text(line["ms"]),
+                ms_text(line["ms_with_copy_back"]),
+                f"{line['row_bytes'] / 1e6:.1f}",
+                f"{line['row_bytes'] / line['ms_with_copy_back'] / 1e6:.1f}",
+            ]
+        )
+    yield table(["graph", "solver", "compute", "with copy-back", "MB a row", "GB/s"], rows)
+
+
+def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
+    yield "## From the stored graph to Parquet"
+    yield (
+        "A run of the command, graph ingested before, every distance written to local Parquet\n"
+        "(`benchmarks/pipeline.py --solvers`): sources a second between the first and the last batch that was\n"
+        "committed; how busy the GPU was meanwhile; the cores that encoded and wrote, of those there are; what was\n"
+        "written; the whole command.\n"
+        f"{measured_on(runs)}"
+    )
+    names = ("layout", "solver", "sources", "sources/s", "GPU busy", "cores writing", "MB/s", "command, s")
+    yield table(
+        ["input", *names],
+        [
+            [
+                run["input"],
+                run["layout"],
+                f"`{run['solver']}`" + (" (`auto`)" if run["asked_for"] == "auto" else ""),
+                f"{run['sources']:,}",
+                f"{run['sources_per_s']:,.0f}",
+                "" if run["gpu_busy"] is None else f"{100 * run['gpu_busy']:.0f} %",
+                f"{run['cores_writing']:.1f} of {run['machine']['cores']}",
+                f"{run['written_mb_per_s']:,.0f}",
+                f"{run['command_s']:.1f}",
+            ]
+            for run in runs
+        ],
+    )
+
+
+def _numbers(graphs: list[Graph]) -> list[int]:
+    return sorted({n for graph in graphs for n in graph.numbers})
+
+
+def draw(graphs: list[Graph], path: Path) -> None:
+    """Write the figure: for each graph, milliseconds a source of each solver against the sources of a call."""
+    n_columns = 4
+    n_rows = -(-len(graphs) // n_columns)
+    colours = {
+        solver: f"C{i}" for i, solver in enumerate(sorted({solver for g in graphs for solver in g.solvers}))
+    }
+    with figure_at(path, (10, 2.8 * n_rows)) as figure:
+        axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+        for ax, graph in zip(axes, graphs, strict=False):
+            for solver in graph.solvers:
+                lines = [line for n in graph.numbers if (line := graph.line(n, solver))]
+                found = [line["n_sources"] for line in lines], [line["ms"] for line in lines]
+                ax.plot(*found, marker=".", color=colours[solver], label=solver)
+            ax.axhline(GRAPHS[graph.name], color="grey", linestyle=":", linewidth=0.8)
+            ax.set_xscale("log")
+            ax.set_xticks(graph.numbers, [str(n) for n in graph.numbers], fontsize=7)
+            ax.minorticks_off()
+            ax.set_yscale("log")
+            ax.set_title(graph.name)
+            ax.set_xlabel("sources of a call")
+            ax.grid(alpha=0.3)
+        for ax in axes[len(graphs) :]:
+            ax.set_axis_off()
+        for ax in axes[::n_columns]:
+            ax.set_ylabel("ms a source")
+        drawn = {
+            label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=len(drawn))
