@@ -291,13 +291,6 @@ def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
-@ROUTES
-def test_tasks_of_several_batches_write_the_same_bytes(tmp_path, monkeypatch, undisturbed, cluster):
-    monkeypatch.setattr(Work, "together", lambda work, solver: 3)
-    run(made(tmp_path, cluster=cluster), Quiet())
-    assert digests(tmp_path / "run") == digests(undisturbed[0])
-
-
 def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(tmp_path, monkeypatch, undisturbed):
     def commit(folder, batch, *args):
         if batch == 4:

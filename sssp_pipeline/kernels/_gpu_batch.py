@@ -117,9 +117,8 @@ class GpuBatchSolver(GpuSolver):
         try:
             return _solve_with(search, buffers, sources, distances)
         except BaseException as error:
-            traceback.clear_frames(
-                error.__traceback__
-            )  # they would keep the memory as long as the error is kept
+            # The frames would keep the memory for as long as the error is kept.
+            traceback.clear_frames(error.__traceback__)
             raise
         finally:
             del search, buffers  # before those are told that wait for the memory
