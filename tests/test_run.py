@@ -392,6 +392,24 @@ def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
+def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(tmp_path, monkeypatch, undisturbed):
+    def commit(folder, batch, *args):
+        if batch == 4:
+            raise OSError("the disk is full")
+        real(folder, batch, *args)
+
+    real = RunFolder.commit_batch
+    monkeypatch.setattr(Work, "together", lambda work, solver: 3)
+    with monkeypatch.context() as patched, pytest.raises(SsspError) as caught:
+        patched.setattr(RunFolder, "commit_batch", commit)
+        run(made(tmp_path), Quiet())
+    assert caught.value.message == "1 of 8 batches failed: 4; batch 4: the disk is full"
+    (tmp_path / "run" / "distances" / "batch-00001.parquet").unlink()
+    monkeypatch.setattr(Work, "together", lambda work, solver: 2)
+    run(made(tmp_path), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
 @ROUTES
 def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undisturbed, cluster):
     monkeypatch.setattr(scatter_stage, "solve_task", partial(_fail_twice, solve_task, 5))

@@ -348,7 +348,7 @@ class Summariser:
 
     def _refuse_too_long(self, row: Any, source: int) -> None:
         """Raise `PathTooLongError` if a vertex is left unreached only because its distance does not fit."""
-        self._words.data.memset(0xFF, _SUMMARY.itemsize)
+        self._words.data.memset_async(0xFF, _SUMMARY.itemsize)
         name, n_vertices = "too_long_kernel", np.uint32(self._graph.n_vertices)
         self._kernels[name](
             self._grid[name], _SUMMARY_BLOCK, (*self._on_device.args, n_vertices, row, self._words)

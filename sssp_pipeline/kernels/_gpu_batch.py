@@ -7,6 +7,8 @@ one before are copied to pinned host memory by a stream of their own, and what c
 from __future__ import annotations
 
 import math
+import threading
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,8 +31,11 @@ from sssp_pipeline.kernels._gpu import (
 )
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 
-#: Of the memory that is free, a call takes one half at most: another thread's call may be on its way.
+#: Of the memory that is free, a call takes one half at most: another thread's call may be on its way. A call that
+#: does not fit one half takes all.
 _SHARE = 2
+#: Told when a call gives back the memory it took; the lock is that of the GPU.
+_GIVEN_BACK = threading.Condition(GPU_LOCK)
 #: For each source on the device beside its row: its counts, and what they are rounded up to.
 _SUMMARY_BYTES = 512
 
@@ -84,6 +89,9 @@ class BatchNeeds:
 class GpuBatchSolver(GpuSolver):
     """A solver of many sources at once on one GPU."""
 
+    #: Calls of all such solvers that hold memory of the device now; read and written under `GPU_LOCK`.
+    _n_holding = 0
+
     @abstractmethod
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         """Return what a batch search over `graph` takes, of a call with `n_sources`."""
@@ -97,7 +105,6 @@ class GpuBatchSolver(GpuSolver):
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
-        cupy = cupy_module()
         with GPU_LOCK:  # what is free is still free when it is taken
             on_device = device_graph(graph)
             needs = self.needs(graph, on_device, len(sources))
@@ -105,33 +112,62 @@ class GpuBatchSolver(GpuSolver):
                 gathered_bytes = 2 * len(options.targets) * graph.weight_dtype.itemsize
                 needs = replace(needs, bytes_a_source=needs.bytes_a_source + gathered_bytes)
             row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
-            size, n_buffers = device_batch(len(sources), free_bytes() // _SHARE, row_bytes, needs)
+            while (batch := _fitting(len(sources), row_bytes, needs))[0] == 0 and GpuBatchSolver._n_holding:
+                _GIVEN_BACK.wait()
+            size, n_buffers = batch
             if size == 0:
                 raise SsspError(
                     f"one source of `{self.name}` does not fit the GPU beside the graph: it takes "
-                    f"{(needs.fixed_bytes + needs.bytes_a_source + row_bytes) / 2**20:,.0f} MiB and a call may take "
-                    f"{free_bytes() / _SHARE / 2**20:,.0f}",
+                    f"{(needs.fixed_bytes + needs.bytes_a_source + row_bytes) / 2**20:,.0f} MiB and "
+                    f"{free_bytes() / 2**20:,.0f} are free",
                     hint="`near-far` and `adds` take less; `delta-stepping` needs no GPU",
                 )
             search = self.start_batch(graph, on_device, options, size)
             buffers = [_Buffer(self.name, graph, options, size) for _ in range(n_buffers)]
-        copying = cupy.cuda.Stream(non_blocking=True)
-        metrics: list[SourceMetrics] = []
-        write_down: Callable[[], list[SourceMetrics]] = list
+            GpuBatchSolver._n_holding += 1
         try:
-            for i, first in enumerate(range(0, len(sources), size)):
-                buffer = buffers[i % n_buffers]
-                part = slice(first, first + size)
-                buffer.copied.synchronize()
-                with GPU_LOCK:
-                    buffer.launch(search, sources[part])
-                    metrics += write_down()  # what came of the batch before, while the GPU is busy
-                    write_down = buffer.finish(search)
-                buffer.copy(copying, distances[part])
-            return metrics + write_down()
-        finally:  # an error must not free what is still read or written
-            cupy.cuda.get_current_stream().synchronize()
-            copying.synchronize()
+            return _solve_with(search, buffers, sources, distances)
+        except BaseException as error:
+            # The frames would keep the memory for as long as the error is kept.
+            traceback.clear_frames(error.__traceback__)
+            raise
+        finally:
+            del search, buffers  # before those are told that wait for the memory
+            with GPU_LOCK:
+                GpuBatchSolver._n_holding -= 1
+                _GIVEN_BACK.notify_all()
+
+
+def _solve_with(
+    search: BatchSearch, buffers: list[_Buffer], sources: np.ndarray, distances: np.ndarray
+) -> list[SourceMetrics]:
+    """Fill `distances` and return the metrics, both in the order of `sources`, by a device batch a buffer in turn."""
+    cupy = cupy_module()
+    size = buffers[0].n_rows
+    copying = cupy.cuda.Stream(non_blocking=True)
+    metrics: list[SourceMetrics] = []
+    write_down: Callable[[], list[SourceMetrics]] = list
+    try:
+        for i, first in enumerate(range(0, len(sources), size)):
+            buffer = buffers[i % len(buffers)]
+            part = slice(first, first + size)
+            buffer.copied.synchronize()
+            with GPU_LOCK:
+                buffer.launch(search, sources[part])
+                metrics += write_down()  # what came of the batch before, while the GPU is busy
+                write_down = buffer.finish(search)
+            buffer.copy(copying, distances[part])
+        return metrics + write_down()
+    finally:  # an error must not free what is still read or written
+        cupy.cuda.get_current_stream().synchronize()
+        copying.synchronize()
+
+
+def _fitting(n_sources: int, row_bytes: int, needs: BatchNeeds) -> tuple[int, int]:
+    """Return the `device_batch` for the share of the free memory that is a call's, or for all of it if none fits."""
+    free = free_bytes()
+    share = device_batch(n_sources, free // _SHARE, row_bytes, needs)
+    return share if share[0] > 0 else device_batch(n_sources, free, row_bytes, needs)
 
 
 def device_batch(n_sources: int, free: int, row_bytes: int, needs: BatchNeeds) -> tuple[int, int]:
@@ -159,6 +195,7 @@ class _Buffer:
 
     def __init__(self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
         cupy = cupy_module()
+        self.n_rows = n_rows
         self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
         self._columns = Columns(graph, options, n_rows)

@@ -50,6 +50,8 @@ constexpr word32 kHubs = 64;
 constexpr int kTogether = 4;
 // Edges of a packed row.
 constexpr int kPacked = 4;
+// More than any pile holds; a counter that came so far is kept there, lest it wraps around.
+constexpr word32 kVeryMany = 1u << 31;
 constexpr word32 kNoVertex = 0xffffffffu;
 // Threads that a multiprocessor of any kind named in the tests holds: asking for more is a warning.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
@@ -127,7 +129,9 @@ struct Slot {
             shared->near[(step + 1) % 2][place] = entry;
         } else if (place - kNear < n_spilled) {
             spilled[((step + 1) % 2) * static_cast<word64>(n_spilled) + place - kNear] = entry;
-        }  // else I2
+        } else if (place >= kVeryMany) {  // I2
+            shared->near_count[(step + 1) % 3] = kVeryMany;
+        }
     }
 
     __device__ __forceinline__ void push_far(Entry entry) {
@@ -135,7 +139,9 @@ struct Slot {
         const word32 place = atomicAdd(&shared->far_count, 1);
         if (place < n_far) {
             far[place] = entry;
-        }  // else I3
+        } else if (place >= kVeryMany) {  // I3
+            shared->far_count = kVeryMany;
+        }
     }
 
     __device__ __forceinline__ void push(Entry entry) {

@@ -24,6 +24,11 @@ WORKER_BYTES = 400 * 10**6
 _ALLOWED_DEATHS = 3
 
 
+def usable_bytes(memory_limit: str) -> int:
+    """Return the bytes that a worker of this limit has for its graph and batches."""
+    return int(parse_bytes(memory_limit)) - WORKER_BYTES
+
+
 @contextmanager
 def started(workers: int, threads: int, memory_limit: str, needed: int) -> Iterator[Client]:
     """Give a client of worker processes started on this machine, which end with the block.
@@ -33,7 +38,7 @@ def started(workers: int, threads: int, memory_limit: str, needed: int) -> Itera
     InputError
         The limit is below the `needed` bytes of a worker's graph and batches, and what a worker itself takes.
     """
-    if memory_limit != "auto" and parse_bytes(memory_limit) < needed + WORKER_BYTES:
+    if memory_limit != "auto" and usable_bytes(memory_limit) < needed:
         raise InputError(
             f"`cluster.memory_limit` is {memory_limit}, but a worker needs {(needed + WORKER_BYTES) / 1e6:,.0f} MB",
             hint="raise it, or leave it at `auto`",

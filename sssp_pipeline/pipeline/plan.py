@@ -132,7 +132,13 @@ class Work:
     batch_bytes: int
 
     def together(self, solver: str) -> int:
-        """Return how many batches one call of `solver` takes: as many as it solves together, within bounds."""
+        """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
+
+        One with predecessors: the thread of a call makes them on one core, which takes far longer than solving, so
+        the cores share small calls.
+        """
+        if self.options.predecessors:
+            return 1
         wanted = -(-forecast(solver, self.traits, self.n_sources).at_once // self.batch)
         n_batches = -(-self.n_sources // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), n_batches // CALLS))

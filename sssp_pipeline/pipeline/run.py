@@ -38,7 +38,7 @@ from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
 from sssp_pipeline.pipeline.verify import verify_distances, verify_metrics
-from sssp_pipeline.pipeline.workers import Load, Workers, hire
+from sssp_pipeline.pipeline.workers import Load, Workers, fitted, hire
 from sssp_pipeline.workflow import Workflow
 
 
@@ -321,7 +321,10 @@ class _Job:
         if not missing:
             return thread_s
         self._warn_of_space(len(missing) / len(plan.batches))
-        calls = [missing[i : i + plan.together] for i in range(0, len(missing), plan.together)]
+        on_gpu = solver_named(plan.solver).device == "gpu"
+        load = Load(len(missing), plan.graph_bytes, plan.batch_bytes, plan.together, on_gpu)
+        load = fitted(workflow.cluster, load)
+        calls = [missing[i : i + load.together] for i in range(0, len(missing), load.together)]
         tasks = (
             SolveTask(
                 self.stored.store,
@@ -344,8 +347,6 @@ class _Job:
                 thread_s[work] += getattr(task, f"{work}_s")
             self.progress.advance(done, len(plan.batches), "batches")
 
-        on_gpu = solver_named(plan.solver).device == "gpu"
-        load = Load(len(calls), plan.graph_bytes, plan.batch_bytes, plan.together, on_gpu)
         with lent(self.stored), hire(workflow.cluster, load) as workers:
             self.progress.say(_who(workers))
             try:
@@ -358,6 +359,9 @@ class _Job:
                 if isinstance(error, UnsolvableError) or not folder.committed():
                     folder.abandon()
                 raise
+        if failed:
+            committed = folder.committed()  # of a task that failed, too
+            failed = {number: reason for number, reason in failed.items() if number not in committed}
         if failed:
             number, reason = next(iter(sorted(failed.items())))
             raise SsspError(

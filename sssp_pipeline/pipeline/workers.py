@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError, SsspError
@@ -24,7 +24,7 @@ class Load:
 
     Attributes
     ----------
-    n_tasks
+    n_batches
         How many there are to do.
     graph_bytes, batch_bytes
         Host memory of the graph in each process, and of the distances of a batch.
@@ -34,11 +34,31 @@ class Load:
         Whether the solver runs on a GPU.
     """
 
-    n_tasks: int
+    n_batches: int
     graph_bytes: int
     batch_bytes: int
     together: int
     on_gpu: bool
+
+    @property
+    def n_tasks(self) -> int:
+        return -(-self.n_batches // self.together)
+
+
+def fitted(spec: workflow.Cluster, load: Load) -> Load:
+    """Return `load` with as many batches in a task as fit the memory, where workers are started on this machine."""
+    if spec.kind == "address" or load.together == 1:
+        return load
+    import psutil
+
+    processes, threads = (1, _threads(spec, load, 1)) if _is_this_process(spec) else _local_size(spec, load)
+    there = psutil.virtual_memory().available // processes
+    if spec.memory_limit != "auto":
+        from sssp_pipeline.pipeline import cluster
+
+        there = min(there, cluster.usable_bytes(spec.memory_limit))
+    fit = (there - load.graph_bytes) // (threads * _batch_bytes(load))
+    return replace(load, together=max(1, min(load.together, fit)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +74,7 @@ class Workers:
     dashboard
         URL of Dask's dashboard; None without Dask.
     in_flight
-        How many batches to keep submitted.
+        How many tasks to keep submitted.
     """
 
     executor: Executor
@@ -75,7 +95,7 @@ def hire(spec: workflow.Cluster, load: Load) -> Iterator[Workers]:
     InputError
         No scheduler answers, no worker joins, the workers run another release, or memory is too small.
     """
-    if spec.kind != "address" and spec.workers == "auto" and spec.memory_limit == "auto":
+    if _is_this_process(spec):
         threads = _threads(spec, load, processes=1)
         _checked_memory(1, threads, load)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="solve")
@@ -106,6 +126,11 @@ def hire(spec: workflow.Cluster, load: Load) -> Iterator[Workers]:
             client.dashboard_link,
             _in_flight(spec, n_threads),
         )
+
+
+def _is_this_process(spec: workflow.Cluster) -> bool:
+    """Return whether threads of this process solve, and no workers."""
+    return spec.kind != "address" and spec.workers == "auto" and spec.memory_limit == "auto"
 
 
 def _in_flight(spec: workflow.Cluster, n_threads: int) -> int:
@@ -139,13 +164,17 @@ def _threads(spec: workflow.Cluster, load: Load, processes: int) -> int:
         return spec.threads_per_worker
     import psutil
 
-    fit = (psutil.virtual_memory().available // processes - load.graph_bytes) // max(_thread_bytes(load), 1)
+    fit = (psutil.virtual_memory().available // processes - load.graph_bytes) // _thread_bytes(load)
     return max(1, min(_most_threads(load) // processes, fit))
 
 
 def _thread_bytes(load: Load) -> int:
+    return load.together * _batch_bytes(load)
+
+
+def _batch_bytes(load: Load) -> int:
     # A batch is held twice for a moment: as the solver gives it, and as the row groups being written.
-    return 2 * load.batch_bytes * load.together
+    return max(1, 2 * load.batch_bytes)
 
 
 def _checked_memory(processes: int, threads: int, load: Load) -> int:

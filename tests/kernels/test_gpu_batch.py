@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sssp_pipeline.kernels._gpu_batch import _SUMMARY_BYTES, BatchNeeds, device_batch
+from sssp_pipeline.csr import csr_from_edges
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels import _gpu_batch
+from sssp_pipeline.kernels._gpu_batch import _SUMMARY_BYTES, BatchNeeds, GpuBatchSolver, device_batch
+from sssp_pipeline.kernels.solver import SolveOptions
 
 EACH = 1000 + _SUMMARY_BYTES
 NEEDS = BatchNeeds(fixed_bytes=500, bytes_a_source=1000, full=100)
@@ -49,3 +58,80 @@ def test_device_batches_never_take_more_than_is_free(
     if fits_one:
         assert size <= min(n_sources, full)
         assert fixed_bytes + size * (bytes_a_source + _SUMMARY_BYTES + n_buffers * row_bytes) <= free
+
+
+class Device:
+    """A device of so many bytes, and a solver whose scratch memory takes `scratch` of them."""
+
+    def __init__(self, monkeypatch, n_bytes, scratch):
+        self.free = n_bytes
+        self.most_calls = self.n_calls = 0
+        device = self
+        self.begun = begun = threading.Event()
+
+        class Scratch:
+            def __init__(self):
+                device.free -= scratch
+                device.n_calls += 1
+                device.most_calls = max(device.most_calls, device.n_calls)
+
+            def __del__(self):
+                device.free += scratch
+                device.n_calls -= 1
+
+        class Solver(GpuBatchSolver):
+            name = "solver"
+            summary = ""
+            units = ()
+
+            def needs(self, graph, on_device, n_sources):
+                return BatchNeeds(scratch, 0, 1)
+
+            def start_batch(self, graph, on_device, options, n_sources):
+                return Scratch()
+
+        def solve(search, buffers, sources, distances):
+            begun.set()
+            time.sleep(0.2)
+            if sources[0] == 2:
+                raise SsspError("given up")
+            return []
+
+        monkeypatch.setattr(_gpu_batch, "device_graph", lambda graph: None)
+        monkeypatch.setattr(_gpu_batch, "free_bytes", lambda: device.free)
+        monkeypatch.setattr(_gpu_batch, "_Buffer", lambda *args: None)
+        monkeypatch.setattr(_gpu_batch, "_solve_with", solve)
+        self.solver = Solver()
+
+    def call(self, source):
+        edge = np.array([0]), np.array([1]), np.array([1], np.uint32)
+        graph = csr_from_edges(*edge, 3)
+        return self.solver._solve_in_turn(graph, np.array([source]), np.empty((1, 3)), SolveOptions())
+
+
+@pytest.mark.parametrize(("scratch", "at_once"), [(6000, 1), (4000, 2)])
+def test_a_call_that_does_not_fit_beside_another_waits_for_it(monkeypatch, scratch, at_once):
+    device = Device(monkeypatch, 10_000, scratch)
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(device.call, [0, 0])) == [[], []]
+    assert (device.most_calls, device.free) == (at_once, 10_000)
+
+
+def test_a_call_that_fails_gives_its_memory_to_the_one_that_waits(monkeypatch):
+    device = Device(monkeypatch, 10_000, 6000)
+    with ThreadPoolExecutor(2) as threads:
+        failing = threads.submit(device.call, 2)
+        device.begun.wait()
+        waiting = threads.submit(device.call, 0)
+        assert str(failing.exception()) == "given up"
+        assert waiting.result() == []
+
+
+def test_a_call_that_never_fits_is_refused_and_holds_up_nobody(monkeypatch):
+    device = Device(monkeypatch, 1000, 1000)
+    for _ in range(2):
+        with pytest.raises(
+            SsspError, match=r"`solver` does not fit the GPU beside the graph: it takes 0 MiB and 0 are"
+        ):
+            device.call(0)
+    assert device.n_calls == 0

@@ -140,6 +140,7 @@ def test_a_call_takes_as_many_batches_as_the_solver_gains_from(gpu):
     assert work(NY, n_sources=10_000, batch=1).together("near-far") == 8
     assert work(NY, n_sources=124, batch=31).together("adds-slots") == 1  # four calls rather than one
     assert work(NY, n_sources=0, batch=1).together("adds-slots") == 1
+    assert replace(ny, options=SolveOptions(predecessors=True)).together("adds-slots") == 1
 
 
 def test_auto_without_a_gpu_says_what_it_passed_over(monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import workers
-from sssp_pipeline.pipeline.workers import Load, hire
+from sssp_pipeline.pipeline.workers import Load, fitted, hire
 from sssp_pipeline.workflow import Cluster
 
 MB = 10**6
@@ -20,8 +20,8 @@ def machine(monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
 
 
-def load(n_tasks=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Load:
-    return Load(n_tasks, graph_mb * MB, batch_mb * MB, together, on_gpu)
+def load(n_batches=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Load:
+    return Load(n_batches, graph_mb * MB, batch_mb * MB, together, on_gpu)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def load(n_tasks=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Load:
     [
         (load(), 8),
         (load(on_gpu=True), 9),  # one has the GPU, eight write
-        (load(n_tasks=3, on_gpu=True), 3),
+        (load(n_batches=3, on_gpu=True), 3),
         (load(graph_mb=400, batch_mb=100), 3),  # each thread holds a batch twice
         (load(graph_mb=400, batch_mb=200, on_gpu=True), 1),
         (load(together=10, on_gpu=True), 3),  # the writers of a task are its own
@@ -43,6 +43,27 @@ def test_as_many_threads_as_have_work_and_fit_the_memory(machine, asked, threads
         assert hired.executor.submit(pow, 2, 5).result() == 32
 
 
+@pytest.mark.parametrize(
+    ("spec", "asked", "together"),
+    [
+        (Cluster(), load(batch_mb=40, together=10, on_gpu=True), 10),
+        (Cluster(), load(graph_mb=400, batch_mb=50, together=10, on_gpu=True), 6),
+        (Cluster(), load(graph_mb=900, batch_mb=50, together=10, on_gpu=True), 1),
+        (Cluster(threads_per_worker=2), load(graph_mb=200, batch_mb=50, together=10, on_gpu=True), 4),
+        (Cluster(workers=2), load(graph_mb=200, batch_mb=50, together=10, on_gpu=True), 3),
+        (Cluster(memory_limit="800MB"), load(graph_mb=200, batch_mb=50, together=10, on_gpu=True), 2),
+    ],
+)
+def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, asked, together):
+    fit = fitted(spec, asked)
+    assert (fit.together, fit.n_tasks) == (together, -(-100 // together))
+
+
+def test_memory_elsewhere_is_not_known(machine):
+    asked = load(batch_mb=500, together=10)
+    assert fitted(Cluster(kind="address", address="tcp://a:1"), asked) is asked
+
+
 def test_what_is_asked_for_is_taken(machine):
     with hire(Cluster(threads_per_worker=2, in_flight=1), load()) as hired:
         assert (hired.n_threads, hired.in_flight) == (2, 1)
@@ -52,7 +73,7 @@ def test_what_is_asked_for_is_taken(machine):
     ("spec", "asked", "size"),
     [
         (Cluster(workers=2), load(), (2, 4)),
-        (Cluster(workers=3), load(n_tasks=2), (3, 1)),
+        (Cluster(workers=3), load(n_batches=2), (3, 1)),
         (Cluster(workers=2), load(graph_mb=100, batch_mb=100), (2, 2)),
         (Cluster(threads_per_worker=3), load(), (2, 3)),
         (Cluster(memory_limit="900MB"), load(), (1, 8)),
@@ -63,7 +84,7 @@ def test_how_many_processes_of_how_many_threads(machine, spec, asked, size):
 
 
 def test_a_memory_limit_takes_a_process():
-    with hire(Cluster(memory_limit="3GB"), load(n_tasks=1)) as hired:
+    with hire(Cluster(memory_limit="3GB"), load(n_batches=1)) as hired:
         assert (hired.n_processes, hired.n_threads) == (1, 1)
         assert hired.dashboard.startswith("http://127.0.0.1:")
 
