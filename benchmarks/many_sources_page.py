@@ -21,6 +21,7 @@ GRAPHS = {
     "cnr": 0.06,
     "rmat-20": 0.15,
     "rmat-22": 0.5,
+    "rmat-24": 2.0,
 }
 #: The sources of a call for which that was said, fewer where fewer were measured.
 TARGET_SOURCES = 1024
@@ -74,10 +75,11 @@ def newest(texts: Iterable[str]) -> list[Graph]:
 
 
 def newest_runs(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the newest line of each input, layout and solver asked for that `pipeline.py` recorded."""
+    """Return the newest line of each input, task, layout and solver asked for that `pipeline.py` recorded."""
     by_key = {}
     for line in map(json.loads, texts):
-        by_key[line["input"], line["layout"], line["asked_for"]] = line
+        task = line["sources"], line["targets"], line["layout"]
+        by_key[line["input"], *task, line["asked_for"]] = line
     return list(by_key.values())
 
 
@@ -219,23 +221,34 @@ def _copying(graphs: list[Graph]) -> Iterator[str]:
 def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
     yield "## From the stored graph to Parquet"
     yield (
-        "A run of the command, graph ingested before, every distance written to local Parquet\n"
-        "(`benchmarks/pipeline.py --solvers`): sources a second between the first and the last batch that was\n"
-        "committed; how busy the GPU was meanwhile; the cores that encoded and wrote, of those there are; what was\n"
-        "written; the whole command.\n"
+        "A run of the command, graph ingested before, written to local Parquet (`benchmarks/pipeline.py --solvers`):\n"
+        "the distances to which vertices; sources a second between the first and the last batch that was committed\n"
+        "(with metrics alone, in the whole stage that solves, its start included); how busy the GPU was meanwhile;\n"
+        "its time in all; the cores that encoded and wrote, of those there are; what was written; the whole command.\n"
         f"{measured_on(runs)}"
     )
-    names = ("layout", "solver", "sources", "sources/s", "GPU busy", "cores writing", "MB/s", "command, s")
+    names = (
+        "solver",
+        "sources",
+        "to",
+        "sources/s",
+        "GPU busy",
+        "GPU, s",
+        "cores writing",
+        "MB/s",
+        "command, s",
+    )
     yield table(
         ["input", *names],
         [
             [
                 run["input"],
-                run["layout"],
                 f"`{run['solver']}`" + (" (`auto`)" if run["asked_for"] == "auto" else ""),
                 f"{run['sources']:,}",
+                _kept(run),
                 f"{run['sources_per_s']:,.0f}",
                 "" if run["gpu_busy"] is None else f"{100 * run['gpu_busy']:.0f} %",
+                "" if run["gpu_busy"] is None else f"{run['solve_ms'] * run['sources'] / 1e3:.2f}",
                 f"{run['cores_writing']:.1f} of {run['machine']['cores']}",
                 f"{run['written_mb_per_s']:,.0f}",
                 f"{run['command_s']:.1f}",
@@ -243,6 +256,13 @@ def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
             for run in runs
         ],
     )
+
+
+def _kept(run: dict[str, Any]) -> str:
+    """Return what was written of a source's distances."""
+    if run["targets"] is None:
+        return f"all, {run['layout']}"
+    return f"{run['targets']:,}" if run["targets"] else "none: metrics"
 
 
 def _numbers(graphs: list[Graph]) -> list[int]:

@@ -1,13 +1,15 @@
 """From a stored graph to distances in Parquet: sources per second by workers or solver, and where the time goes.
 
     python benchmarks/pipeline.py [--input generated:road?vertices=262144&seed=7] [--sources 512] [--folder .bench]
-        [--layout long] [--rounds 3] [--solvers auto,adds-slots]
+        [--layout long] [--rounds 3] [--solvers auto,adds-slots] [--targets 1000]
 
 The rate is that between the first and the last committed batch, so that starting Dask and compiling do not count.
 The configurations take turns, so that a machine that slows down slows all of them; they give one line.
 
 With `--solvers` nothing but the solver differs, and each gives a line in `pipeline_solvers.jsonl`; the time between the
-first and the last commit is then also compared with what the GPU and the writing threads did.
+first and the last commit is then also compared with what the GPU and the writing threads did. With `--targets` only
+the distances to so many random vertices are written, with 0 of them metrics alone: then nothing tells when a batch was
+committed, and the whole stage that solves is taken, with starting and compiling. `--sources all` takes every vertex.
 """
 
 from __future__ import annotations
@@ -75,26 +77,32 @@ def by_workers(workflow: Path, run: Path, workers: int | str, threads: int) -> M
 def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
     """Return the solver that ran, and the command's seconds, what was done a second, how busy GPU and cores were."""
     command_s, outcome = run_command(workflow, run, solve__solver=solver)
-    files = sorted((run / "distances").iterdir())
-    times = np.array([file.stat().st_mtime for file in files])
-    if len(times) < 2 or times.min() == times.max():
-        sys.exit("the batches were committed all at once: set more --sources")
-    span_s = float(times.max() - times.min())
     metrics = RunFolder(str(run)).read_metrics()
     solve_s = np.bincount(metrics["batch"].to_numpy(), metrics["solve_s"].to_numpy())
-    # What the first call solved, it had solved before the first commit.
-    spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
-    stored = StoredGraph(spec.store, read_manifest(spec.store))
-    later = solve_s[plan_stage(spec, stored, Quiet()).together :]
+    files = sorted((run / "distances").glob("*"))
+    if files:
+        times = np.array([file.stat().st_mtime for file in files])
+        if times.min() == times.max():
+            sys.exit("the batches were committed all at once: set more --sources")
+        span_s, share = (
+            float(times.max() - times.min()),
+            1 - 1 / len(files),
+        )  # all batches but the first committed
+        # What the first call solved, it had solved before the first commit.
+        spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
+        stored = StoredGraph(spec.store, read_manifest(spec.store))
+        solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).together :].sum())
+    else:
+        files = [run / "metrics.parquet"]
+        span_s, share, solved_s = outcome["timings"]["solve"], 1.0, float(solve_s.sum())
     on_gpu = solver_named(outcome["solver"]).device == "gpu"
-    share = 1 - 1 / len(files)  # of the batches, all but the one that was committed first
     return outcome["solver"], {
         "command_s": command_s,
         "span_s": span_s,
         "sources_per_s": outcome["sources"] * share / span_s,
         "written_mb_per_s": sum(file.stat().st_size for file in files) * share / span_s / 1e6,
         "solve_ms": 1e3 * float(solve_s.sum()) / outcome["sources"],
-        "gpu_busy": float(later.sum()) / span_s if on_gpu else None,
+        "gpu_busy": solved_s / span_s if on_gpu else None,
         "cores_writing": outcome["thread_s"]["write"] * share / span_s,
     }
 
@@ -142,22 +150,32 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--input", default="generated:road?vertices=262144&seed=7")
-    parser.add_argument("--sources", type=int, default=512)
+    parser.add_argument("--sources", default="512", help="how many, or `all`")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layout", choices=("long", "wide"), default="long")
     parser.add_argument("--folder", type=Path, default=Path(".bench"))
     parser.add_argument("--solvers", help="compare these, `auto` among them, instead of workers")
+    parser.add_argument("--targets", type=int, help="write the distances to so many alone; 0: metrics alone")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     workflow, run = given.folder / "pipeline.yaml", given.folder / "pipeline-run"
     store = str(given.folder / "pipeline-graph")
+    kept: dict[str, Any] = {}
+    if given.targets is not None:
+        kept = (
+            {"targets": {"random": {"count": given.targets, "seed": 1}}}
+            if given.targets
+            else {"distances": "none"}
+        )
     workflow.write_text(
         json.dumps(
             {
                 "graph": {"input": given.input, "store": store},
-                "sources": {"random": {"count": given.sources}},
+                "sources": {"all": True}
+                if given.sources == "all"
+                else {"random": {"count": int(given.sources)}},
                 "solve": {} if given.solvers else {"batch": 4},
-                "output": {"path": str(run), "layout": given.layout},
+                "output": {"path": str(run), "layout": given.layout, **kept},
                 "verify": "off",
                 "report": False,
             }
@@ -167,8 +185,9 @@ def main() -> None:
     subprocess.run(ingest, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     about = {
         "input": given.input.rpartition("/")[2],
-        "n_vertices": read_manifest(store).n_vertices,
-        "sources": given.sources,
+        "n_vertices": (n_vertices := read_manifest(store).n_vertices),
+        "sources": n_vertices if given.sources == "all" else int(given.sources),
+        "targets": given.targets,
         "layout": given.layout,
     }
     if given.solvers:

@@ -228,13 +228,17 @@ def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(record))
         return
+    from sssp_pipeline.pipeline.results import METRICS_FILE
     from sssp_pipeline.pipeline.storage import redacted
 
     url = redacted(url).rstrip("/")
     glob = f"{url}/distances/*.parquet"
-    size = f"{plural(record['sources'], 'source')} x {plural(record['graph']['n_vertices'], 'vertex')}"
-    print(f"{size} solved with {record['solver']}: {url}")
-    if record["identity"]["layout"] == "long":
+    vertices, targets = record["graph"]["n_vertices"], record.get("targets")
+    to = plural(targets, "target") if targets else plural(vertices, "vertex")
+    print(f"{plural(record['sources'], 'source')} x {to} solved with {record['solver']}: {url}")
+    if targets == 0:
+        query = f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
+    elif record["identity"]["layout"] == "long":
         query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
     else:
         query = f"SELECT * FROM '{url}/distances/batch-00000.parquet' LIMIT 10"

@@ -98,11 +98,11 @@ class Graph(Section):
         return [self.input] if isinstance(self.input, str) else list(self.input)
 
 
-class RandomSources(Section):
-    """Sources drawn at random, the same ones for the same graph and seed."""
+class RandomVertices(Section):
+    """Vertices drawn at random, the same ones for the same graph and seed."""
 
     count: Positive
-    """How many different sources to draw."""
+    """How many different vertices to draw."""
 
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the draw."""
@@ -111,8 +111,8 @@ class RandomSources(Section):
     """Draw only vertices that reach at least this many vertices, themselves included."""
 
 
-class Sources(Section):
-    """The vertices to start from: exactly one of these keys."""
+class Vertices(Section):
+    """Some vertices: exactly one of these keys."""
 
     ids: Annotated[tuple[VertexId, ...], Field(min_length=1, strict=False)] | None = None
     """Vertex ids, as in the input."""
@@ -120,19 +120,23 @@ class Sources(Section):
     file: Text | None = None
     """URL of a file with vertex ids, one a line."""
 
-    random: RandomSources | None = None
-    """Sources drawn at random."""
+    random: RandomVertices | None = None
+    """Vertices drawn at random."""
 
     top_degree: Positive | None = None
     """The vertices with the most outgoing edges: how many."""
-
-    all: Literal[True] | None = None
-    """Every vertex."""
 
     @property
     def kind(self) -> str:
         """The key that is set."""
         return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+
+class Sources(Vertices):
+    """The vertices to start from: exactly one of these keys."""
+
+    all: Literal[True] | None = None
+    """Every vertex."""
 
 
 class Solve(Section):
@@ -190,8 +194,13 @@ class Output(Section):
     path: Text
     """Folder of the results; running the same workflow again goes on where it stopped."""
 
-    distances: Literal["full"] = "full"
-    """Which distances to write: `full` is every vertex from every source."""
+    distances: Literal["full", "none"] = "full"
+    """`full` writes the distances from every source to every vertex, or to the `targets`; `none` writes metrics alone:
+    for each source the vertices reached, the largest distance and the mean."""
+
+    targets: Vertices | None = None
+    """Write only the distances to these vertices: in the order given, or ascending where they are drawn by the run;
+    `null` means every vertex."""
 
     layout: Literal["long", "wide"] = "long"
     """`long`: a row per source and vertex; `wide`: a row per vertex and a column per source of the batch."""
@@ -228,7 +237,8 @@ class Workflow(Section):
     """The results."""
 
     verify: Literal["off", "sample", "certificate"] = "sample"
-    """`sample` solves some sources again with the oracle, `certificate` proves every stored distance."""
+    """`sample` solves some sources again with the oracle, `certificate` proves every stored distance, which takes those
+    to every vertex."""
 
     report: bool = True
     """Whether to write `report.html`."""
@@ -277,7 +287,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
     sections = {key: value if isinstance(value, Mapping) else {} for key, value in data.items()}
     graph, solve, cluster, output = (sections.get(key, {}) for key in ("graph", "solve", "cluster", "output"))
     if isinstance(data.get("sources"), Mapping):
-        yield from _source_contradictions(data["sources"])
+        yield from _vertices_contradictions(("sources",), data["sources"], Sources)
     yield from _cluster_contradictions(cluster)
     yield from _graph_contradictions(graph)
     if output.get("layout") == "wide" and solve.get("predecessors") is True:
@@ -286,6 +296,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
             "layout `wide` has no place for predecessors",
             "set `output.layout: long` or `solve.predecessors: false`",
         )
+    yield from _reduction_contradictions(output, solve, data.get("verify"))
     path, store = output.get("path"), graph.get("store")
     if isinstance(path, str) and isinstance(store, str):
         outer, inner = sorted((path.rstrip("/") + "/", store.rstrip("/") + "/"), key=len)
@@ -297,14 +308,50 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
             )
 
 
-def _source_contradictions(sources: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
-    kinds = [kind for kind in Sources.model_fields if sources.get(kind) is not None]
+def _vertices_contradictions(
+    path: Path, given: Mapping[str, Any], section: type[Vertices]
+) -> Iterator[tuple[Path, str, str]]:
+    kinds = [kind for kind in section.model_fields if given.get(kind) is not None]
+    name = dotted(path)
     if len(kinds) > 1:
         listed = " and ".join(f"`{kind}`" for kind in kinds)
-        yield ("sources", kinds[1]), f"`sources` has {listed}", "keep one; `--set 'sources={…}'` replaces all"
-    elif not kinds and not sources.keys() - Sources.model_fields.keys():
-        known = ", ".join(f"`{kind}`" for kind in Sources.model_fields)
-        yield ("sources",), "`sources` is empty", f"give one of {known}"
+        yield (*path, kinds[1]), f"`{name}` has {listed}", f"keep one; `--set '{name}={{…}}'` replaces all"
+    elif not kinds and not given.keys() - section.model_fields.keys():
+        known = ", ".join(f"`{kind}`" for kind in section.model_fields)
+        yield path, f"`{name}` is empty", f"give one of {known}"
+
+
+def _reduction_contradictions(
+    output: Mapping[str, Any], solve: Mapping[str, Any], verify: Any
+) -> Iterator[tuple[Path, str, str]]:
+    """Yield what does not go with distances to some targets, or with none at all."""
+    targets, without = output.get("targets"), output.get("distances") == "none"
+    if isinstance(targets, Mapping):
+        yield from _vertices_contradictions(("output", "targets"), targets, Vertices)
+    if targets is None and not without:
+        return
+    asked = "`output.distances: none`" if without else "`output.targets`"
+    remedy = "set `output.distances: full`" if without else "remove the targets"
+    if solve.get("predecessors") is True:
+        yield (
+            ("solve", "predecessors"),
+            f"{asked} leaves no place for predecessors",
+            f"{remedy}, or set `solve.predecessors: false`",
+        )
+    if verify == "certificate":
+        yield (
+            ("verify",),
+            f"{asked} leaves `certificate` nothing to prove: it needs the distances to every vertex",
+            f"set `verify: sample`, or {remedy}",
+        )
+    of_files = {"targets": None, "layout": "long", "unreached": None, "compression": "none"}
+    for key, usual in of_files.items():
+        if without and output.get(key, usual) != usual:
+            yield (
+                ("output", key),
+                f"`output.{key}` says how distances are written, and {asked} writes none",
+                f"remove `{key}`, or {remedy}",
+            )
 
 
 def _cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:

@@ -189,13 +189,16 @@ def test_the_page_says_what_was_recorded(many, grid, benchmark_module, recorded,
         "asked_for": "auto",
         "solver": "adds-slots",
         "sources": 1024,
+        "targets": None,
+        "solve_ms": 0.5,
         "sources_per_s": 1234.4,
         "gpu_busy": 0.251,
         "cores_writing": 12.34,
         "written_mb_per_s": 1300.0,
         "command_s": 2.04,
     }
-    runs = page_module.newest_runs([json.dumps(run | {"command_s": 9.0}), json.dumps(run)])
+    others = [run | {"targets": targets, "input": "other"} for targets in (1000, 0)]
+    runs = page_module.newest_runs(map(json.dumps, [run | {"command_s": 9.0}, run, *others]))
     page = page_module.page(graphs, runs)
     for row in (
         "| ny | 0.02 `adds-slots` |",
@@ -204,7 +207,9 @@ def test_the_page_says_what_was_recorded(many, grid, benchmark_module, recorded,
         "| rmat-20 | 0 % |",
         "| ny | 16 | `adds-slots` | 0.02 | 0.022 | yes | 1.05 |",
         "| rmat-20 | 16 | `adds` | 0.3 | 0.15 | 2.00 times | 1.05 |",
-        "| NY.gr.gz | long | `adds-slots` (`auto`) | 1,024 | 1,234 | 25 % | 12.3 of 16 | 1,300 | 2.0 |",
+        "| NY.gr.gz | `adds-slots` (`auto`) | 1,024 | all, long | 1,234 | 25 % | 0.51 | 12.3 of 16 | 1,300 | 2.0 |",
+        "| other | `adds-slots` (`auto`) | 1,024 | 1,000 | 1,234 |",
+        "| other | `adds-slots` (`auto`) | 1,024 | none: metrics | 1,234 |",
         "- At most 10 % slower: 1 of 2.",
         "`near-far` 2 (2 to 2)",
         "GPU and driver: some GPU. Commit: abcdef0+.",
@@ -247,13 +252,15 @@ def test_the_committed_page_is_what_the_recorded_lines_give(benchmark_module):
         assert f">{graph.name}<" in figure
 
 
-def test_a_run_by_solver_gives_a_line_for_each(tmp_path):
+@pytest.mark.parametrize("targets", [None, 5, 0])
+def test_a_run_by_solver_gives_a_line_for_each(tmp_path, targets):
     program = tmp_path / "benchmarks"
     program.mkdir()
     for name in ("pipeline.py", "record.py"):
         (program / name).write_text((BENCHMARKS / name).read_text())
     command = [sys.executable, str(program / "pipeline.py"), "--input=generated:road?vertices=20000&seed=7"]
     options = ["--sources=64", "--rounds=1", f"--folder={tmp_path / 'work'}", "--solvers=auto,dijkstra"]
+    options += [] if targets is None else [f"--targets={targets}"]
     subprocess.run([*command, *options], check=True, capture_output=True, timeout=120)
     lines = (program / "results" / "pipeline_solvers.jsonl").read_text().splitlines()
     auto, dijkstra = map(json.loads, lines)
@@ -263,5 +270,6 @@ def test_a_run_by_solver_gives_a_line_for_each(tmp_path):
             64,
             line["solver"] in ("delta-stepping", "dijkstra"),
         )
+        assert line["targets"] == targets
         assert line["sources_per_s"] > 0
         assert line["cores_writing"] > 0

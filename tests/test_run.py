@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
@@ -114,6 +115,106 @@ def test_a_gpu_writes_the_same_bytes(tmp_path, undisturbed, solver, cluster):
     assert "solve_core_s" not in facts
     gpu = facts["gpu"]
     assert gpu["free_bytes"] > gpu["graph_bytes"] + gpu["sources_at_once"] * gpu["source_bytes"]
+
+
+@ROUTES
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_a_run_to_some_targets(tmp_path, undisturbed, cluster, layout):
+    targets = [1600, 3, 77, 1639]
+    output = {"targets": {"ids": targets}, "layout": layout}
+    folder, record = run(made(tmp_path, cluster=cluster, output=output, verify="sample"), Quiet())
+    assert (record["targets"], record["verify"]["refuted"]) == (4, None)
+    everything = pq.read_table(undisturbed[0] / "distances").to_pylist()
+    true = {(r["source"], r["vertex"]): r["distance"] for r in everything}
+    for path in sorted((tmp_path / "run" / "distances").iterdir()):
+        rows = pq.read_table(path)
+        if layout == "wide":
+            assert rows["vertex"].to_pylist() == targets
+            for source in rows.column_names[1:]:
+                assert rows[source].to_pylist() == [true[int(source), vertex] for vertex in targets]
+        else:
+            assert rows["vertex"].to_pylist() == targets * (rows.num_rows // 4)
+            assert all(r["distance"] == true[r["source"], r["vertex"]] for r in rows.to_pylist())
+    metrics, all_metrics = (RunFolder(str(p)).read_metrics() for p in (tmp_path / "run", undisturbed[0]))
+    for column in ("source", "reached", "max_distance", "mean_distance"):
+        assert metrics[column].equals(all_metrics[column])
+    assert verify_run(folder.url, None, "sample", Quiet())["verify"]["checked_sources"] == 8
+    with pytest.raises(InputError, match="does not hold the distances to every vertex"):
+        verify_run(folder.url, None, "certificate", Quiet())
+    others = made(tmp_path, output={"targets": {"ids": targets[::-1]}, "layout": layout}, verify="off")
+    with pytest.raises(InputError, match="holds another run: it differs in targets"):
+        run(others, Quiet())
+
+
+def test_a_wrong_distance_to_a_target_is_named(tmp_path):
+    output = {"targets": {"ids": [1600, 3, 77]}}
+    folder, _ = run(made(tmp_path, output=output, verify="off"), Quiet())
+    path = folder.batch_path(0)
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    rows[1]["distance"] += 1
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+    with pytest.raises(RefutedError, match=f"source `{rows[1]['source']}`, vertex `3`: stored distance"):
+        verify_run(folder.url, None, "sample", Quiet())
+    pq.write_table(table.set_column(1, "vertex", pa.array([9] * table.num_rows)), path)
+    with pytest.raises(InputError, match="it has not the targets that the run was asked for"):
+        verify_run(folder.url, None, "sample", Quiet())
+
+
+def test_a_run_without_distances(tmp_path, undisturbed):
+    workflow = made(tmp_path, output={"distances": "none"}, verify="sample")
+    folder, record = run(workflow, Quiet())
+    assert files(tmp_path / "run") == ["metrics.parquet", "report.html", "run.json"]
+    assert (record["targets"], record["verify"]["refuted"]) == (0, None)
+    metrics, full = folder.read_metrics(), RunFolder(str(undisturbed[0])).read_metrics()
+    for column in ("source", "reached", "max_distance", "mean_distance"):
+        assert metrics[column].equals(full[column])
+    heard = Heard()
+    run(workflow, heard)
+    assert any("finished already, nothing to solve" in line for line in heard.lines)
+    changed = metrics.set_column(
+        metrics.column_names.index("mean_distance"), "mean_distance", pa.array([1.5] * 30)
+    )
+    pq.write_table(changed, tmp_path / "run" / "metrics.parquet")
+    with pytest.raises(RefutedError, match=r"source `\d+`: stored mean_distance 1\.5, true mean_distance "):
+        verify_run(folder.url, None, "sample", Quiet())
+
+
+def test_a_run_without_distances_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    solved = []
+
+    def fails_once(task):
+        if any(number == 5 for number, _ in task.batches) and 5 not in solved:
+            solved.append(5)
+            raise OSError("the power failed")
+        solved.extend(number for number, _ in task.batches)
+        return solve_task(task)
+
+    monkeypatch.setattr(scatter_stage, "solve_task", fails_once)
+    workflow = made(tmp_path, output={"distances": "none"}, solve={"retries": 0}, verify="off")
+    with pytest.raises(SsspError, match="1 of 8 batches failed"):
+        run(workflow, Quiet())
+    assert RunFolder(str(tmp_path / "run")).unfinished() == 7
+    heard = Heard()
+    run(workflow, heard)
+    assert "going on: 7 of 8 batches are committed already" in heard.lines
+    assert sorted(solved) == [0, 1, 2, 3, 4, 5, 5, 6, 7]
+    assert RunFolder(str(tmp_path / "run")).read_metrics().num_rows == 30
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("solver", [name for name, s in SOLVERS.items() if s.device == "gpu"])
+def test_a_gpu_reduces_to_the_same(tmp_path, solver):
+    for name, output in (("to", {"targets": {"ids": [9, 3, 1600]}}), ("none", {"distances": "none"})):
+        tables = []
+        for one in (solver, "dijkstra"):
+            folder, _ = run(
+                made(tmp_path, f"{name}-{one}", output=output, solve={"solver": one}, verify="off"), Quiet()
+            )
+            columns = ["source", "reached", "max_distance", "mean_distance"]
+            tables.append((folder.read_metrics().select(columns), digests(tmp_path / f"{name}-{one}")))
+        assert tables[0][0].equals(tables[1][0])
+        assert tables[0][1] == tables[1][1]
 
 
 def test_a_scheduler_that_is_already_there(tmp_path, undisturbed):

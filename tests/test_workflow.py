@@ -98,6 +98,44 @@ def test_a_workflow_is_frozen_and_pickles():
             "set `output.layout: long` or `solve.predecessors: false`",
         ),
         (
+            {"output": {"targets": {"ids": [1], "top_degree": 2}}},
+            "`output.targets` has `ids` and `top_degree`",
+            "keep one; `--set 'output.targets={…}'` replaces all",
+        ),
+        (
+            {"output": {"targets": {}}},
+            "`output.targets` is empty",
+            "give one of `ids`, `file`, `random`, `top_degree`",
+        ),
+        (
+            {"output": {"targets": {"ids": [1]}}, "solve": {"predecessors": True}},
+            "`output.targets` leaves no place for predecessors",
+            "remove the targets, or set `solve.predecessors: false`",
+        ),
+        (
+            {"output": {"targets": {"ids": [1]}}, "verify": "certificate"},
+            "`output.targets` leaves `certificate` nothing to prove: it needs the distances to every vertex",
+            "set `verify: sample`, or remove the targets",
+        ),
+        (
+            {"output": {"distances": "none"}, "verify": "certificate"},
+            "`output.distances: none` leaves `certificate` nothing to prove: it needs the distances to every vertex",
+            "set `verify: sample`, or set `output.distances: full`",
+        ),
+        *(
+            (
+                {"output": {"distances": "none", key: value}},
+                f"`output.{key}` says how distances are written, and `output.distances: none` writes none",
+                f"remove `{key}`, or set `output.distances: full`",
+            )
+            for key, value in (
+                ("targets", {"ids": [1]}),
+                ("layout", "wide"),
+                ("unreached", 0),
+                ("compression", "zstd"),
+            )
+        ),
+        (
             {"graph": {"format": "text", "coordinates": "x.co"}},
             "`graph.coordinates` belongs to format `dimacs`, not `text`",
             "remove one of them",
@@ -153,6 +191,14 @@ def test_contradictions(sections, message, hint):
         ({"graph": {"format": "csv", "columns": {"source": "a", "target": "b"}}}, False),
         ({"cluster": {"kind": "address", "address": "tcp://a:1", "in_flight": 4}}, False),
         ({"output": {"layout": "wide"}}, False),
+        (
+            {"output": {"targets": {"ids": [1]}, "layout": "wide", "unreached": 0, "compression": "lz4"}},
+            False,
+        ),
+        ({"output": {"distances": "none", "layout": "long", "targets": None}, "verify": "off"}, False),
+        ({"output": {"targets": {"ids": []}}}, True),
+        ({"output": {"targets": {"all": True}}}, True),
+        ({"output": {"distances": "none"}, "solve": {"predecessors": True}}, True),
         ({"graph": {"store": "."}, "output": {"path": "./run"}}, True),
     ],
 )

@@ -16,6 +16,7 @@ from numba import njit
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance, wider_dtype
 from sssp_pipeline.errors import InputError, PathTooLongError
+from sssp_pipeline.kernels._mean import mantissa_bits, mean_distance, sums
 from sssp_pipeline.kernels._numba import ONE, ZERO
 from sssp_pipeline.kernels._views import SearchGraph, distance_limit, largest_distance, unsigned
 from sssp_pipeline.kernels.predecessors import predecessors_of
@@ -72,14 +73,17 @@ class CpuSolver(ABC):
         Raises
         ------
         InputError
-            The graph or the options are not supported; a source is not in the graph; a shortest path within
-            the cutoff is longer than the type holds.
+            The graph or the options are not supported; a source or a target is not in the graph; a shortest path
+            within the cutoff is longer than the type holds.
         """
         if (reason := self.supports(graph.traits, options)) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}")
-        sources = checked_sources(sources, graph.n_vertices)
+        sources = checked_vertices(sources, graph.n_vertices, "source")
+        targets = checked_targets(options, graph.n_vertices)
         _compile(type(self), graph.weight_dtype)
         search = self.start(graph, options)
+        if targets is not None:
+            return self._solve_to(graph, search, sources, targets, options)
         distances = np.empty((len(sources), graph.n_vertices), graph.weight_dtype)
         metrics = [
             self.solve_source(graph, search, int(source), row, options)
@@ -91,6 +95,23 @@ class CpuSolver(ABC):
         for i, source in enumerate(sources):
             predecessors_of(graph, int(source), distances[i], predecessors[i])
         return Solution(distances, predecessors, metrics)
+
+    def _solve_to(
+        self,
+        graph: CsrGraph,
+        search: Search,
+        sources: np.ndarray,
+        targets: np.ndarray,
+        options: SolveOptions,
+    ) -> Solution:
+        """Return the distances from each of `sources` to each of `targets`, holding one whole row at a time."""
+        row = np.empty(graph.n_vertices, graph.weight_dtype)
+        distances = np.empty((len(sources), len(targets)), graph.weight_dtype)
+        metrics = []
+        for source, some in zip(sources, distances, strict=True):
+            metrics.append(self.solve_source(graph, search, int(source), row, options))
+            np.take(row, targets, out=some)
+        return Solution(distances, None, metrics)
 
     def solve_source(
         self, graph: CsrGraph, search: Search, source: int, distances: np.ndarray, options: SolveOptions
@@ -107,6 +128,7 @@ class CpuSolver(ABC):
         )
         if options.cutoff is None or options.cutoff > largest_distance(graph.weight_dtype):
             _refuse_overflow(graph, source, row, furthest)
+        mean = _mean(distances, row.dtype.type(furthest), reached)
         solve_s = time.perf_counter() - began
         return SourceMetrics(
             source=source,
@@ -116,6 +138,7 @@ class CpuSolver(ABC):
             edges_relaxed=edges_relaxed,
             reached=reached,
             max_distance=furthest,
+            mean_distance=mean,
             teps=edges_of_reached / solve_s,
             delta_first=search.delta,
             delta_last=search.delta,
@@ -131,24 +154,41 @@ def _compile(solver: type[CpuSolver], dtype: np.dtype) -> None:
     solver().solve_source(one_vertex, search, 0, np.empty(1, dtype), options)
 
 
-def checked_sources(sources: np.ndarray, n_vertices: int) -> np.ndarray:
-    """Return `sources` as (S,) uint32.
+def checked_vertices(vertices: np.ndarray, n_vertices: int, what: str) -> np.ndarray:
+    """Return `vertices`, each of which is a `what`, as (n,) uint32.
 
     Raises
     ------
     InputError
         They are not a list of integers, or one of them is not a vertex.
     """
-    sources = np.asarray(sources)
-    if sources.ndim != 1 or (len(sources) and sources.dtype.kind not in "iu"):
-        raise InputError(f"sources are {sources.ndim}-dimensional {sources.dtype}, wanted a list of integers")
-    outside = np.flatnonzero((sources < 0) | (sources >= n_vertices))
+    vertices = np.asarray(vertices)
+    if vertices.ndim != 1 or (len(vertices) and vertices.dtype.kind not in "iu"):
+        raise InputError(
+            f"{what}s are {vertices.ndim}-dimensional {vertices.dtype}, wanted a list of integers"
+        )
+    outside = np.flatnonzero((vertices < 0) | (vertices >= n_vertices))
     if len(outside):
         raise InputError(
-            f"source {sources[outside[0]]} is not in the graph",
+            f"{what} {vertices[outside[0]]} is not in the graph",
             hint=f"its {n_vertices} vertices are numbered from 0",
         )
-    return sources.astype(np.uint32)
+    return vertices.astype(np.uint32)
+
+
+def checked_targets(options: SolveOptions, n_vertices: int) -> np.ndarray | None:
+    """Return the targets as (T,) uint32, None for every vertex; raises as `checked_vertices`."""
+    return None if options.targets is None else checked_vertices(options.targets, n_vertices, "target")
+
+
+def _mean(distances: np.ndarray, furthest: np.generic, reached: int) -> float:
+    """Return the mean of the `reached` distances of a row, of which `furthest` is the largest."""
+    dtype = distances.dtype
+    bits = f"u{dtype.itemsize}"
+    largest = furthest.view(bits)
+    unreached = unreached_distance(dtype).view(bits)
+    lower, upper = sums(distances.view(bits), unreached, largest, np.uint64(mantissa_bits(dtype)))
+    return mean_distance(dtype, lower, upper, int(largest), reached)
 
 
 def _refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: float) -> None:

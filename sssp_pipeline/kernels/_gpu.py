@@ -12,7 +12,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance, wider_dtype
 from sssp_pipeline.errors import InputError, PathTooLongError
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, gpu_missing, load_kernels
-from sssp_pipeline.kernels._cpu import checked_sources
+from sssp_pipeline.kernels._cpu import checked_targets, checked_vertices
 from sssp_pipeline.kernels._device_graph import DeviceGraph, device_graph, out_of_memory
+from sssp_pipeline.kernels._mean import mean_distance
 from sssp_pipeline.kernels._views import distance_limit, largest_distance
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
@@ -30,11 +31,20 @@ from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
 GPU_LOCK = threading.Lock()
 
 _SUMMARY = np.dtype(
-    [("reached", "u8"), ("edges_of_reached", "u8"), ("max_distance", "u8"), ("first_edge", "u8")]
+    [
+        ("reached", "u8"),
+        ("edges_of_reached", "u8"),
+        ("max_distance", "u8"),
+        ("sum_lower", "u8"),
+        ("sum_upper", "u8"),
+        ("first_edge", "u8"),
+    ]
 )
 _SUMMARY_BLOCK = 256
+_GATHER_BLOCK = 256
 
-SUMMARY = Unit("summary", ("summary_kernel", "too_long_kernel"))
+SUMMARY = Unit("summary", ("summary_kernel", "sum_kernel", "too_long_kernel"))
+GATHER = Unit("gather", ("gather_kernel",))
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ class GpuSolver(ABC):
     @property
     @abstractmethod
     def units(self) -> tuple[Unit, ...]:
-        """What it compiles besides `SUMMARY` and `UPLOAD`."""
+        """What it compiles besides `SUMMARY`, `GATHER` and `UPLOAD`."""
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: negative weights, a trace that it does not record, no GPU, no CuPy."""
@@ -114,16 +124,19 @@ class GpuSolver(ABC):
         Raises
         ------
         InputError
-            The graph or the options are not supported; a source is not in the graph; a shortest path within
-            the cutoff is longer than the type holds.
+            The graph or the options are not supported; a source or a target is not in the graph; a shortest path
+            within the cutoff is longer than the type holds.
         SsspError
             The GPU's memory is too small, or a search was given up.
         """
         if (reason := self.supports(graph.traits, options)) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}")
-        sources = checked_sources(sources, graph.n_vertices)
+        sources = checked_vertices(sources, graph.n_vertices, "source")
+        targets = checked_targets(options, graph.n_vertices)
+        options = replace(options, targets=targets)
         cupy = cupy_module()
-        distances = pinned_array((len(sources), graph.n_vertices), graph.weight_dtype)
+        n_columns = graph.n_vertices if targets is None else len(targets)
+        distances = pinned_array((len(sources), n_columns), graph.weight_dtype)
         metrics: list[SourceMetrics] = []
         if len(sources):
             try:
@@ -141,7 +154,10 @@ class GpuSolver(ABC):
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
-        """Fill `distances` and return the metrics, both in the order of `sources`; takes `GPU_LOCK` itself."""
+        """Fill `distances` and return the metrics, both in the order of `sources`; takes `GPU_LOCK` itself.
+
+        `sources` and the targets of `options` are checked.
+        """
 
 
 class GpuSearchSolver(GpuSolver):
@@ -190,6 +206,7 @@ class _Lane:
         self._name, self._search, self._share = name, search, share
         self._rows = cupy.empty((1, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, 1)
+        self._columns = Columns(graph, options, 1)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         self._source = -1
         self.stream = cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
@@ -199,14 +216,14 @@ class _Lane:
         return self._source >= 0
 
     def launch(self, source: int, into: np.ndarray) -> None:
-        """Enqueue everything that writes the distances from `source` to `into` (V,)."""
+        """Enqueue everything that writes the distances from `source` to `into` (V,), or (T,) with targets."""
         self._source = source
         with self.stream:
             self._began.record()
             self._search.launch(self._rows[0], source)
             self._ended.record()
             self._summariser.launch(self._rows)
-            self._rows[0].get(out=into.view(self._rows.dtype), blocking=False)
+            copy_to_host(self._columns.of(self._rows), into[np.newaxis])
 
     def finish(self) -> SourceMetrics:
         """Wait for the source under way and return what it took; raises as `solve` does."""
@@ -217,6 +234,38 @@ class _Lane:
             summaries = self._summariser.finish(self._rows, sources)
         solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
         return self._summariser.metrics(sources, [counts], summaries, solve_s)[0]
+
+
+class Columns:
+    """What is copied of up to `n_rows` rows on the device: the targets' columns, laid side by side, or all."""
+
+    def __init__(self, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
+        self._gathered: Any = None
+        if options.targets is None:
+            return
+        cupy = cupy_module()
+        dtype = graph.weight_dtype
+        self._kernel = load_kernels(GATHER, dtype)["gather_kernel"]
+        self._targets = cupy.empty(len(options.targets), np.uint32)
+        self._targets.set(options.targets)
+        self._gathered = cupy.empty((n_rows, len(options.targets)), bits_type(dtype))
+
+    def of(self, rows: Any) -> Any:
+        """Enqueue the gathering from `rows` (n, V); return the device array (n, T) that will hold it, or `rows`."""
+        if self._gathered is None:
+            return rows
+        gathered = self._gathered[: len(rows)]
+        if gathered.size:
+            n_vertices, n_targets = np.uint32(rows.shape[1]), np.uint32(gathered.shape[1])
+            args = (rows, n_vertices, self._targets, n_targets, np.uint64(gathered.size), gathered)
+            self._kernel(min(-(-gathered.size // _GATHER_BLOCK), 2**16), _GATHER_BLOCK, args)
+        return gathered
+
+
+def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
+    """Enqueue the copy of `rows` (n, T) to `into` (n, T), host memory, on `stream` or else the current one."""
+    if rows.size:
+        rows.get(stream=stream, out=into.view(rows.dtype), blocking=False)
 
 
 class Summariser:
@@ -236,17 +285,13 @@ class Summariser:
         """Enqueue the counting over `rows` (n, V), and the writing of "unreached" over distances at the limit."""
         n_rows, n_vertices = rows.shape
         self._words.data.memset_async(0, n_rows * _SUMMARY.itemsize)
-        name = "summary_kernel"
-        blocks_a_row = max(1, min(self._grid[name] // n_rows, -(-n_vertices // _SUMMARY_BLOCK)))
-        args = (
-            self._on_device.row_offsets,
-            np.uint32(n_vertices),
-            self._limit,
-            np.uint32(blocks_a_row),
-            rows,
-            self._words,
-        )
-        self._kernels[name](n_rows * blocks_a_row, _SUMMARY_BLOCK, args)
+        most_blocks = -(-n_vertices // _SUMMARY_BLOCK)
+        to_count = (self._on_device.row_offsets, np.uint32(n_vertices), self._limit)
+        for name, args in (("summary_kernel", to_count), ("sum_kernel", (np.uint32(n_vertices),))):
+            blocks_a_row = max(1, min(self._grid[name] // n_rows, most_blocks))
+            self._kernels[name](
+                n_rows * blocks_a_row, _SUMMARY_BLOCK, (*args, np.uint32(blocks_a_row), rows, self._words)
+            )
 
     def finish(self, rows: Any, sources: Sequence[int]) -> np.ndarray:
         """Wait for the counting over `rows`, and return the counts: (n,) records with the fields of `_SUMMARY`.
@@ -280,6 +325,13 @@ class Summariser:
                 edges_relaxed=count.edges_relaxed,
                 reached=int(summary["reached"]),
                 max_distance=furthest,
+                mean_distance=mean_distance(
+                    self._graph.weight_dtype,
+                    int(summary["sum_lower"]),
+                    int(summary["sum_upper"]),
+                    int(summary["max_distance"]),
+                    int(summary["reached"]),
+                ),
                 teps=int(summary["edges_of_reached"]) / solve_s,
                 delta_first=count.delta_first,
                 delta_last=count.delta_last,

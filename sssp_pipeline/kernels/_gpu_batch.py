@@ -11,7 +11,7 @@ import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,15 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import cupy_module
 from sssp_pipeline.kernels._device_graph import DeviceGraph, device_graph, free_bytes
-from sssp_pipeline.kernels._gpu import GPU_LOCK, GpuSolver, SearchCounts, Summariser, bits_type
+from sssp_pipeline.kernels._gpu import (
+    GPU_LOCK,
+    Columns,
+    GpuSolver,
+    SearchCounts,
+    Summariser,
+    bits_type,
+    copy_to_host,
+)
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 
 #: Of the memory that is free, a call takes one half at most: another thread's call may be on its way. A call that
@@ -100,6 +108,9 @@ class GpuBatchSolver(GpuSolver):
         with GPU_LOCK:  # what is free is still free when it is taken
             on_device = device_graph(graph)
             needs = self.needs(graph, on_device, len(sources))
+            if options.targets is not None:  # what is gathered from a row, in each buffer
+                gathered_bytes = 2 * len(options.targets) * graph.weight_dtype.itemsize
+                needs = replace(needs, bytes_a_source=needs.bytes_a_source + gathered_bytes)
             row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
             while (batch := _fitting(len(sources), row_bytes, needs))[0] == 0 and GpuBatchSolver._n_holding:
                 _GIVEN_BACK.wait()
@@ -187,6 +198,9 @@ class _Buffer:
         self.n_rows = n_rows
         self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
+        self._columns = Columns(graph, options, n_rows)
+        #: What is to be copied of the rows.
+        self._wanted = self._rows[:0]
         self._sources = np.empty(0, np.uint32)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         #: Its rows are on the host.
@@ -200,6 +214,7 @@ class _Buffer:
         search.launch(rows, sources)
         self._ended.record()
         self._summariser.launch(rows)
+        self._wanted = self._columns.of(rows)
 
     def finish(self, search: BatchSearch) -> Callable[[], list[SourceMetrics]]:
         """Wait for the search, and return what makes its metrics; raises as `solve` does."""
@@ -210,7 +225,6 @@ class _Buffer:
         return lambda: self._summariser.metrics(sources.tolist(), counts, summaries, share_s)
 
     def copy(self, stream: Any, distances: np.ndarray) -> None:
-        """Enqueue on `stream` the copy of the rows to `distances` (n, V), host memory."""
-        rows = self._rows[: len(distances)]
-        rows.get(stream=stream, out=distances.view(rows.dtype), blocking=False)
+        """Enqueue on `stream` the copy of what is wanted of the rows to `distances` (n, V) or (n, T), host memory."""
+        copy_to_host(self._wanted, distances, stream)
         self.copied.record(stream)

@@ -24,7 +24,7 @@ TRACE = np.dtype(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SolveOptions:
     """How to solve; the same for every source of a call.
 
@@ -39,17 +39,22 @@ class SolveOptions:
         Whether to return predecessors too.
     trace_every_us
         Record a moment of each search every so many microseconds; None records none. It costs a search some time.
+    targets
+        (T,) integers: return only the distances to these vertices, in this order; with none of them, only metrics.
+        None means every vertex.
 
     Raises
     ------
     InputError
-        `delta` is not a positive finite number, `cutoff` negative or not a number, or `trace_every_us` out of range.
+        `delta` is not a positive finite number, `cutoff` negative or not a number, `trace_every_us` out of range, or
+        there are both targets and predecessors.
     """
 
     delta: float | None = None
     cutoff: float | None = None
     predecessors: bool = False
     trace_every_us: int | None = None
+    targets: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:
@@ -62,6 +67,11 @@ class SolveOptions:
             raise InputError(
                 f"trace_every_us is {self.trace_every_us}",
                 hint="it is a time from 1 to 1,000,000 microseconds",
+            )
+        if self.predecessors and self.targets is not None:
+            raise InputError(
+                "predecessors cannot be given for some targets alone",
+                hint="a path leads through other vertices too: leave out the targets, or the predecessors",
             )
 
     @property
@@ -94,6 +104,8 @@ class SourceMetrics:
         Vertices with a finite distance, the source among them.
     max_distance
         The largest finite distance.
+    mean_distance
+        The mean of the finite distances, the source's own 0 among them; the same bits from every solver (`_mean.py`).
     teps
         Edges of reached vertices per second.
     delta_first, delta_last, delta_changes
@@ -109,6 +121,7 @@ class SourceMetrics:
     edges_relaxed: int
     reached: int
     max_distance: float
+    mean_distance: float
     teps: float
     delta_first: float | None = None
     delta_last: float | None = None
@@ -123,7 +136,7 @@ class Solution:
     Attributes
     ----------
     distances
-        (S, V), the weights' type, host memory, owned by the caller;
+        (S, V), or (S, T) with targets, the weights' type, host memory, owned by the caller;
         `csr.unreached_distance(dtype)` where there is no path.
     predecessors
         (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None unless asked for.
@@ -160,6 +173,7 @@ class Solver(Protocol):
         Raises
         ------
         InputError
-            A shortest path is longer than the type holds; the message names source, vertex and wider type.
+            A source or a target is not in the graph; a shortest path, to a target or not, is longer than the type
+            holds: the message names source, vertex and wider type.
         """
         ...

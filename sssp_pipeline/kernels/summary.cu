@@ -1,11 +1,14 @@
 // What came of a search, for its metrics, and whether a path was too long: shared by all GPU solvers.
 //
 // Returns: summary_kernel, for each of several rows: how many vertices were reached, their edges, their largest
-// distance; it writes kUnreached over distances at the limit. too_long_kernel, for one row: the first edge from a reached
-// to an unreached vertex.
+// distance; it writes kUnreached over distances at the limit. sum_kernel, for each row: the sums that make the mean of
+// its distances (`_mean.py` defines them). too_long_kernel, for one row: the first edge from a reached to an unreached
+// vertex.
 //
-// Needs: for summary_kernel every word of each Summary zero; for too_long_kernel first_edge all ones.
-// Launch: blocks of a multiple of 32 threads; summary_kernel blocks_a_row blocks for each row, too_long_kernel any grid.
+// Needs: for summary_kernel every word of each Summary zero; for sum_kernel what summary_kernel leaves; for
+// too_long_kernel first_edge all ones.
+// Launch: blocks of a multiple of 32 threads; summary_kernel and sum_kernel blocks_a_row blocks for each row,
+// too_long_kernel any grid.
 
 #include "device_graph.cuh"
 
@@ -13,6 +16,8 @@ struct Summary {
     word64 reached;
     word64 edges_of_reached;
     word64 max_distance;  // its bits
+    word64 sum_lower;     // of the distances' lower 32 bits
+    word64 sum_upper;     // and of their upper ones
     word64 first_edge;    // all ones if there is none
 };
 
@@ -44,6 +49,52 @@ extern "C" __global__ void summary_kernel(const edge_index* row_offsets, word32 
         atomicAdd(&summary->reached, reached);
         atomicAdd(&summary->edges_of_reached, edges);
         atomicMax(&summary->max_distance, furthest);
+    }
+}
+
+#if SSSP_FLOATING
+constexpr word32 kMantissa = SSSP_BITS == 32 ? 23 : 52;
+
+// The mantissa of d in 63 bits, shifted by how far its exponent is below the largest distance's, `top`.
+__device__ __forceinline__ word64 summand(distance_bits d, word64 top) {
+    const word64 exponent = static_cast<word64>(d) >> kMantissa;
+    const word64 hidden = exponent > 0 ? word64{1} << kMantissa : 0;
+    const word64 mantissa = (static_cast<word64>(d) & ((word64{1} << kMantissa) - 1)) | hidden;
+    return (mantissa << (62 - kMantissa)) >> min(top - max(exponent, word64{1}), word64{63});
+}
+#endif
+
+extern "C" __global__ void sum_kernel(word32 n_vertices, word32 blocks_a_row, const distance_bits* rows,
+                                      Summary* summaries) {
+    const word32 row = blockIdx.x / blocks_a_row;
+    const distance_bits* const distances = rows + static_cast<word64>(row) * n_vertices;
+    Summary* const summary = summaries + row;
+#if SSSP_FLOATING
+    const word64 top = max(summary->max_distance >> kMantissa, word64{1});
+#endif
+    word64 lower = 0;
+    word64 upper = 0;
+    for (word64 v = (blockIdx.x % blocks_a_row) * static_cast<word64>(blockDim.x) + threadIdx.x; v < n_vertices;
+         v += static_cast<word64>(blocks_a_row) * blockDim.x) {
+        const distance_bits d = distances[v];
+        if (d >= kUnreached) {
+            continue;
+        }
+#if SSSP_FLOATING
+        const word64 added = summand(d, top);
+#else
+        const word64 added = d;
+#endif
+        lower += added & 0xffffffffu;
+        upper += added >> 32;
+    }
+    for (int by = 16; by > 0; by /= 2) {
+        lower += __shfl_down_sync(0xffffffffu, lower, by);
+        upper += __shfl_down_sync(0xffffffffu, upper, by);
+    }
+    if (threadIdx.x % 32 == 0) {
+        atomicAdd(&summary->sum_lower, lower);
+        atomicAdd(&summary->sum_upper, upper);
     }
 }
 

@@ -7,6 +7,7 @@ differences of 1 and take next to nothing, distances are plain.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,26 +39,39 @@ class DistanceFormat:
 
 
 def write_distances(
-    handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds, form: DistanceFormat
+    handle: Any,
+    sources: np.ndarray,
+    solution: Solution,
+    ids: VertexIds,
+    form: DistanceFormat,
+    targets: np.ndarray | None = None,
 ) -> None:
-    """Write the distances (S, V) from `sources` (S,) to `handle`, in the layout of `form`.
+    """Write the distances (S, V) from `sources` (S,), or (S, T) to `targets` (T,), to `handle`, as `form` says.
 
     Raises
     ------
     UnsolvableError
         `form.unreached` is the distance of a reached vertex, or a source's id cannot name a column.
     """
-    if form.layout == "wide":
-        _write_wide(handle, sources, solution, ids, form)
-    else:
-        _write_long(handle, sources, solution, ids, form)
+    write = _write_wide if form.layout == "wide" else _write_long
+    write(handle, sources, solution, ids, form, _vertex_column(ids, targets))
+
+
+def _vertex_column(ids: VertexIds, targets: np.ndarray | None) -> pa.Array:
+    """Return the ids of the vertices to which distances are written, in order."""
+    return ids.column() if targets is None else ids.originals(targets)
 
 
 def _write_long(
-    handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds, form: DistanceFormat
+    handle: Any,
+    sources: np.ndarray,
+    solution: Solution,
+    ids: VertexIds,
+    form: DistanceFormat,
+    vertex: pa.Array,
 ) -> None:
     integer_ids = ids.mapping.type == "int64"
-    vertex, names = ids.column(), ids.originals(sources)
+    names = ids.originals(sources)
     columns = [
         ("source", names.type),
         ("vertex", vertex.type),
@@ -78,7 +92,7 @@ def _write_long(
         use_dictionary=["source"] if integer_ids else ["source", "vertex", "predecessor"],
         column_encoding=encodings,
     ) as writer:
-        for some, vertices in _long_groups(len(sources), ids.n_vertices):
+        for some, vertices in _long_groups(len(sources), len(vertex)):
             n_sources, n_vertices = some.stop - some.start, vertices.stop - vertices.start
             arrays = [
                 names.take(pa.array(np.repeat(np.arange(some.start, some.stop), n_vertices))),
@@ -100,7 +114,12 @@ def _long_groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice
 
 
 def _write_wide(
-    handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds, form: DistanceFormat
+    handle: Any,
+    sources: np.ndarray,
+    solution: Solution,
+    ids: VertexIds,
+    form: DistanceFormat,
+    vertex: pa.Array,
 ) -> None:
     names = [str(name) for name in ids.originals(sources).to_pylist()]
     if "vertex" in names:
@@ -108,7 +127,7 @@ def _write_wide(
             "a source has the id `vertex`, which is the name of another column of the wide layout",
             hint="set `output.layout: long`",
         )
-    arrays = [ids.column(), *(_distance_array(row, form.unreached) for row in solution.distances)]
+    arrays = [vertex, *(_distance_array(row, form.unreached) for row in solution.distances)]
     integer_ids = ids.mapping.type == "int64"
     pq.write_table(
         pa.table(arrays, names=["vertex", *names]),
@@ -152,22 +171,46 @@ def read_distances(
     form: DistanceFormat,
     dtype: np.dtype,
     wanted: Container[int],
+    targets: np.ndarray | None = None,
 ) -> Iterator[tuple[int | str, np.ndarray]]:
-    """Yield the sources at the `wanted` places of the batch in the file `url`: their ids and distances (V,).
+    """Yield the sources at the `wanted` places of the batch in the file `url`: ids and distances (V,), or (T,).
 
     Unreached vertices have `csr.unreached_distance(dtype)`, as a solver gives them.
 
     Raises
     ------
     InputError
-        The file is damaged, or its vertices are not the graph's.
+        The file is damaged, or its vertices are not the graph's, or not `targets` (T,).
     """
+    with _opened(url) as file:
+        rows = (_wide_rows if form.layout == "wide" else _long_rows)(
+            file, ids, _vertex_column(ids, targets), wanted
+        )
+        for source, stored in rows:
+            yield source, _distances(stored, form.unreached, dtype)
+
+
+def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat) -> np.ndarray:
+    """Return the vertices (T,) uint32 to which the file `url`, a batch of `n_sources`, has distances.
+
+    Raises
+    ------
+    InputError
+        The file is damaged, or holds other vertices than the graph.
+    """
+    with _opened(url) as file:
+        n_rows = file.metadata.num_rows
+        n_targets = n_rows if form.layout == "wide" else n_rows // n_sources
+        named = file.read(columns=["vertex"])["vertex"].slice(0, n_targets).to_pylist()
+    return ids.vertices(named, f"`{storage.redacted(url)}`: vertex")
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[pq.ParquetFile]:
+    """Give the Parquet file at `url`; what goes wrong with it is raised as `InputError`."""
     try:
         with storage.open_read(url) as handle:
-            file = pq.ParquetFile(handle)
-            rows = (_wide_rows if form.layout == "wide" else _long_rows)(file, ids, wanted)
-            for source, stored in rows:
-                yield source, _distances(stored, form.unreached, dtype)
+            yield pq.ParquetFile(handle)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(
             f"`{storage.redacted(url)}` is damaged: {error}",
@@ -176,14 +219,14 @@ def read_distances(
 
 
 def _long_rows(
-    file: pq.ParquetFile, ids: VertexIds, wanted: Container[int]
+    file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
-    n = ids.n_vertices
+    n = len(vertex)
     sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     starts = np.cumsum([0, *sizes])
     if starts[-1] % n:
         raise ValueError(f"it has {starts[-1]} rows, no multiple of {n} vertices")
-    vertices = pa.chunked_array([ids.column()])
+    vertices = pa.chunked_array([vertex])
     groups, table = range(0), pa.table({})
     for place in range(starts[-1] // n):
         if place not in wanted:
@@ -202,16 +245,16 @@ def _long_rows(
 
 
 def _wide_rows(
-    file: pq.ParquetFile, ids: VertexIds, wanted: Container[int]
+    file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
-    if file.read(columns=["vertex"])["vertex"] != pa.chunked_array([ids.column()]):
+    if file.read(columns=["vertex"])["vertex"] != pa.chunked_array([vertex]):
         raise ValueError(_OTHER_VERTICES)
     for place, name in enumerate(file.schema_arrow.names[1:]):
         if place in wanted:
             yield (name if ids.mapping.type == "string" else int(name)), file.read(columns=[name])[name]
 
 
-_OTHER_VERTICES = "column vertex does not list the graph's vertices in order"
+_OTHER_VERTICES = "column vertex does not list the expected vertices in order"
 
 
 def _distances(column: pa.ChunkedArray, unreached: float | None, dtype: np.dtype) -> np.ndarray:

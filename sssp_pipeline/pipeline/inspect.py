@@ -41,6 +41,7 @@ def describe(url: str) -> dict[str, Any]:
         "solver",
         "solver_reason",
         "sources",
+        "targets",
         "batches",
         "graph",
         "verify",
@@ -48,4 +49,4 @@ def describe(url: str) -> dict[str, Any]:
         "hardware",
         "finished",
     )
-    return {"kind": "run", **{key: record[key] for key in shown}}
+    return {"kind": "run", **{key: record.get(key) for key in shown}}

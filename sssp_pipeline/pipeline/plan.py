@@ -22,6 +22,9 @@ from sssp_pipeline.workflow import Output, Solve
 BATCH_BYTES = 32 * 2**20
 #: No batch is made smaller than this for the sake of their number: tiny files cost more than they share.
 SMALL_BATCH_BYTES = 2**20
+#: The most sources of a batch: where few distances are kept of each, their time is what is lost with a batch. A GPU
+#: solves as many together, or fewer.
+BATCH_SOURCES = 4096
 #: Batches to aim at where that allows it, so that many workers share the work and little is lost with one of them.
 BATCHES = 64
 #: Distances of one call of a solver that solves many sources together: several batches.
@@ -73,12 +76,15 @@ class Plan:
         About how long solving and writing take on this machine, once the graph is loaded.
     batches
         The sources (n,) uint32 of each batch.
+    targets
+        As `sources.select_targets` returns them.
     together
         Batches of one call of the solver.
     graph_bytes
         Host memory of the graph on each worker.
     batch_bytes
-        Host memory of the distances (and predecessors) of one batch on each thread.
+        Host memory of the distances (and predecessors) of one batch on each thread; with targets also of the one whole
+        row that a CPU solver holds.
     written_bytes
         About how much the distances take on storage, before compression.
     gpu
@@ -89,6 +95,7 @@ class Plan:
     solver_reason: str
     expected_s: float
     batches: list[np.ndarray]
+    targets: np.ndarray | None
     together: int
     graph_bytes: int
     batch_bytes: int
@@ -96,10 +103,10 @@ class Plan:
     gpu: GpuShare | None
 
 
-def solve_options(spec: Solve) -> SolveOptions:
-    """Return the solver's options that the workflow's `solve` asks for."""
+def solve_options(spec: Solve, targets: np.ndarray | None) -> SolveOptions:
+    """Return the solver's options that the workflow's `solve` asks for, and `targets` (T,)."""
     delta = None if spec.delta == "auto" else float(spec.delta)
-    return SolveOptions(delta, spec.cutoff, spec.predecessors, spec.trace_every_us)
+    return SolveOptions(delta, spec.cutoff, spec.predecessors, spec.trace_every_us, targets)
 
 
 @dataclass(frozen=True)
@@ -180,7 +187,7 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
     per_source = work.of_a_call(solver.name)
     n_batches = -(-work.n_sources // work.batch)
-    write_s = WRITE_S_PER_BYTE * work.traits.n_vertices * work.traits.weight_dtype.itemsize
+    write_s = WRITE_S_PER_BYTE * work.batch_bytes / work.batch
     cores = max(1, min(n_batches, machine.cores)) ** CORES_EXPONENT
     if solver.device == "gpu":
         return GPU_START_S + work.n_sources * max(per_source.source_s, write_s / cores)
@@ -223,28 +230,46 @@ def _seconds(seconds: float) -> str:
 
 
 def make_plan(
-    traits: GraphTraits, sources: np.ndarray, solve: Solve, output: Output, machine: Machine
+    traits: GraphTraits,
+    sources: np.ndarray,
+    solve: Solve,
+    output: Output,
+    machine: Machine,
+    targets: np.ndarray | None = None,
 ) -> Plan:
-    """Return the plan for `sources` (S,) on such a graph; raises `InputError` as `choose_solver`."""
-    per_source = traits.n_vertices * (traits.weight_dtype.itemsize + 4 * solve.predecessors)
+    """Return the plan for the distances from `sources` (S,) to `targets` (T,), None for all, on such a graph.
+
+    Raises `InputError` as `choose_solver`.
+    """
+    row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+    n_columns = traits.n_vertices if targets is None else len(targets)
+    per_source = n_columns * (traits.weight_dtype.itemsize + 4 * solve.predecessors)
     if solve.batch == "auto":
-        largest, smallest = (n // max(per_source, 1) for n in (BATCH_BYTES, SMALL_BATCH_BYTES))
+        largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
+        # Whatever is kept of a row, the whole of it is solved.
+        smallest = SMALL_BATCH_BYTES // max(row_bytes, per_source, 1)
         size = max(1, min(largest, max(smallest, -(-len(sources) // BATCHES))))
     else:
         size = solve.batch
     batches = [sources[i : i + size] for i in range(0, len(sources), size)]
-    work = Work(traits, solve_options(solve), len(sources), size, size * per_source)
+    work = Work(traits, solve_options(solve, targets), len(sources), size, size * per_source)
     solver, reason = choose_solver(solve.solver, work, machine)
-    # In the long layout an id takes no more than a few bits a row; in the wide one it stands once a batch.
-    vertex_columns = 8 * traits.n_vertices * len(batches) if output.layout == "wide" else 0
+    # In the wide layout an id stands once a batch. In the long one it takes a few bits a row where all vertices stand
+    # in order, and about 4 bytes where targets do in any order.
+    if output.layout == "wide":
+        vertex_columns = 8 * n_columns * len(batches)
+    else:
+        vertex_columns = 0 if targets is None else 4 * n_columns * len(sources)
+    scratch_bytes = row_bytes if targets is not None and solver.device == "cpu" else 0
     return Plan(
         solver=solver.name,
         solver_reason=reason,
         expected_s=expected_s(solver, work, machine),
         batches=batches,
+        targets=targets,
         together=work.together(solver.name),
         graph_bytes=8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize),
-        batch_bytes=size * per_source,
+        batch_bytes=size * per_source + scratch_bytes,
         written_bytes=len(sources) * per_source + vertex_columns,
         gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,
     )

@@ -39,7 +39,9 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
     name = escape(run["name"])
     body = [
         f"<h1>{name}</h1>",
-        _verdict(run["verify"]),
+        _verdict(
+            run["verify"], "reach, largest and mean distance" if run.get("targets") == 0 else "distance"
+        ),
         _section("Graph", _rows(_graph_facts(run["graph"]))),
         _section("Solve", _rows(_solve_facts(run, metrics))),
         _section("Time", _rows((stage, f"{seconds:,.2f} s") for stage, seconds in run["timings"].items())),
@@ -50,6 +52,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
         body += [
             _section("Vertices reached", _histogram(metrics["reached"])),
             _section(f"Largest distance{unit}", _histogram(metrics["max_distance"])),
+            _section(f"Mean distance{unit}", _histogram(metrics["mean_distance"])),
             _section("Seconds per source", _histogram(metrics["solve_s"])),
         ]
     machine = {key: value for key, value in run["hardware"].items() if value is not None}
@@ -63,16 +66,16 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
     )
 
 
-def _verdict(verify: dict[str, Any] | None) -> str:
+def _verdict(verify: dict[str, Any] | None, what: str) -> str:
     if verify is None:
-        return '<p class="verdict">The distances were not verified.</p>'
+        return f'<p class="verdict">The {what}s were not verified.</p>'
     if verify["refuted"] is not None:
         return f'<p class="verdict refuted">Refuted: {escape(verify["refuted"])}</p>'
     how = {"sample": "solved again with the oracle", "certificate": "proved by the certificate"}[
         verify["mode"]
     ]
     return (
-        f'<p class="verdict proved">Every checked distance is exact: {verify["checked_sources"]:,} sources '
+        f'<p class="verdict proved">Every checked {what} is exact: {verify["checked_sources"]:,} sources '
         f"{how} in {verify['verify_s']:,.2f} s.</p>"
     )
 
@@ -94,6 +97,8 @@ def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
     yield "solver", f"{run['solver']} ({run['solver_reason']})"
     yield "sources", run["sources"]
+    if (targets := run.get("targets")) is not None:
+        yield "targets", targets or "none: metrics alone"
     yield "batches", run["batches"]
     if not metrics.num_rows:
         return

@@ -8,15 +8,16 @@
 <run>/_run/                          only while the run is unfinished: its identity, and the metrics so far
 ```
 
-A batch's metrics are written before its distances: where the distances are, the batch is done. Readers such as
-Spark, Dask and DuckDB leave out names that begin with an underscore or a dot.
+A batch's metrics are written before its distances: where the distances are, the batch is done; where the metrics are,
+in a run that writes no distances. Readers such as Spark, Dask and DuckDB leave out names that begin with an underscore
+or a dot.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,11 @@ RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 1
 _RUN_KEYS = ("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished")
 _BATCH = re.compile(r"batch-(\d{5,})\.parquet")
+_BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.parquet")
 _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
+#: What stands under "targets" in the identity of a run that writes no distances.
+NO_DISTANCES = "none"
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class BatchMetrics:
     edges_relaxed: int
     reached: int
     max_distance: float
+    mean_distance: float
     teps: float
     delta_first: float | None
     delta_last: float | None
@@ -112,7 +117,8 @@ class RunFolder:
             key for key in sorted(identity.keys() | there.keys()) if identity.get(key) != there.get(key)
         ]
         if differ and not finished and not self.committed():
-            # Nothing was solved for the other run yet, so there is nothing to be mixed up with.
+            # No batch of the other run is done; what it left of one must not count for this run.
+            storage.remove(self.path(_UNFINISHED))
             storage.write_atomic(self.path(_IDENTITY), json.dumps(identity, indent=1).encode())
         elif differ:
             raise InputError(
@@ -143,9 +149,14 @@ class RunFolder:
         storage.remove_if_empty(self.url)
 
     def committed(self) -> set[int]:
-        """Return the numbers of the batches that are done."""
-        names = storage.list_files(self.path("distances"))
-        return {int(found[1]) for name in names if (found := _BATCH.fullmatch(name))}
+        """Return the numbers of the batches that are done; of a finished run without distances, none."""
+        folder, pattern = "distances", _BATCH
+        if storage.exists(self.path(_IDENTITY)):
+            identity = _read_object(self.path(_IDENTITY), ())
+            if identity.get("targets") == NO_DISTANCES:
+                folder, pattern = _UNFINISHED, _BATCH_METRICS
+        names = storage.list_files(self.path(folder))
+        return {int(found[1]) for name in names if (found := pattern.fullmatch(name))}
 
     def commit_batch(
         self,
@@ -155,12 +166,18 @@ class RunFolder:
         metrics: list[BatchMetrics],
         ids: VertexIds,
         form: DistanceFormat,
+        targets: np.ndarray | None = None,
     ) -> None:
-        """Write a batch's metrics, then its distances, which commit it."""
+        """Write a batch's metrics, then its distances, to `targets` (T,) or to every vertex, which commit it.
+
+        With no targets there are no distances, and the metrics commit it.
+        """
         with storage.open_atomic(self._batch_metrics_path(batch)) as handle:
             pq.write_table(metrics_table(metrics, ids.mapping.type), handle)
+        if targets is not None and len(targets) == 0:
+            return
         with storage.open_atomic(self.batch_path(batch)) as handle:
-            write_distances(handle, sources, solution, ids, form)
+            write_distances(handle, sources, solution, ids, form, targets)
 
     def finish_metrics(self, n_batches: int) -> pa.Table:
         """Write `metrics.parquet` from the metrics of all batches and return it."""
@@ -256,5 +273,6 @@ def located(
     metrics: SourceMetrics, source: int | str, batch: int, worker: str, device: str, attempts: int
 ) -> BatchMetrics:
     """Return a source's metrics with the places the solver does not know."""
-    told = asdict(metrics) | {"source": source, "max_distance": float(metrics.max_distance)}
+    # Not `asdict`, which copies every value: it takes longer than a GPU does to solve a source of a small graph.
+    told = vars(metrics) | {"source": source, "max_distance": float(metrics.max_distance)}
     return BatchMetrics(**told, batch=batch, worker=worker, device=device, attempts=attempts)

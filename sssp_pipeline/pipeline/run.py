@@ -19,7 +19,7 @@ import numpy as np
 from sssp_pipeline.errors import InputError, RefutedError, SsspError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
+from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached, read_targets
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
@@ -28,15 +28,16 @@ from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
 from sssp_pipeline.pipeline.report import render_report
 from sssp_pipeline.pipeline.results import (
     METRICS_FILE,
+    NO_DISTANCES,
     REPORT_FILE,
     RUN_FORMAT,
     RUN_VERSION,
     RunFolder,
 )
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
-from sssp_pipeline.pipeline.sources import select_sources
+from sssp_pipeline.pipeline.sources import select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
-from sssp_pipeline.pipeline.verify import verify_distances
+from sssp_pipeline.pipeline.verify import verify_distances, verify_metrics
 from sssp_pipeline.pipeline.workers import Load, Workers, fitted, hire
 from sssp_pipeline.workflow import Workflow
 
@@ -72,7 +73,10 @@ def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> P
     progress.stage("plan")
     check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
     sources = select_sources(workflow.sources, stored.ids, stored.graph)
-    return make_plan(stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine())
+    targets = select_targets(workflow.output, stored.ids, stored.graph)
+    return make_plan(
+        stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine(), targets
+    )
 
 
 def run(
@@ -106,8 +110,9 @@ def run(
         storage.check_writable(folder.url)  # before an hour of ingest, not after it
     if workflow.solve.solver != "auto":
         solver_named(workflow.solve.solver)
-    if workflow.sources.file is not None:
-        storage.expand([workflow.sources.file])
+    for chosen in (workflow.sources, workflow.output.targets):
+        if chosen is not None and chosen.file is not None:
+            storage.expand([chosen.file])
     with timings.of("ingest"):
         if may_ingest:
             stored = ingest_stage(workflow, progress)
@@ -148,6 +153,7 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         "solver": plan.solver,
         "solver_reason": plan.solver_reason,
         "sources": sum(len(b) for b in plan.batches),
+        "targets": None if plan.targets is None else len(plan.targets),
         "batches": len(plan.batches),
         "batches_a_call": plan.together,
         "graph_bytes": plan.graph_bytes,
@@ -161,7 +167,7 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         graph = stored.graph()
         solver = solver_named(plan.solver)
         tried = np.concatenate(plan.batches)[:: max(1, facts["sources"] // probe)][:probe]
-        options = solve_options(workflow.solve)
+        options = solve_options(workflow.solve, plan.targets)
         solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
         per_source_s = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
         facts |= {"probed_sources": len(tried), "solve_s_per_source": per_source_s}
@@ -187,12 +193,18 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
     Raises
     ------
     InputError
-        The run or its graph store is not there, or the store holds another graph.
+        The run or its graph store is not there, the store holds another graph, or the run holds too little for the
+        certificate.
     RefutedError
         A stored distance is not the true one; run.json says so too.
     """
     folder = RunFolder(run_url)
     record = folder.read_run()
+    if mode == "certificate" and record["identity"].get("targets") is not None:
+        raise InputError(
+            f"`{storage.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
+            hint="leave out --certificate: the sample can be verified",
+        )
     store = store or record["workflow"]["graph"]["store"]
     try:
         stored = StoredGraph(store, read_manifest(store))
@@ -205,14 +217,15 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
             f"`{storage.redacted(store)}` does not hold the graph that `{storage.redacted(run_url)}` was solved on",
             hint="name the run's graph store with --store",
         )
-    _check_complete(folder, record["batches"])
+    _check_complete(folder, record["batches"], identity)
     metrics = folder.read_metrics()
     what = f"`{storage.redacted(folder.path(METRICS_FILE))}`: source"
     sources = stored.ids.vertices(metrics["source"].to_pylist(), what)
     # A row a source, batch after batch.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
+    targets = _stored_targets(stored, batches, folder, identity)
     with storage.exclusive(folder.url):
-        record["verify"] = _verify(stored, batches, folder, identity, mode, progress)
+        record["verify"] = _verify(stored, batches, targets, folder, identity, mode, progress)
         _finish(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
     return record
 
@@ -234,7 +247,7 @@ class _Job:
         self.folder.clean()
         if finished:
             record = self.folder.read_run()
-            _check_complete(self.folder, len(self.plan.batches))
+            _check_complete(self.folder, len(self.plan.batches), record["identity"])
             self.progress.say(f"{storage.redacted(self.folder.url)} is finished already, nothing to solve")
         else:
             with self.timings.of("solve"):
@@ -247,6 +260,7 @@ class _Job:
                 record["verify"] = _verify(
                     self.stored,
                     self.plan.batches,
+                    self.plan.targets,
                     self.folder,
                     record["identity"],
                     self.workflow.verify,
@@ -264,12 +278,10 @@ class _Job:
 
     def _identity(self) -> dict[str, Any]:
         """Return what decides the bytes of the distances: another identity is another run."""
-        sources = hashlib.sha256()
-        for batch in self.plan.batches:
-            sources.update(batch.astype("<u4").tobytes())
         return {
             "graph": self.stored.manifest.content_id,
-            "sources": sources.hexdigest()[:16],
+            "sources": _digest(*self.plan.batches),
+            "targets": _identity_of(self.plan.targets),
             "batch": len(self.plan.batches[0]) if self.plan.batches else 0,
             "cutoff": self.workflow.solve.cutoff,
             **asdict(self._form()),
@@ -286,6 +298,7 @@ class _Job:
             "identity": self._identity(),
             "graph": self.stored.manifest.model_dump(include=described),
             "sources": sum(len(b) for b in self.plan.batches),
+            "targets": None if self.plan.targets is None else len(self.plan.targets),
             "batches": len(self.plan.batches),
             "solver": self.plan.solver,
             "solver_reason": self.plan.solver_reason,
@@ -319,7 +332,7 @@ class _Job:
                 folder.url,
                 tuple((number, plan.batches[number]) for number in numbers),
                 plan.solver,
-                solve_options(workflow.solve),
+                solve_options(workflow.solve, plan.targets),
                 self._form(),
             )
             for numbers in calls
@@ -385,7 +398,46 @@ def _who(workers: Workers) -> str:
     return f"cluster: {plural(workers.n_processes, 'worker')}, {threads}, dashboard {workers.dashboard}"
 
 
-def _check_complete(folder: RunFolder, n_batches: int) -> None:
+def _digest(*vertices: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for some in vertices:
+        digest.update(some.astype("<u4").tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _identity_of(targets: np.ndarray | None) -> str | None:
+    """Return what stands for `targets` in a run's identity: a digest, None for every vertex."""
+    if targets is None:
+        return None
+    return _digest(targets) if len(targets) else NO_DISTANCES
+
+
+def _stored_targets(
+    stored: StoredGraph, batches: list[np.ndarray], folder: RunFolder, identity: dict[str, Any]
+) -> np.ndarray | None:
+    """Return the targets of a finished run, as its first batch has them and its identity confirms them."""
+    wanted = identity.get("targets")
+    if wanted is None:
+        return None
+    if wanted == NO_DISTANCES:
+        return np.empty(0, np.uint32)
+    url = folder.batch_path(0)
+    targets = read_targets(url, stored.ids, len(batches[0]), _form_of(identity))
+    if _digest(targets) != wanted:
+        raise InputError(
+            f"`{storage.redacted(url)}` is damaged: it has not the targets that the run was asked for",
+            hint="remove the run folder and run the same command again",
+        )
+    return targets
+
+
+def _form_of(identity: dict[str, Any]) -> DistanceFormat:
+    return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat)})
+
+
+def _check_complete(folder: RunFolder, n_batches: int, identity: dict[str, Any]) -> None:
+    if identity.get("targets") == NO_DISTANCES:
+        return  # what a batch left is in the metrics
     gone = sorted(set(range(n_batches)) - folder.committed())
     if gone:
         raise InputError(
@@ -408,19 +460,23 @@ def _shortened(numbers: list[int]) -> str:
 def _verify(
     stored: StoredGraph,
     batches: list[np.ndarray],
+    targets: np.ndarray | None,
     folder: RunFolder,
     identity: dict[str, Any],
     mode: str,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Return the verdict on the distances in storage, as it stands in run.json."""
+    """Return the verdict on the distances in storage, or on the metrics alone, as it stands in run.json."""
     progress.stage("verify")
-    form = DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat)})
-    verdict = verify_distances(
-        stored.graph(), stored.ids, folder, batches, form, identity["cutoff"], mode, progress
-    )
+    graph, cutoff = stored.graph(), identity["cutoff"]
+    if targets is not None and len(targets) == 0:
+        verdict = verify_metrics(graph, stored.ids, folder.read_metrics(), cutoff, progress)
+        what = "reach, largest and mean distance"
+    else:
+        form = _form_of(identity)
+        verdict = verify_distances(graph, stored.ids, folder, batches, form, cutoff, mode, progress, targets)
+        what = "distance"
     if verdict.refuted is None:
-        progress.say(
-            f"verified {plural(verdict.checked_sources, 'source')} ({mode}): every distance is exact"
-        )
+        checked = plural(verdict.checked_sources, "source")
+        progress.say(f"verified {checked} ({mode}): every {what} is exact")
     return asdict(verdict)

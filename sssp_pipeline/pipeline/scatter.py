@@ -90,10 +90,12 @@ def solve_task(task: SolveTask) -> TaskDone:
 
     def commit(number: int, sources: np.ndarray, part: Solution) -> float:
         began = time.perf_counter()
+        names = ids.originals(sources).to_pylist()
         metrics = [
-            located(m, ids.original(m.source), number, worker, device, task.attempt) for m in part.metrics
+            located(m, name, number, worker, device, task.attempt)
+            for m, name in zip(part.metrics, names, strict=True)
         ]
-        folder.commit_batch(number, sources, part, metrics, ids, task.form)
+        folder.commit_batch(number, sources, part, metrics, ids, task.form, task.options.targets)
         return time.perf_counter() - began
 
     # The batches of one call are written side by side: writing takes many times as long as solving.

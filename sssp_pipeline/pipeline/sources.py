@@ -1,4 +1,4 @@
-"""Which vertices to solve from: the workflow's `sources`, turned into ascending vertex numbers.
+"""Which vertices to solve from, and to which: the workflow's `sources` and `output.targets` as vertex numbers.
 
 The choice depends on the graph and the workflow alone, so that a run that is started again asks for the same.
 """
@@ -17,7 +17,7 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
-from sssp_pipeline.workflow import RandomSources, Sources
+from sssp_pipeline.workflow import Output, RandomVertices, Sources, Vertices
 
 
 def select_sources(spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph]) -> np.ndarray:
@@ -41,31 +41,60 @@ def select_sources(spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph]) 
         raise InputError("there is nothing to solve: the graph has no vertices", hint="check `graph.input`")
     if spec.all:
         return np.arange(ids.n_vertices, dtype=np.uint32)
+    return np.sort(_chosen(spec, "sources", ids, load)).astype(np.uint32)
+
+
+def select_targets(output: Output, ids: VertexIds, load: Callable[[], CsrGraph]) -> np.ndarray | None:
+    """Return the vertices (T,) uint32 to which distances are written: None for every vertex, (0,) for no distances.
+
+    They stand in the order in which the workflow or its file names them, and ascend where they are drawn. The other
+    parameters and what is raised are those of `select_sources`.
+    """
+    spec = output.targets
+    if output.distances == "none":
+        return np.empty(0, np.uint32)
+    if spec is None:
+        return None
+    chosen = _chosen(spec, "output.targets", ids, load)
+    is_drawn = spec.kind in ("random", "top_degree")
+    return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)
+
+
+def _chosen(spec: Vertices, key: str, ids: VertexIds, load: Callable[[], CsrGraph]) -> np.ndarray:
+    """Return the vertices that `spec` chooses, which stands in the workflow as `key`."""
+    what = "target" if key == "output.targets" else "source"
     if spec.top_degree is not None:
-        _check_enough(spec.top_degree, ids.n_vertices, "`sources.top_degree`")
+        _check_enough(spec.top_degree, ids.n_vertices, f"`{key}.top_degree`", what)
         degrees = np.diff(load().row_offsets)
         # A stable sort, so that of equal degrees the lower vertex comes first.
-        chosen = np.argsort(-degrees, kind="stable")[: spec.top_degree]
-    elif spec.random is not None:
-        chosen = _random_sources(spec.random, ids.n_vertices, load)
-    elif spec.ids is not None:
-        chosen = _without_repeats(ids.vertices(spec.ids, "source"), ids)
-    else:
-        assert spec.file is not None
-        named = read_source_file(spec.file, ids.mapping.type)
-        chosen = _without_repeats(ids.vertices(named, f"`{storage.redacted(spec.file)}`: source"), ids)
-    return np.sort(chosen).astype(np.uint32)
+        return np.argsort(-degrees, kind="stable")[: spec.top_degree]
+    if spec.random is not None:
+        return _random_vertices(spec.random, key, what, ids.n_vertices, load)
+    if spec.ids is not None:
+        return _without_repeats(ids.vertices(spec.ids, what), what, ids)
+    assert spec.file is not None
+    named = read_ids_file(spec.file, what, ids.mapping.type)
+    return _without_repeats(ids.vertices(named, f"`{storage.redacted(spec.file)}`: {what}"), what, ids)
 
 
-def read_source_file(url: str, id_type: str) -> list[int | str]:
-    """Return the ids in the file `url`: one a line, or the first column of a Parquet file.
+def read_ids_file(url: str, what: str, id_type: str) -> list[int | str]:
+    """Return the ids in the file `url`: one a line, or the column `what` or else the first of a Parquet file.
 
     Lines that begin with `#` are left out.
+
+    Parameters
+    ----------
+    url
+        Of the file.
+    what
+        "source" or "target".
+    id_type
+        "int64" or "string".
 
     Raises
     ------
     InputError
-        There is no such file, it names no source, or a line is no id of `id_type` ("int64" or "string").
+        There is no such file, it names nothing, or a line is no id of `id_type`.
     """
     content = storage.read_bytes(url)
     shown = storage.redacted(url)
@@ -75,7 +104,7 @@ def read_source_file(url: str, id_type: str) -> list[int | str]:
             table = pq.read_table(pa.BufferReader(content))
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"`{shown}` is not readable Parquet: {error}") from error
-        name = "source" if "source" in table.column_names else table.column_names[0]
+        name = what if what in table.column_names else table.column_names[0]
         found = table[name].to_pylist()
     else:
         try:
@@ -94,30 +123,32 @@ def read_source_file(url: str, id_type: str) -> list[int | str]:
                 )
             found.append(int(word) if id_type == "int64" else word)
     if not found:
-        raise InputError(f"`{shown}` names no source", hint="one id a line, or a Parquet column")
+        raise InputError(f"`{shown}` names no {what}", hint="one id a line, or a Parquet column")
     return found
 
 
-def _without_repeats(vertices: np.ndarray, ids: VertexIds) -> np.ndarray:
+def _without_repeats(vertices: np.ndarray, what: str, ids: VertexIds) -> np.ndarray:
     unique, counts = np.unique(vertices, return_counts=True)
     if len(unique) < len(vertices):
         repeated = int(unique[np.argmax(counts > 1)])
         raise InputError(
-            f"source `{ids.original(repeated)}` is named {int(np.max(counts))} times", hint="name it once"
+            f"{what} `{ids.original(repeated)}` is named {int(np.max(counts))} times", hint="name it once"
         )
     return vertices
 
 
-def _check_enough(asked: int, there: int, key: str) -> None:
+def _check_enough(asked: int, there: int, key: str, what: str) -> None:
     if asked > there:
         raise InputError(
-            f"{key} asks for {asked} sources, but there are {there}", hint=f"ask for at most {there}"
+            f"{key} asks for {asked} {what}s, but there are {there}", hint=f"ask for at most {there}"
         )
 
 
-def _random_sources(spec: RandomSources, n_vertices: int, load: Callable[[], CsrGraph]) -> np.ndarray:
+def _random_vertices(
+    spec: RandomVertices, key: str, what: str, n_vertices: int, load: Callable[[], CsrGraph]
+) -> np.ndarray:
     """Return the first `count` vertices of a seeded random order that reach at least `min_reach` vertices."""
-    _check_enough(spec.count, n_vertices, "`sources.random.count`")
+    _check_enough(spec.count, n_vertices, f"`{key}.random.count`", what)
     # The raw stream of PCG64 never changes; NumPy's shuffles may, from release to release.
     order = np.argsort(np.random.PCG64(spec.seed).random_raw(n_vertices), kind="stable")
     if spec.min_reach <= 1:
@@ -128,7 +159,7 @@ def _random_sources(spec: RandomSources, n_vertices: int, load: Callable[[], Csr
         chosen = _reaching(graph.row_offsets, graph.col_indices, order, spec.count, spec.min_reach)
     if len(chosen) < spec.count:
         raise InputError(
-            f"`sources.random` asks for {spec.count} sources that reach {spec.min_reach} vertices, "
+            f"`{key}.random` asks for {spec.count} {what}s that reach {spec.min_reach} vertices, "
             f"but there are {len(chosen)}",
             hint="lower `count` or `min_reach`",
         )

@@ -1,8 +1,8 @@
 """Verify: what stands in storage, read back and proved or refuted.
 
-`sample` solves some sources again with Dijkstra's algorithm in the distances' own type and compares every bit;
-`certificate` checks the three conditions that only true distances meet, for every source, in time linear in the
-edges.
+`sample` solves some sources again with Dijkstra's algorithm in the distances' own type and compares every bit, of the
+distances or, where a run has none, of the metrics that follow from them; `certificate` checks the three conditions that
+only true distances meet, for every source, in time linear in the edges.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sssp_pipeline.csr import CsrGraph, unreached_distance
 from sssp_pipeline.errors import InputError
@@ -49,8 +51,11 @@ def verify_distances(
     cutoff: float | None,
     mode: str,
     progress: Progress,
+    targets: np.ndarray | None = None,
 ) -> Verdict:
     """Return the verdict on the stored distances of `batches`, the sources (n,) uint32 of each.
+
+    With `targets` (T,) they are those to the targets, and only mode "sample" can judge them.
 
     Raises
     ------
@@ -58,13 +63,16 @@ def verify_distances(
         A file is missing or damaged.
     """
     began = time.perf_counter()
+    options = SolveOptions(cutoff=cutoff, targets=targets)
     check = _against_oracle if mode == "sample" else _by_certificate
     wanted = _wanted(batches, mode)
     total = sum(len(places) for places in wanted)
     done = 0
 
     def check_batch(batch: int) -> tuple[int, str | None]:
-        stored = read_distances(folder.batch_path(batch), ids, form, graph.weight_dtype, wanted[batch])
+        stored = read_distances(
+            folder.batch_path(batch), ids, form, graph.weight_dtype, wanted[batch], targets
+        )
         for place in sorted(wanted[batch]):
             source = int(batches[batch][place])
             name, distances = next(stored, (None, None))
@@ -73,7 +81,7 @@ def verify_distances(
                     f"`{storage.redacted(folder.batch_path(batch))}` holds source `{name}` at place {place}, "
                     f"not `{ids.original(source)}`"
                 )
-            if (refuted := check(graph, ids, source, distances, cutoff)) is not None:
+            if (refuted := check(graph, ids, source, distances, options)) is not None:
                 return len(wanted[batch]), refuted
         return len(wanted[batch]), None
 
@@ -91,30 +99,61 @@ def _wanted(batches: list[np.ndarray], mode: str) -> list[set[int]]:
     if mode == "certificate":
         return [set(range(len(b))) for b in batches]
     ends = np.cumsum([0, *(len(b) for b in batches)])
-    chosen = (
-        np.unique(np.linspace(0, max(ends[-1] - 1, 0), SAMPLE).astype(int)) if ends[-1] else np.empty(0, int)
-    )
+    chosen = _sample(int(ends[-1]))
     return [set((chosen[(a <= chosen) & (chosen < z)] - a).tolist()) for a, z in pairwise(ends.tolist())]
 
 
+def _sample(n: int) -> np.ndarray:
+    """Return the places, of `n`, that `sample` looks at."""
+    return np.unique(np.linspace(0, n - 1, SAMPLE).astype(int)) if n else np.empty(0, int)
+
+
+def verify_metrics(
+    graph: CsrGraph, ids: VertexIds, metrics: pa.Table, cutoff: float | None, progress: Progress
+) -> Verdict:
+    """Return the verdict of mode "sample" on what `metrics`, a row a source, say of the distances."""
+    began = time.perf_counter()
+    options = SolveOptions(cutoff=cutoff, targets=np.empty(0, np.uint32))
+    of_distances = ["reached", "max_distance", "mean_distance"]
+    told = metrics.select(["source", *of_distances]).take(pa.array(_sample(metrics.num_rows))).to_pylist()
+    done = 0
+
+    def check(row: dict[str, Any]) -> str | None:
+        (source,) = ids.vertices([row["source"]], "`metrics.parquet`: source")
+        (true,) = Dijkstra().solve(graph, np.array([source]), options).metrics
+        for name in of_distances:
+            exact = getattr(true, name)
+            if row[name] != float(exact):
+                return f"source `{row['source']}`: stored {name} {row[name]}, true {name} {exact}"
+        return None
+
+    refuted = None
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for found in pool.map(check, told):
+            done += 1
+            refuted = refuted or found
+            progress.advance(done, len(told), "sources")
+    return Verdict("sample", len(told), time.perf_counter() - began, refuted)
+
+
 def _against_oracle(
-    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, cutoff: float | None
+    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, options: SolveOptions
 ) -> str | None:
-    options = SolveOptions(cutoff=cutoff)
     true = Dijkstra().solve(graph, np.array([source], np.uint32), options).distances[0]
     wrong = np.flatnonzero(true != distances)
     if not len(wrong):
         return None
-    v = int(wrong[0])
+    first = int(wrong[0])
     nobody = unreached_distance(true.dtype)
-    stored, exact = (None if d == nobody else d.item() for d in (distances[v], true[v]))
-    return _sentence(ids, source, v, stored, exact)
+    stored, exact = (None if d == nobody else d.item() for d in (distances[first], true[first]))
+    vertex = first if options.targets is None else int(options.targets[first])
+    return _sentence(ids, source, vertex, stored, exact)
 
 
 def _by_certificate(
-    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, cutoff: float | None
+    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, options: SolveOptions
 ) -> str | None:
-    fault = find_fault(graph, source, distances, cutoff)
+    fault = find_fault(graph, source, distances, options.cutoff)
     return None if fault is None else _sentence(ids, source, fault.vertex, fault.stored, fault.true)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import heapq
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -140,6 +142,16 @@ def assert_predecessors(graph, source, distances, predecessors):
             hops[below] = hops[above] + 1
 
 
+def mean_of(finite):
+    """The mean of distances: floats are rounded down to multiples of 2^-62 of the power of two below the largest."""
+    numbers = [Fraction(d) for d in finite.tolist()]
+    if finite.dtype.kind == "f":
+        power = max(math.frexp(finite.max())[1] - 1, int(np.finfo(finite.dtype).minexp))
+        unit = Fraction(2) ** (power - 62)
+        numbers = [d // unit * unit for d in numbers]
+    return float(sum(numbers) / len(numbers))
+
+
 def assert_solves(solver, graph, sources, options):
     solution = solver.solve(graph, np.array(sources, np.uint32), options)
     assert solution.distances.dtype == graph.weight_dtype
@@ -159,6 +171,7 @@ def assert_solves(solver, graph, sources, options):
         assert metrics.solver == solver.name
         assert metrics.reached == reached.sum()
         assert metrics.max_distance == row[reached].max()
+        assert metrics.mean_distance == mean_of(row[reached])
         assert metrics.vertices_processed >= metrics.reached
         assert metrics.edges_relaxed >= edges
         assert metrics.solve_s > 0
@@ -289,7 +302,63 @@ def test_a_path_too_long_beyond_the_cutoff_is_no_error(solver, dtype):
     assert_solves(solver, graph, [0], SolveOptions(cutoff=float(large) if dtype.kind == "f" else large))
 
 
+# ---- some distances, or none ----
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+@pytest.mark.parametrize("name", ["one vertex", "zero cycle", "unreachable half", "two hubs", "lattice"])
+def test_targets_are_columns_of_all_distances(solver, dtype, name):
+    n_vertices, edges, sources = SMALL_GRAPHS[name]
+    graph = make(n_vertices, edges, dtype)
+    last, middle = n_vertices - 1, n_vertices // 2
+    for cutoff in (None, 2.5, 300):
+        options = SolveOptions(cutoff=cutoff)
+        full = assert_solves(solver, graph, sources, options)
+        for targets in ([last], [last, 0, middle, last], [], np.arange(n_vertices)[::-1]):
+            some = solver.solve(graph, np.array(sources), replace(options, targets=np.array(targets)))
+            assert some.distances.dtype == dtype
+            assert_array_equal(some.distances, full.distances[:, np.array(targets, int)])
+            assert some.predecessors is None
+            for one, other in zip(some.metrics, full.metrics, strict=True):
+                for told in ("source", "solver", "reached", "max_distance", "mean_distance"):
+                    assert getattr(one, told) == getattr(other, told)
+
+
+@EVERY_SOLVER
+def test_targets_of_no_sources_and_many(solver):
+    graph = make(400, SMALL_GRAPHS["lattice"][1], np.dtype("float32"))
+    nobody = solver.solve(graph, np.array([], int), SolveOptions(targets=np.array([3, 5])))
+    assert nobody.distances.shape == (0, 2)
+    everyone = solver.solve(graph, np.arange(400), SolveOptions(targets=np.array([399, 7, 250])))
+    back = solver.solve(graph, np.array([399, 7, 250]), SolveOptions(targets=np.arange(400)))
+    # Tenths are not added in the same order there and back.
+    np.testing.assert_allclose(everyone.distances.T, back.distances, rtol=1e-4)
+    assert_array_equal(everyone.distances[[7, 250]], back.distances[1:][:, [399, 7, 250]])
+
+
+@EVERY_SOLVER
+def test_a_path_too_long_to_another_vertex_is_an_error_whatever_the_targets(solver):
+    graph = weighted(3, [(0, 1, 2**32 - 2), (1, 2, 1)], np.dtype("uint32"))
+    for targets in ([0, 1], []):
+        with pytest.raises(InputError, match="from `0` to `2` is longer"):
+            solver.solve(graph, np.array([0]), SolveOptions(targets=np.array(targets)))
+
+
 # ---- requests ----
+
+
+@EVERY_SOLVER
+def test_targets_that_are_no_vertices_are_an_error(solver):
+    graph = make(3, [(0, 1, 1)], np.dtype("uint32"))
+    for targets, message in (
+        ([0, 3], "target 3 is not in the graph"),
+        ([-1], "target -1 is not in the graph"),
+        ([0.5], "targets are 1-dimensional float64, wanted a list of integers"),
+    ):
+        with pytest.raises(InputError) as caught:
+            solver.solve(graph, np.array([0]), SolveOptions(targets=np.array(targets)))
+        assert caught.value.message == message
 
 
 @EVERY_SOLVER

@@ -15,7 +15,7 @@ from sssp_pipeline.csr import WEIGHT_DTYPES
 from sssp_pipeline.kernels import SOLVERS, _compile
 from sssp_pipeline.kernels._compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels._device_graph import UPLOAD
-from sssp_pipeline.kernels._gpu import SUMMARY, GpuSolver
+from sssp_pipeline.kernels._gpu import GATHER, SUMMARY, GpuSolver
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
 nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
@@ -25,7 +25,7 @@ _spec.loader.exec_module(nvrtc)
 MOST_SPILLED = 32
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
-UNITS = [UPLOAD, SUMMARY, *(u for s in SOLVERS.values() if isinstance(s, GpuSolver) for u in s.units)]
+UNITS = [UPLOAD, SUMMARY, GATHER, *(u for s in SOLVERS.values() if isinstance(s, GpuSolver) for u in s.units)]
 
 needs_nvrtc = pytest.mark.skipif(
     nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat
-from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels import SOLVERS, _gpu_batch, solver_named
 from sssp_pipeline.kernels import _device_graph as device_graphs
 from sssp_pipeline.kernels._gpu import delta_bits, limit_bits
 from sssp_pipeline.kernels.near_far import NearFar
@@ -200,3 +200,16 @@ def test_without_a_gpu_the_solver_says_so_and_auto_goes_on(solver, monkeypatch):
     with pytest.raises(InputError) as caught:
         solver.solve(graph, np.array([0]), ANY)
     assert caught.value.message == f"solver `{solver.name}` cannot solve this: no CUDA GPU: it is a toaster"
+
+
+@pytest.mark.gpu
+@EVERY_GPU_SOLVER
+@pytest.mark.parametrize("targets", [[3599, 0, 77], []])
+def test_targets_in_several_device_batches(solver, targets, monkeypatch):
+    monkeypatch.setattr(_gpu_batch, "device_batch", lambda *_: (7, 2))
+    graph = graph_of(grid(60, 60, keep=0.8), "float32")
+    sources, options = np.arange(0, 3600, 89), SolveOptions(targets=np.array(targets, int))
+    found, expected = (s.solve(graph, sources, options) for s in (solver, solver_named("delta-stepping")))
+    assert_array_equal(found.distances, expected.distances)
+    for told in ("source", "reached", "max_distance", "mean_distance"):
+        assert [getattr(m, told) for m in found.metrics] == [getattr(m, told) for m in expected.metrics]

@@ -34,6 +34,13 @@ def test_an_impossible_time_between_moments_is_an_error(every_us):
     assert caught.value.hint == "it is a time from 1 to 1,000,000 microseconds"
 
 
+def test_predecessors_for_some_targets_are_an_error():
+    for targets in ([3], []):
+        with pytest.raises(InputError) as caught:
+            SolveOptions(predecessors=True, targets=np.array(targets, int))
+        assert caught.value.message == "predecessors cannot be given for some targets alone"
+
+
 def test_solvers_are_found_by_name():
     for name, solver in SOLVERS.items():
         assert solver_named(name) is solver

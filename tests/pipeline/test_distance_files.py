@@ -10,7 +10,12 @@ from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline import distance_files
-from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances, write_distances
+from sssp_pipeline.pipeline.distance_files import (
+    DistanceFormat,
+    read_distances,
+    read_targets,
+    write_distances,
+)
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
 INF = 2**32 - 1
@@ -125,3 +130,34 @@ def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids
     read = list(read_distances(url, ids, form(layout), np.dtype(np.uint32), range(2)))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], DISTANCES)
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("unreached", [None, 999])
+@pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
+def test_targets_are_written_and_read_in_their_order(tmp_path, layout, unreached, ids):
+    targets, how = np.array([3, 0, 2], np.uint32), form(layout, unreached)
+    url = str(tmp_path / "batch.parquet")
+    some = Solution(DISTANCES[:, targets], None)
+    with Path(url).open("wb") as handle:
+        write_distances(handle, SOURCES, some, ids, how, targets)
+    named = ids.originals(targets).to_pylist()
+    assert pq.read_table(url)["vertex"].to_pylist() == (named if layout == "wide" else named * 2)
+    read = list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), targets))
+    assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
+    np.testing.assert_array_equal([d for _, d in read], some.distances)
+    np.testing.assert_array_equal(read_targets(url, ids, 2, how), targets)
+    with pytest.raises(InputError, match="column vertex does not list the expected vertices in order"):
+        list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), targets[::-1]))
+
+
+def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
+    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 5)
+    targets, sources = np.array([3, 1], np.uint32), np.arange(4, dtype=np.uint32)
+    url = str(tmp_path / "batch.parquet")
+    distances = np.arange(8, dtype=np.uint32).reshape(4, 2)
+    with Path(url).open("wb") as handle:
+        write_distances(handle, sources, Solution(distances, None), OFFSET, form(), targets)
+    assert pq.ParquetFile(url).metadata.num_row_groups == 2
+    read = list(read_distances(url, OFFSET, form(), np.dtype(np.uint32), {1, 2}, targets))
+    np.testing.assert_array_equal([d for _, d in read], distances[1:3])

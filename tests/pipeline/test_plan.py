@@ -9,7 +9,14 @@ from sssp_pipeline.kernels import SOLVERS, _gpu
 from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.hardware import Machine
-from sssp_pipeline.pipeline.plan import BATCH_BYTES, GpuShare, Work, choose_solver, make_plan
+from sssp_pipeline.pipeline.plan import (
+    BATCH_BYTES,
+    BATCH_SOURCES,
+    GpuShare,
+    Work,
+    choose_solver,
+    make_plan,
+)
 from sssp_pipeline.workflow import Output, Solve
 
 
@@ -39,6 +46,43 @@ def test_batches_are_many_enough_to_share_and_small_enough_to_hold():
 
 def test_predecessors_count_as_bytes():
     assert plan(8, Solve(predecessors=True)).written_bytes == 2 * plan(8).written_bytes
+
+
+def plan_to(n_targets, n_sources, n_vertices=2**18, solver="dijkstra", layout="long"):
+    sources, targets = (np.arange(n, dtype=np.uint32) for n in (n_sources, n_targets))
+    output, machine = Output(path="x", layout=layout), Machine(2, None)
+    return make_plan(traits(n_vertices), sources, Solve(solver=solver), output, machine, targets)
+
+
+def test_few_distances_are_few_bytes_and_batches_hold_many_sources():
+    made = plan_to(100, n_sources=64_000)
+    assert {len(b) for b in made.batches} == {1000}
+    assert made.written_bytes == 64_000 * 100 * (4 + 4)
+    assert plan_to(100, n_sources=64_000, layout="wide").written_bytes == 100 * (64_000 * 4 + 64 * 8)
+    # The distances kept of a batch, and the row that a CPU solver holds.
+    assert made.batch_bytes == 1000 * 100 * 4 + 4 * 2**18
+    assert (
+        plan_to(2**18, n_sources=64_000).batches[0].nbytes == plan(64_000, n_vertices=2**18).batches[0].nbytes
+    )
+    assert len(plan_to(1, n_sources=64).batches) == 64  # a source takes as long as with all its distances
+
+
+def test_without_distances_a_batch_is_bounded_by_its_sources():
+    made = plan_to(0, n_sources=10**6)
+    assert (len(made.batches[0]), made.written_bytes) == (BATCH_SOURCES, 0)
+    assert made.batch_bytes == 4 * 2**18
+    assert len(plan_to(0, n_sources=64).batches) == 64
+
+
+def test_what_is_not_written_takes_no_time():
+    assert plan_to(0, n_sources=1000).expected_s < plan(1000, Solve(solver="dijkstra"), 2**18).expected_s
+
+
+def test_calls_without_distances_hold_as_many_sources_as_the_solver_gains_from(gpu):
+    made = plan_to(0, n_sources=10_000, solver="adds-slots")
+    assert made.together * len(made.batches[0]) == 7 * 157  # 1,024 sources are on their way together
+    assert plan_to(0, n_sources=264_346, solver="adds-slots").together == 1
+    assert made.batch_bytes == 0  # the rows stay on the GPU
 
 
 #: Vertices, edges and skew of graphs that were measured.

@@ -41,6 +41,7 @@ def metrics(n: int = 3) -> pa.Table:
             "edges_relaxed": pa.array([1000] * n, pa.int64()),
             "reached": pa.array([100] * n, pa.int64()),
             "max_distance": pa.array([10.0 * i for i in range(n)], pa.float64()),
+            "mean_distance": pa.array([4.5] * n, pa.float64()),
             "attempts": pa.array([1] * n, pa.int64()),
             "worker": pa.array(["tcp://one"] * n, pa.string()),
         }
@@ -97,8 +98,10 @@ def test_work_efficiency_and_rates_come_from_the_metrics():
 
 def test_one_histogram_for_each_distribution():
     page = Page(render_report(run_record(), metrics()))
-    assert page.tags.count("svg") == 3
-    assert page.tags.count("rect") == 1 + 3 + 3  # equal values are one bar, three different ones are three
+    assert page.tags.count("svg") == 4
+    assert (
+        page.tags.count("rect") == 1 + 3 + 1 + 3
+    )  # equal values are one bar, three different ones are three
 
 
 def test_limits_of_a_histogram_are_written_in_full():

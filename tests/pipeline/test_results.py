@@ -69,7 +69,7 @@ def test_an_abandoned_run_leaves_nothing(tmp_path):
 
 
 def a_metric(source: int) -> SourceMetrics:
-    return SourceMetrics(source, "dijkstra", 0.5, 3, 4, 3, 7, 8.0)
+    return SourceMetrics(source, "dijkstra", 0.5, 3, 4, 3, 7, 2.5, 8.0)
 
 
 def test_metrics_hold_a_row_a_source_in_order(tmp_path):
@@ -95,6 +95,7 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
         "edges_relaxed": 4,
         "reached": 3,
         "max_distance": 7,
+        "mean_distance": 2.5,
         "teps": 8.0,
         "delta_first": None,
         "delta_last": None,
@@ -132,6 +133,36 @@ def test_traces_are_lists_of_moments_and_null_where_none_was_recorded(tmp_path):
         "delta": 8.0,
     }
     assert folder.read_metrics()["trace"].to_pylist() == [None, [first], [first, second], [], None]
+
+
+def test_without_distances_the_metrics_commit_a_batch(tmp_path):
+    folder = RunFolder(str(tmp_path / "run"))
+    nothing = Solution(np.empty((1, 0), np.uint32), None)
+
+    def commit(batch: int) -> None:
+        metrics = [located(a_metric(batch), OFFSET.original(batch), batch, "w", "cpu", 1)]
+        sources, targets = np.array([batch], np.uint32), np.empty(0, np.uint32)
+        folder.commit_batch(batch, sources, nothing, metrics, OFFSET, form(), targets)
+
+    assert folder.begin({"targets": results.NO_DISTANCES}) is False
+    commit(1)
+    assert folder.committed() == {1}
+    assert folder.unfinished() == 1
+    with pytest.raises(InputError, match="holds another run: it differs in targets"):
+        folder.begin({"targets": None})
+    commit(0)
+    assert folder.finish_metrics(2)["source"].to_pylist() == [1, 2]
+    assert not (tmp_path / "run" / "distances").exists()
+
+
+def test_metrics_without_distances_are_no_commit_of_a_run_that_has_none(tmp_path):
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.begin({"cutoff": 5})
+    left = tmp_path / "run" / "_run" / "metrics-00000.parquet"
+    left.touch()  # as a run leaves them that is killed before it writes the distances
+    assert folder.committed() == set()
+    folder.begin({"targets": results.NO_DISTANCES})
+    assert folder.committed() == set()
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path):

@@ -5,9 +5,9 @@ import pytest
 
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.sources import select_sources
+from sssp_pipeline.pipeline.sources import select_sources, select_targets
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.workflow import Sources
+from sssp_pipeline.workflow import Output, Sources, Vertices
 
 # A path 0-1-…-9, and 10 to 19 on their own; vertex 4 has edges to all of the path.
 GRAPH = csr_from_edges(
@@ -125,3 +125,62 @@ def test_an_empty_graph_has_no_sources():
     with pytest.raises(InputError) as caught:
         chosen(empty, all=True)
     assert caught.value.message == "there is nothing to solve: the graph has no vertices"
+
+
+# ---- targets ----
+
+
+def to(known=IDS, **spec) -> list[int]:
+    found = select_targets(Output(path="x", targets=Vertices(**spec)), known, lambda: GRAPH)
+    assert found.dtype == np.uint32
+    return found.tolist()
+
+
+def test_targets_stand_in_the_order_in_which_they_are_named(tmp_path):
+    assert to(ids=(119, 100, 104)) == [19, 0, 4]
+    assert to(NAMES, ids=("v03", "v01")) == [3, 1]
+    file = tmp_path / "targets.txt"
+    file.write_text("119\n100\n# depots\n104\n")
+    assert to(file=str(file)) == [19, 0, 4]
+    pq.write_table(pa.table({"source": [103, 102], "target": [105, 101]}), file)
+    assert to(file=str(file)) == [5, 1]
+
+
+def test_targets_that_are_drawn_ascend():
+    assert to(top_degree=4) == [0, 1, 2, 4]
+    assert to(random={"count": 5, "seed": 3}) == chosen(random={"count": 5, "seed": 3})
+
+
+def test_no_targets_are_every_vertex_or_no_distances_at_all():
+    assert select_targets(Output(path="x"), IDS, lambda: GRAPH) is None
+    assert select_targets(Output(path="x", distances="none"), IDS, lambda: GRAPH).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"ids": (100, 99)}, "target `99` is not in the graph"),
+        ({"ids": ("x",)}, "target `x` is not in the graph, whose ids are integers"),
+        ({"ids": (105, 100, 105)}, "target `105` is named 2 times"),
+        ({"top_degree": 21}, "`output.targets.top_degree` asks for 21 targets, but there are 20"),
+        ({"random": {"count": 21}}, "`output.targets.random.count` asks for 21 targets, but there are 20"),
+        (
+            {"random": {"count": 7, "min_reach": 10}},
+            "`output.targets.random` asks for 7 targets that reach 10 vertices, but there are 5",
+        ),
+    ],
+)
+def test_targets_that_cannot_be_chosen_are_said(spec, message):
+    with pytest.raises(InputError) as caught:
+        to(**spec)
+    assert caught.value.message == message
+
+
+def test_a_bad_file_of_targets_is_said(tmp_path):
+    file = tmp_path / "targets"
+    for content, message in (("", "names no target"), ("101\n999\n", "target `999` is not in the graph")):
+        file.write_text(content)
+        with pytest.raises(InputError) as caught:
+            to(file=str(file))
+        assert f"`{file}`" in caught.value.message
+        assert message in caught.value.message

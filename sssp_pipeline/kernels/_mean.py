@@ -1,0 +1,79 @@
+"""The mean of distances, defined so that no order of summation changes a bit of it.
+
+Integers are summed exactly. A float is its mantissa, shifted by how far its exponent is below the largest distance's,
+in 63 bits: what is shifted out, less than 2^-62 of the largest distance, is dropped, and the rest is summed as the
+integers are. A sum of up to 2^32 such numbers is kept in two words: the sum of their lower 32 bits, and of their upper
+ones. `summary.cu` does the same on a GPU. The mean is the sum over the count, rounded to float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sssp_pipeline.kernels._numba import ONE, ZERO
+
+_LOWER = np.uint64(0xFFFFFFFF)
+_32: Any = np.uint64(32)
+_63: Any = np.uint64(63)
+
+
+def mantissa_bits(dtype: np.dtype) -> int:
+    """Return how many bits of a float of `dtype` are its mantissa's; 0 for integers."""
+    return int(np.finfo(dtype).nmant) if dtype.kind == "f" else 0
+
+
+def mean_distance(dtype: np.dtype, lower: int, upper: int, largest: int, count: int) -> float:
+    """Return the mean of `count` distances, 0.0 if there are none.
+
+    Parameters
+    ----------
+    dtype
+        The distances' type.
+    lower, upper
+        The sums of the lower and of the upper 32 bits.
+    largest
+        The bits of the largest distance.
+    """
+    if count == 0:
+        return 0.0
+    mean = ((upper << 32) + lower) / count
+    if dtype.kind != "f":
+        return mean
+    bits = mantissa_bits(dtype)
+    exponent = max(largest >> bits, 1) - (np.finfo(dtype).maxexp - 1) - bits
+    return math.ldexp(mean, exponent - (62 - bits))
+
+
+@njit(nogil=True, cache=True)
+def sums(distances: np.ndarray, unreached: Any, largest: Any, mantissa: Any) -> Any:
+    """Return the sums of the lower and of the upper 32 bits of the distances below `unreached`.
+
+    Parameters
+    ----------
+    distances
+        (V,) unsigned: integers, or the bits of floats.
+    largest
+        The largest below `unreached`.
+    mantissa
+        uint64, as `mantissa_bits` returns it.
+    """
+    lower = ZERO
+    upper = ZERO
+    top = max(np.uint64(largest) >> mantissa, ONE)
+    for v in range(np.uint64(len(distances))):
+        d = np.uint64(distances[v])
+        if d >= unreached:
+            continue
+        if mantissa:
+            exponent = d >> mantissa
+            d &= (ONE << mantissa) - ONE
+            if exponent:
+                d |= ONE << mantissa
+            d = (d << (_63 - ONE - mantissa)) >> min(top - max(exponent, ONE), _63)
+        lower += d & _LOWER
+        upper += d >> _32
+    return lower, upper
