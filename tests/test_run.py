@@ -13,7 +13,8 @@ import pytest
 from distributed import LocalCluster
 
 from sssp_pipeline.errors import InputError, RefutedError, SsspError
-from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels import SOLVERS, forecast
+from sssp_pipeline.pipeline import calibration
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.plan import Work
 from sssp_pipeline.pipeline.progress import Quiet
@@ -429,6 +430,38 @@ def test_a_task_of_several_batches_writes_the_same_files(tmp_path, monkeypatch, 
     assert folder.read_metrics().drop_columns(drop) == pq.read_table(
         undisturbed[0] / "metrics.parquet"
     ).drop_columns(drop)
+
+
+@ROUTES
+def test_a_wrong_guess_is_noticed_and_corrected(tmp_path, monkeypatch, undisturbed, cluster):
+    monkeypatch.setitem(forecast._FORECASTS, "dijkstra", forecast._on_a_core(0.001))
+    monkeypatch.setitem(forecast._FORECASTS, "delta-stepping", forecast._on_a_core(0.002))
+    monkeypatch.setattr(calibration, "_SAVED_S", 0.0)
+    heard = Heard()
+    cluster = {**cluster, "threads_per_worker": 1, "in_flight": 1}
+    folder, record = run(made(tmp_path, cluster=cluster), heard)
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+    solvers = folder.read_metrics()["solver"].to_pylist()
+    assert solvers[0] == "dijkstra"
+    assert "delta-stepping" in solvers
+    first_change = next(line for line in heard.lines if ": on with " in line)
+    assert first_change.startswith("dijkstra took ")
+    assert first_change.endswith(" ms expected")
+    assert record["solver_reason"].startswith("expected to take ")
+    assert f"; {first_change}" in record["solver_reason"]
+
+
+@pytest.mark.gpu
+def test_a_wrong_guess_is_corrected_on_a_gpu(tmp_path, monkeypatch, undisturbed):
+    for name, solver in SOLVERS.items():
+        ns_per_element = {"near-far": 0.001, "adds-lanes": 0.002}.get(
+            name, 1 if solver.device == "gpu" else 1e12
+        )
+        monkeypatch.setitem(forecast._FORECASTS, name, forecast._on_a_core(ns_per_element))
+    monkeypatch.setattr(calibration, "_SAVED_S", 0.0)
+    _, record = run(made(tmp_path), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+    assert "; near-far took " in record["solver_reason"]
 
 
 def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypatch, undisturbed):

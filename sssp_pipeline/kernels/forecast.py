@@ -16,6 +16,8 @@ from sssp_pipeline.kernels.near_far import TOGETHER
 #: Until the first source can be solved on a GPU, beside what it takes to know that there is one: upload, pinned memory,
 #: kernels (0.03 s a solver from CuPy's cache, 0.4 s when they must be compiled).
 GPU_START_S = 0.3
+#: Of a byte of distances from a GPU to pinned memory.
+COPY_S_PER_BYTE = 1 / 50e9
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Forecast:
     Attributes
     ----------
     source_s
-        Seconds of the GPU with the distances copied back, or of one core.
+        Seconds of the GPU, the distances left there, or of one core.
     source_bytes, fixed_bytes
         Device memory beside the graph: for a source under way, its row of distances included, and for all together;
         0 on a CPU.
@@ -53,7 +55,7 @@ def graph_device_bytes(traits: GraphTraits) -> int:
 def _depth(traits: GraphTraits) -> float:
     """Return a measure of how many steps a search takes one after the other: V / sqrt(E).
 
-    Time over this measure varied by a factor of 1.7 for `adds` over seven graphs from roads to R-MAT, and of 1.8 for
+    Time over this measure varied by a factor of 1.9 for `adds` over seven graphs from roads to R-MAT, and of 1.8 for
     `near-far` with eight sources at once.
     """
     return traits.n_vertices / sqrt(max(traits.n_edges, 1))
@@ -70,7 +72,7 @@ def _adds(traits: GraphTraits, n_sources: int) -> Forecast:
     del n_sources
     # Two arrays of distances, and blocks for four words a vertex and two blocks a bucket.
     scratch = 18 * 10**6 + traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17)
-    return Forecast(7e-6 * _depth(traits), scratch, 1)
+    return Forecast(5.5e-6 * _depth(traits), scratch, 1)
 
 
 def _adds_slots(traits: GraphTraits, n_sources: int) -> Forecast:
@@ -81,8 +83,8 @@ def _adds_slots(traits: GraphTraits, n_sources: int) -> Forecast:
     fixed = traits.n_vertices * 4 * (4 + itemsize) if traits.n_edges <= 5 * traits.n_vertices else 0
     # One source alone takes 10.8 ms on the roads of New York. Hubs keep a block waiting: R-MAT took twice as long.
     hubs = 2 if traits.degree_skew > 32 else 1
-    solve_s = (24e-12 * hubs + 10e-9 / at_once) * (traits.n_vertices + traits.n_edges)
-    return Forecast(solve_s + _copy_s(traits), source_bytes, at_once, fixed)
+    source_s = (10e-12 * hubs + 10e-9 / at_once) * (traits.n_vertices + traits.n_edges)
+    return Forecast(source_s, source_bytes, at_once, fixed)
 
 
 def _adds_lanes(traits: GraphTraits, n_sources: int) -> Forecast:
@@ -93,12 +95,7 @@ def _adds_lanes(traits: GraphTraits, n_sources: int) -> Forecast:
     # 3 to 4 ps an element on R-MAT 20 to 24 (skew above 100), 85 on a web graph (5), 1,460 on roads (1.1).
     lane_s = 3.5e-12 * max(1.0, 32 / traits.degree_skew) ** 1.8 * (n_vertices + n_edges)
     empty_lanes = -(-at_once // 64) * 64 / at_once
-    return Forecast(lane_s * empty_lanes + _copy_s(traits), n_vertices * itemsize, at_once, fixed)
-
-
-def _copy_s(traits: GraphTraits) -> float:
-    """Return the seconds of a row's copy to pinned memory, at 50 GB/s."""
-    return traits.n_vertices * traits.weight_dtype.itemsize / 50e9
+    return Forecast(lane_s * empty_lanes, n_vertices * itemsize, at_once, fixed)
 
 
 def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:

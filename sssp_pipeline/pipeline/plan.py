@@ -13,7 +13,13 @@ import numpy as np
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.forecast import GPU_START_S, Forecast, forecast, graph_device_bytes
+from sssp_pipeline.kernels.forecast import (
+    COPY_S_PER_BYTE,
+    GPU_START_S,
+    Forecast,
+    forecast,
+    graph_device_bytes,
+)
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.workflow import Output, Solve
@@ -70,8 +76,12 @@ class Plan:
 
     Attributes
     ----------
+    work, machine
+        What it was made for.
     solver, solver_reason
         Name in the registry, and why it was chosen.
+    others
+        Where the workflow leaves the choice open, the other solvers that could do this on the same device.
     expected_s
         About how long solving and writing take on this machine, once the graph is loaded.
     batches
@@ -91,8 +101,11 @@ class Plan:
         What it takes of the GPU; None for a solver on the CPU.
     """
 
+    work: Work
+    machine: Machine
     solver: str
     solver_reason: str
+    others: tuple[str, ...]
     expected_s: float
     batches: list[np.ndarray]
     targets: np.ndarray | None
@@ -143,13 +156,25 @@ class Work:
         n_batches = -(-self.n_sources // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), n_batches // CALLS))
 
+    def source_wall_s(self, device: str, source_s: float, machine: Machine) -> float:
+        """Return the seconds by which a source lengthens the work if solving it takes `source_s` on `device`."""
+        kept_bytes = self.batch_bytes / self.batch
+        write_s = WRITE_S_PER_BYTE * kept_bytes
+        n_batches = -(-self.n_sources // self.batch)
+        cores = max(1, min(n_batches, machine.cores)) ** CORES_EXPONENT
+        if device == "gpu":
+            return max(source_s + COPY_S_PER_BYTE * kept_bytes, write_s / cores)
+        return (source_s + write_s) / cores
+
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""
         return forecast(solver, self.traits, min(self.together(solver) * self.batch, self.n_sources))
 
 
-def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str]:
-    """Return the solver called `name`, or the one expected to be done first when `name` is "auto", and why.
+def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...]]:
+    """Return a solver, why, and the others on the same device that could do it.
+
+    It is the one called `name`, and no others, or the one expected to be done first when `name` is "auto".
 
     Raises
     ------
@@ -163,7 +188,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str]
             raise InputError(
                 f"solver `{name}` cannot solve this: {refused[name]}", hint=_instead_of(name, refused)
             )
-        return solver, "asked for"
+        return solver, "asked for", ()
     if len(refused) == len(SOLVERS):
         raise InputError(
             "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
@@ -177,21 +202,18 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str]
         # Where writing takes longer than solving, the one that is done solving first.
         return expected[name], work.of_a_call(name).source_s
 
-    first, *others = sorted(expected, key=order)
-    compared = "".join(f", {other} {_seconds(expected[other])}" for other in others)
+    first, *rest = sorted(expected, key=order)
+    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest)
     why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
-    return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}"
+    others = tuple(other for other in rest if SOLVERS[other].device == SOLVERS[first].device)
+    return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}", others
 
 
 def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
-    per_source = work.of_a_call(solver.name)
-    n_batches = -(-work.n_sources // work.batch)
-    write_s = WRITE_S_PER_BYTE * work.batch_bytes / work.batch
-    cores = max(1, min(n_batches, machine.cores)) ** CORES_EXPONENT
-    if solver.device == "gpu":
-        return GPU_START_S + work.n_sources * max(per_source.source_s, write_s / cores)
-    return work.n_sources * (per_source.source_s + write_s) / cores
+    start_s = GPU_START_S if solver.device == "gpu" else 0.0
+    source_s = work.of_a_call(solver.name).source_s
+    return start_s + work.n_sources * work.source_wall_s(solver.device, source_s, machine)
 
 
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
@@ -253,7 +275,7 @@ def make_plan(
         size = solve.batch
     batches = [sources[i : i + size] for i in range(0, len(sources), size)]
     work = Work(traits, solve_options(solve, targets), len(sources), size, size * per_source)
-    solver, reason = choose_solver(solve.solver, work, machine)
+    solver, reason, others = choose_solver(solve.solver, work, machine)
     # In the wide layout an id stands once a batch. In the long one it takes a few bits a row where all vertices stand
     # in order, and about 4 bytes where targets do in any order.
     if output.layout == "wide":
@@ -262,8 +284,11 @@ def make_plan(
         vertex_columns = 0 if targets is None else 4 * n_columns * len(sources)
     scratch_bytes = row_bytes if targets is not None and solver.device == "cpu" else 0
     return Plan(
+        work=work,
+        machine=machine,
         solver=solver.name,
         solver_reason=reason,
+        others=others,
         expected_s=expected_s(solver, work, machine),
         batches=batches,
         targets=targets,

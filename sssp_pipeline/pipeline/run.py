@@ -19,6 +19,7 @@ import numpy as np
 from sssp_pipeline.errors import InputError, RefutedError, SsspError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.calibration import Calibration
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached, read_targets
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
@@ -240,6 +241,10 @@ class _Job:
     folder: RunFolder
     timings: _Timings
     progress: Progress
+    calibration: Calibration = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calibration = Calibration(self.plan)
 
     def carry_out(self, finish: bool) -> dict[str, Any]:
         """Return the content of run.json after solving what is missing; verify and report only if `finish`."""
@@ -300,8 +305,8 @@ class _Job:
             "sources": sum(len(b) for b in self.plan.batches),
             "targets": None if self.plan.targets is None else len(self.plan.targets),
             "batches": len(self.plan.batches),
-            "solver": self.plan.solver,
-            "solver_reason": self.plan.solver_reason,
+            "solver": self.calibration.solver,
+            "solver_reason": self.calibration.reason,
             "thread_s": thread_s,
             "hardware": hardware(),
             "versions": versions(),
@@ -325,18 +330,23 @@ class _Job:
         load = Load(len(missing), plan.graph_bytes, plan.batch_bytes, plan.together, on_gpu)
         load = fitted(workflow.cluster, load)
         calls = [missing[i : i + load.together] for i in range(0, len(missing), load.together)]
-        tasks = (
-            SolveTask(
-                self.stored.store,
-                self.stored.manifest.content_id,
-                folder.url,
-                tuple((number, plan.batches[number]) for number in numbers),
-                plan.solver,
-                solve_options(workflow.solve, plan.targets),
-                self._form(),
-            )
-            for numbers in calls
-        )
+        n_left = sum(len(plan.batches[number]) for number in missing)
+
+        def tasks() -> Iterator[SolveTask]:
+            nonlocal n_left
+            for numbers in calls:
+                batches = tuple((number, plan.batches[number]) for number in numbers)
+                n_left -= sum(len(sources) for _, sources in batches)
+                yield SolveTask(
+                    self.stored.store,
+                    self.stored.manifest.content_id,
+                    folder.url,
+                    batches,
+                    self.calibration.solver,
+                    solve_options(workflow.solve, plan.targets),
+                    self._form(),
+                )
+
         self.progress.stage("solve")
         done = len(committed)
 
@@ -346,11 +356,18 @@ class _Job:
             for work in thread_s:
                 thread_s[work] += getattr(task, f"{work}_s")
             self.progress.advance(done, len(plan.batches), "batches")
+            if (change := self.calibration.learn(task.solver, task.source_s, n_left)) is not None:
+                self.progress.say(change)
 
         with lent(self.stored), hire(workflow.cluster, load) as workers:
             self.progress.say(_who(workers))
+
+            def one_by_one() -> bool:
+                # A GPU solves one call at a time, so little waits until it is known what a call takes.
+                return on_gpu and not workers.n_processes and not self.calibration.is_done
+
             try:
-                failed = scatter(workers, tasks, workflow.solve.retries, on_done)
+                failed = scatter(workers, tasks(), workflow.solve.retries, on_done, one_by_one)
             except KeyboardInterrupt:
                 if not workers.n_processes:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")

@@ -56,9 +56,14 @@ class SolveTask:
 
 @dataclass(frozen=True)
 class TaskDone:
-    """What a worker tells of committed batches; seconds are those of one thread."""
+    """What a worker tells of committed batches; seconds are those of one thread.
 
+    `source_s` is what a source took in the mean: of the thread, or of the GPU.
+    """
+
+    solver: str
     n_batches: int
+    source_s: float
     load_s: float
     solve_s: float
     write_s: float
@@ -106,7 +111,8 @@ def solve_task(task: SolveTask) -> TaskDone:
             writing.append(writers.submit(commit, number, sources, part))
             first += len(sources)
         write_s = sum(future.result() for future in writing)
-    return TaskDone(len(task.batches), loaded - began, solved - loaded, write_s)
+    source_s = sum(m.solve_s for m in solution.metrics) / len(sources)
+    return TaskDone(task.solver, len(task.batches), source_s, loaded - began, solved - loaded, write_s)
 
 
 def scatter(
@@ -114,10 +120,12 @@ def scatter(
     tasks: Iterable[SolveTask],
     retries: int,
     on_done: Callable[[TaskDone], None],
+    one_by_one: Callable[[], bool] = lambda: False,
 ) -> dict[int, str]:
     """Solve `tasks`; return the batches that failed for good, each with its last error.
 
-    A task that fails is tried again `retries` times, and holds up no other.
+    A task is asked for when it is submitted. One that fails is tried again `retries` times, and holds up no other.
+    While `one_by_one()`, none is submitted before the last one has ended.
 
     Raises
     ------
@@ -133,7 +141,9 @@ def scatter(
         under_way[workers.executor.submit(solve_task, task)] = task
 
     def refill() -> None:
-        while len(under_way) < workers.in_flight and (task := next(waiting, None)) is not None:
+        while len(under_way) < (1 if one_by_one() else workers.in_flight):
+            if (task := next(waiting, None)) is None:
+                return
             submit(task)
 
     try:
