@@ -131,7 +131,7 @@ def _auto(graphs: list[Graph]) -> Iterator[str]:
     yield "## What `auto` picks"
     yield (
         "By how much the solver that `auto` expects to be fastest on the GPU is slower than the fastest one, and its\n"
-        "name where it is another; alone where no other was measured, since all were expected to take too long:"
+        "name where it is another; alone where no other was measured:"
     )
     numbers = _numbers(graphs)
     yield table(
@@ -144,7 +144,7 @@ def _auto(graphs: list[Graph]) -> Iterator[str]:
     yield (
         f"- At most {100 * AUTO_WITHIN:.0f} % slower: {within} of {len(behind)}.\n"
         f"- So few sources that a run would not take the GPU at all: {'; '.join(on_cpu) or 'none'}.\n"
-        f"- What was expected of a source with the copy of its row, over what was measured: {_expected_text(graphs)}."
+        f"- What was expected of a source, over what was measured: {_expected_text(graphs)}."
     )
 
 
@@ -166,7 +166,7 @@ def _expected_text(graphs: list[Graph]) -> str:
     told = []
     for solver in sorted({solver for g in graphs for solver in g.solvers}):
         lines = [line for g in graphs for n in g.numbers if (line := g.line(n, solver))]
-        times = [line["forecast_ms"][solver] / line["ms_with_copy_back"] for line in lines]
+        times = [line["forecast_ms"][solver] / line["ms"] for line in lines]
         told.append(f"`{solver}` {geometric_mean(times):.2g} ({min(times):.2g} to {max(times):.2g})")
     return ", ".join(told)
 
@@ -200,7 +200,8 @@ def _copying(graphs: list[Graph]) -> Iterator[str]:
     yield "## Copy-back beside compute"
     yield (
         "The same calls, milliseconds a source: device time, then wall time with every row copied to pinned host\n"
-        "memory while the next ones are solved; and how fast rows came."
+        "memory, those of a device batch while the next one is solved; and how fast rows came. A call that the GPU\n"
+        "takes in one device batch, as all of these, overlaps nothing."
     )
     rows = []
     for graph in graphs:
@@ -224,7 +225,8 @@ def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
         "A run of the command, graph ingested before, written to local Parquet (`benchmarks/pipeline.py --solvers`):\n"
         "the distances to which vertices; sources a second between the first and the last batch that was committed\n"
         "(with metrics alone, in the whole stage that solves, its start included); how busy the GPU was meanwhile;\n"
-        "its time in all; the cores that encoded and wrote, of those there are; what was written; the whole command.\n"
+        "its time in all; how many threads encoded and wrote, beside the cores there are; what was written; the whole\n"
+        "command.\n"
         f"{measured_on(runs)}"
     )
     names = (
@@ -249,7 +251,7 @@ def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
                 f"{run['sources_per_s']:,.0f}",
                 "" if run["gpu_busy"] is None else f"{100 * run['gpu_busy']:.0f} %",
                 "" if run["gpu_busy"] is None else f"{run['solve_ms'] * run['sources'] / 1e3:.2f}",
-                f"{run['cores_writing']:.1f} of {run['machine']['cores']}",
+                f"{run['cores_writing']:.1f} on {run['machine']['cores']}",
                 f"{run['written_mb_per_s']:,.0f}",
                 f"{run['command_s']:.1f}",
             ]

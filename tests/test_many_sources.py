@@ -207,11 +207,11 @@ def test_the_page_says_what_was_recorded(many, grid, benchmark_module, recorded,
         "| rmat-20 | 0 % |",
         "| ny | 16 | `adds-slots` | 0.02 | 0.022 | yes | 1.05 |",
         "| rmat-20 | 16 | `adds` | 0.3 | 0.15 | 2.00 times | 1.05 |",
-        "| NY.gr.gz | `adds-slots` (`auto`) | 1,024 | all, long | 1,234 | 25 % | 0.51 | 12.3 of 16 | 1,300 | 2.0 |",
+        "| NY.gr.gz | `adds-slots` (`auto`) | 1,024 | all, long | 1,234 | 25 % | 0.51 | 12.3 on 16 | 1,300 | 2.0 |",
         "| other | `adds-slots` (`auto`) | 1,024 | 1,000 | 1,234 |",
         "| other | `adds-slots` (`auto`) | 1,024 | none: metrics | 1,234 |",
         "- At most 10 % slower: 1 of 2.",
-        "`near-far` 2 (2 to 2)",
+        "`near-far` 1.3 (1.3 to 1.3)",
         "GPU and driver: some GPU. Commit: abcdef0+.",
     ):
         assert row in page

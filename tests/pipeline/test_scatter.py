@@ -20,7 +20,13 @@ def test_one_task_at_a_time_until_there_may_be_more(monkeypatch):
             done_when_asked_for.append(len(done))
             batches = ((number, np.array([number], np.uint32)),)
             yield SolveTask(
-                "store", "id", "run", batches, "adds", SolveOptions(), DistanceFormat("long", None, "none", False)
+                "store",
+                "id",
+                "run",
+                batches,
+                "adds",
+                SolveOptions(),
+                DistanceFormat("long", None, "none", False),
             )
 
     monkeypatch.setattr(scatter_stage, "solve_task", lambda task: TaskDone("adds", 1, 0.0, 0.0, 0.0, 0.0))
