@@ -32,7 +32,7 @@ DEADLINE_S = 3600.0
 
 _KERNEL = "adds_search_kernel"
 #: As in `bucket_queue.cuh`, `adds_worker.cuh` and `adds_manager.cuh`.
-_HUB_EDGES, _CHUNK_EDGES, _MOST_CHUNKS = 128, 128, 1024
+_HUB_EDGES, _CHUNK_EDGES = 128, 128
 _MOST_CHAIN, _MOST_HEADS, _FLAGS_EACH = 16, 4, 6
 _BUCKETS, _BLOCK_WORDS, _SEGMENTS = 32, 65536, 2048
 #: 64-bit words of control memory before the tables: schedule, poison, stop, working, reserved.
@@ -269,8 +269,7 @@ def least_delta(dtype: np.dtype) -> float:
 def hub_chunks(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the chunks of long rows, (C, 2) uint32 of vertex and number, the hubs, and each hub's first chunk."""
     hubs = np.flatnonzero(np.diff(graph.row_offsets) > _HUB_EDGES)
-    degrees = graph.row_offsets[hubs + 1] - graph.row_offsets[hubs]
-    n_chunks = -(-degrees // np.maximum(_CHUNK_EDGES, -(-degrees // _MOST_CHUNKS)))
+    n_chunks = -(-(graph.row_offsets[hubs + 1] - graph.row_offsets[hubs]) // _CHUNK_EDGES)
     firsts = np.cumsum(n_chunks) - n_chunks
     vertices = np.repeat(hubs, n_chunks)
     numbers = np.arange(len(vertices)) - np.repeat(firsts, n_chunks)

@@ -15,11 +15,9 @@
 #include "bucket_queue.cuh"
 #include "device_graph.cuh"
 
-// A row longer than kHubEdges is cut into chunks, each a word of its own. As in `adds.py`.
+// A row longer than kHubEdges is cut into chunks of kChunkEdges, each a word of its own. As in `adds.py`.
 constexpr word32 kHubEdges = 128;
 constexpr word32 kChunkEdges = 128;
-// Most chunks of a row, whose words one warp enters: it takes that warp about 2 us for 96.
-constexpr word32 kMostChunks = 1024;
 // Words a warp holds back, and vertices it keeps for itself: as many as fit 48 KB a block.
 constexpr word32 kHeld = SSSP_BITS == 32 ? 96 : 64;
 constexpr word32 kMostChain = 16;
@@ -30,11 +28,6 @@ constexpr int kTogether = 3;
 constexpr word32 kStepsPerLook = 4;
 // Polls of a flag between two looks at `stop`.
 constexpr word32 kPollsPerLook = 64;
-
-// How many edges each chunk of a row of `degree` edges has, but the last one.
-__device__ __forceinline__ edge_index chunk_edges(edge_index degree) {
-    return max(edge_index{kChunkEdges}, (degree + kMostChunks - 1) / kMostChunks);
-}
 
 struct Held {
     distance_bits lengths[kHeld];
@@ -135,8 +128,7 @@ struct Worker {
             }
         }
         const word32 first = n_vertices + __ldg(hub_chunks + low);
-        const edge_index each = chunk_edges(degree);
-        const word32 n_chunks = static_cast<word32>((degree + each - 1) / each);
+        const word32 n_chunks = static_cast<word32>((degree + kChunkEdges - 1) / kChunkEdges);
         for (word32 i = 0; i < n_chunks; i += 32) {
             hold(i + lane < n_chunks, first + i + lane, d);
         }
@@ -252,9 +244,8 @@ struct Worker {
             begin = graph.first_edge(v);
             edge_index end = graph.first_edge(v + 1);
             if (is_chunk) {
-                const edge_index each = chunk_edges(end - begin);
-                begin += nth * each;
-                end = min(begin + each, end);
+                begin += static_cast<edge_index>(nth) * kChunkEdges;
+                end = min(begin + kChunkEdges, end);
             }
             degree = d < before ? end - begin : 0;
             goes_back = d < before && buckets_on(now, d) >= __uint_as_float(static_cast<word32>(now.rebin_nth));
