@@ -55,8 +55,7 @@ def graph_device_bytes(traits: GraphTraits) -> int:
 def _depth(traits: GraphTraits) -> float:
     """Return a measure of how many steps a search takes one after the other: V / sqrt(E).
 
-    Time over this measure varied by a factor of 1.9 for `adds` over seven graphs from roads to R-MAT, and of 1.8 for
-    `near-far` with eight sources at once.
+    Time over this measure varied by a factor of 2.5 for `adds` over eight graphs from roads to R-MAT.
     """
     return traits.n_vertices / sqrt(max(traits.n_edges, 1))
 
@@ -65,7 +64,8 @@ def _near_far(traits: GraphTraits, n_sources: int) -> Forecast:
     at_once = max(1, min(n_sources, TOGETHER))
     itemsize = traits.weight_dtype.itemsize
     scratch = traits.n_vertices * (2 * itemsize + 17) + traits.n_edges // 16
-    return Forecast((16e-6 / at_once + 2.4e-6) * _depth(traits), scratch, at_once)
+    # What several at once share is the waiting; on R-MAT 22 and 24 reading edges takes longer than that.
+    return Forecast(18e-6 / at_once * _depth(traits) + 40e-12 * traits.n_edges, scratch, at_once)
 
 
 def _adds(traits: GraphTraits, n_sources: int) -> Forecast:
@@ -78,13 +78,14 @@ def _adds(traits: GraphTraits, n_sources: int) -> Forecast:
 def _adds_slots(traits: GraphTraits, n_sources: int) -> Forecast:
     at_once = max(1, min(n_sources, 1024))
     itemsize = traits.weight_dtype.itemsize
+    n_elements = traits.n_vertices + traits.n_edges
     # A row, a far pile of a quarter of the vertices and two near piles of a thirty-second; rows packed for all.
     source_bytes = traits.n_vertices * itemsize * 13 // 8
     fixed = traits.n_vertices * 4 * (4 + itemsize) if traits.n_edges <= 5 * traits.n_vertices else 0
-    # One source alone takes 10.8 ms on the roads of New York. Hubs keep a block waiting: R-MAT took twice as long.
-    hubs = 2 if traits.degree_skew > 32 else 1
-    source_s = (10e-12 * hubs + 10e-9 / at_once) * (traits.n_vertices + traits.n_edges)
-    return Forecast(source_s, source_bytes, at_once, fixed)
+    one_slot_s = 24e-6 * _depth(traits) + 2.5e-9 * n_elements
+    # With hundreds of slots the GPU is what is short; hubs keep a block waiting.
+    full_s = (36e-12 if traits.degree_skew > 32 else 12e-12) * n_elements
+    return Forecast(one_slot_s / at_once + full_s, source_bytes, at_once, fixed)
 
 
 def _adds_lanes(traits: GraphTraits, n_sources: int) -> Forecast:
