@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -45,33 +47,32 @@ NO_DISTANCES = "none"
 
 
 @dataclass(frozen=True)
-class BatchMetrics:
-    """What `SourceMetrics` says of one source, and where it was solved.
+class Place:
+    """Where a batch was solved, and at which attempt.
 
-    `source` is the input's own id; `device` is the name of the GPU, or the CPU's.
+    `worker` is host and process, `device` the name of the GPU, or the CPU's.
     """
 
-    source: int | str
-    batch: int
     worker: str
     device: str
     attempts: int
-    solver: str
-    solve_s: float
-    vertices_processed: int
-    edges_relaxed: int
-    reached: int
-    max_distance: float
-    mean_distance: float
-    teps: float
-    delta_first: float | None
-    delta_last: float | None
-    delta_changes: int
-    trace: np.ndarray | None
 
 
 _MOMENT = pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name in TRACE.names or ()])
-_METRIC_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "float | None": pa.float64()}
+#: What the metrics have of `SourceMetrics`, in this order and as these types.
+_MEASURED = {
+    "solver": pa.string(),
+    "solve_s": pa.float64(),
+    "vertices_processed": pa.int64(),
+    "edges_relaxed": pa.int64(),
+    "reached": pa.int64(),
+    "max_distance": pa.float64(),
+    "mean_distance": pa.float64(),
+    "teps": pa.float64(),
+    "delta_first": pa.float64(),
+    "delta_last": pa.float64(),
+    "delta_changes": pa.int64(),
+}
 
 
 class RunFolder:
@@ -163,7 +164,7 @@ class RunFolder:
         batch: int,
         sources: np.ndarray,
         solution: Solution,
-        metrics: list[BatchMetrics],
+        place: Place,
         ids: VertexIds,
         form: DistanceFormat,
         targets: np.ndarray | None = None,
@@ -173,7 +174,7 @@ class RunFolder:
         With no targets there are no distances, and the metrics commit it.
         """
         with storage.open_atomic(self._batch_metrics_path(batch)) as handle:
-            pq.write_table(metrics_table(metrics, ids.mapping.type), handle)
+            pq.write_table(metrics_table(solution.metrics, ids.originals(sources), batch, place), handle)
         if targets is not None and len(targets) == 0:
             return
         with storage.open_atomic(self.batch_path(batch)) as handle:
@@ -245,18 +246,24 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
 _START_ANEW = "remove the run folder and run the same command again"
 
 
-def metrics_table(metrics: list[BatchMetrics], id_type: str) -> pa.Table:
-    """Return `metrics` as a table, a row a source; `id_type` is the type of `source`, "int64" or "string"."""
-    columns = {}
-    for f in fields(BatchMetrics):
-        values = [getattr(m, f.name) for m in metrics]
-        if f.name == "trace":
-            columns[f.name] = _traces(values)
-        elif f.name == "source":
-            columns[f.name] = pa.array(values, pa.string() if id_type == "string" else pa.int64())
-        else:
-            columns[f.name] = pa.array(values, _METRIC_TYPES[str(f.type)])
-    return pa.table(columns)
+def metrics_table(
+    metrics: Sequence[SourceMetrics], source_ids: pa.Array, batch: int, place: Place
+) -> pa.Table:
+    """Return the metrics of a batch as a table, a row a source, which is called by its id in the input."""
+    n_rows = len(metrics)
+    columns = {
+        "source": source_ids,
+        "batch": pa.repeat(pa.scalar(batch, pa.int64()), n_rows),
+        "worker": pa.repeat(place.worker, n_rows),
+        "device": pa.repeat(place.device, n_rows),
+        "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
+    }
+    # A column at a time and no object a row, which would take longer than a GPU does to solve a source.
+    for name, of_type in _MEASURED.items():
+        values = map(attrgetter(name), metrics)
+        # Of integers Arrow takes only those that a float holds.
+        columns[name] = pa.array(list(map(float, values) if name == "max_distance" else values), of_type)
+    return pa.table(columns | {"trace": _traces([m.trace for m in metrics])})
 
 
 def _traces(traces: list[np.ndarray | None]) -> pa.Array:
@@ -267,12 +274,3 @@ def _traces(traces: list[np.ndarray | None]) -> pa.Array:
     begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
     values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in _MOMENT], fields=list(_MOMENT))
     return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)
-
-
-def located(
-    metrics: SourceMetrics, source: int | str, batch: int, worker: str, device: str, attempts: int
-) -> BatchMetrics:
-    """Return a source's metrics with the places the solver does not know."""
-    # Not `asdict`, which copies every value: it takes longer than a GPU does to solve a source of a small graph.
-    told = vars(metrics) | {"source": source, "max_distance": float(metrics.max_distance)}
-    return BatchMetrics(**told, batch=batch, worker=worker, device=device, attempts=attempts)

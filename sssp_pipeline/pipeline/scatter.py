@@ -23,7 +23,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
-from sssp_pipeline.pipeline.results import RunFolder, located
+from sssp_pipeline.pipeline.results import Place, RunFolder
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.workers import Workers
 
@@ -91,16 +91,12 @@ def solve_task(task: SolveTask) -> TaskDone:
     solved = time.perf_counter()
     worker = f"{platform.node()}:{os.getpid()}"
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
+    place = Place(worker, device, task.attempt)
     folder = RunFolder(task.run)
 
     def commit(number: int, sources: np.ndarray, part: Solution) -> float:
         began = time.perf_counter()
-        names = ids.originals(sources).to_pylist()
-        metrics = [
-            located(m, name, number, worker, device, task.attempt)
-            for m, name in zip(part.metrics, names, strict=True)
-        ]
-        folder.commit_batch(number, sources, part, metrics, ids, task.form, task.options.targets)
+        folder.commit_batch(number, sources, part, place, ids, task.form, task.options.targets)
         return time.perf_counter() - began
 
     # The batches of one call are written side by side: writing takes many times as long as solving.

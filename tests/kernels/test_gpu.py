@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges
+from sssp_pipeline.csr import csr_from_edges, unreached_distance
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, _gpu_batch, solver_named
 from sssp_pipeline.kernels import _device_graph as device_graphs
-from sssp_pipeline.kernels._gpu import delta_bits, limit_bits
+from sssp_pipeline.kernels._gpu import _SUMMARY, SearchCounts, Summariser, bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels._mean import mantissa_bits, sums
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -213,3 +214,30 @@ def test_targets_in_several_device_batches(solver, targets, monkeypatch):
     assert_array_equal(found.distances, expected.distances)
     for told in ("source", "reached", "max_distance", "mean_distance"):
         assert [getattr(m, told) for m in found.metrics] == [getattr(m, told) for m in expected.metrics]
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int64", "float32", "float64"])
+def test_metrics_are_made_of_what_the_device_counted(dtype):
+    graph = graph_of(grid(30, 30, keep=0.7), dtype)
+    sources = np.array([5, 500, 899])
+    solution = solver_named("delta-stepping").solve(graph, sources, ANY)
+    rows = solution.distances.view(bits_type(graph.weight_dtype))
+    unreached = unreached_distance(graph.weight_dtype).view(rows.dtype)
+    counted = np.zeros(len(rows), _SUMMARY)
+    for into, row in zip(counted, rows, strict=True):
+        is_reached = row < unreached
+        largest = row[is_reached].max()
+        into["reached"], into["max_distance"] = is_reached.sum(), largest
+        into["edges_of_reached"] = np.diff(graph.row_offsets)[is_reached].sum()
+        mantissa = np.uint64(mantissa_bits(graph.weight_dtype))
+        into["sum_lower"], into["sum_upper"] = sums(row, unreached, largest, mantissa)
+    summariser = object.__new__(Summariser)
+    summariser._name, summariser._graph = "adds", graph
+    counts = [SearchCounts(10 + i, 20 + i, 1.0, 2.0, i) for i in range(len(sources))]
+    found = summariser.metrics(sources.tolist(), counts, counted, 0.25)
+    for i, (metric, expected) in enumerate(zip(found, solution.metrics, strict=True)):
+        assert (metric.source, metric.solver, metric.solve_s) == (expected.source, "adds", 0.25)
+        assert (metric.vertices_processed, metric.edges_relaxed, metric.delta_changes) == (10 + i, 20 + i, i)
+        assert (metric.reached, metric.max_distance) == (expected.reached, expected.max_distance)
+        assert metric.mean_distance == expected.mean_distance
+        assert metric.teps == pytest.approx(expected.teps * expected.solve_s / 0.25)

@@ -9,7 +9,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline import results
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
-from sssp_pipeline.pipeline.results import RunFolder, located
+from sssp_pipeline.pipeline.results import Place, RunFolder, metrics_table
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
 INF = 2**32 - 1
@@ -21,6 +21,17 @@ DISTANCES = np.array([[0, 5, INF, 7], [INF, 4, 0, 1]], np.uint32)
 PREDECESSORS = np.array([[NO_VERTEX, 0, NO_VERTEX, 1], [NO_VERTEX, 3, NO_VERTEX, 2]], np.uint32)
 
 
+PLACE = Place("w", "cpu", 1)
+
+
+def a_metric(source: int, max_distance: int = 7) -> SourceMetrics:
+    return SourceMetrics(source, "dijkstra", 0.5, 3, 4, 3, max_distance, 2.5, 8.0)
+
+
+def some_metrics() -> list[SourceMetrics]:
+    return [a_metric(int(source)) for source in SOURCES]
+
+
 def form(layout="long", unreached=None, compression="none", predecessors=False) -> DistanceFormat:
     return DistanceFormat(layout, unreached, compression, predecessors)
 
@@ -30,8 +41,7 @@ def form(layout="long", unreached=None, compression="none", predecessors=False) 
 @pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
 def test_what_is_committed_is_read_back_as_the_solver_gave_it(tmp_path, layout, unreached, ids):
     folder, how = RunFolder(str(tmp_path)), form(layout, unreached)
-    metrics = [located(a_metric(int(v)), ids.original(int(v)), 0, "w", "cpu", 1) for v in SOURCES]
-    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None), metrics, ids, how)
+    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, how)
     assert folder.committed() == {0}
     read = list(read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), range(2)))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
@@ -46,7 +56,7 @@ def test_a_folder_belongs_to_one_run(tmp_path):
     assert folder.begin({"graph": "a", "batch": 1}) is False
     assert folder.begin({"graph": "b", "batch": 1}) is False  # nothing is solved yet
     assert folder.begin({"graph": "a", "batch": 1}) is False
-    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None), [], OFFSET, form())
+    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, form())
     with pytest.raises(InputError) as caught:
         folder.begin({"graph": "a", "batch": 2})
     assert caught.value.message == f"`{tmp_path}/run` holds another run: it differs in batch"
@@ -63,22 +73,17 @@ def test_distances_of_an_unknown_run_are_left_alone(tmp_path):
 def test_an_abandoned_run_leaves_nothing(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     folder.begin({})
-    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None), [], OFFSET, form())
+    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, form())
     folder.abandon()
     assert list(tmp_path.iterdir()) == []
-
-
-def a_metric(source: int) -> SourceMetrics:
-    return SourceMetrics(source, "dijkstra", 0.5, 3, 4, 3, 7, 2.5, 8.0)
 
 
 def test_metrics_hold_a_row_a_source_in_order(tmp_path):
     folder = RunFolder(str(tmp_path))
     folder.begin({})
     for batch, vertex in ((1, 2), (0, 0)):
-        metrics = [located(a_metric(vertex), OFFSET.original(vertex), batch, "w", "cpu", 2)]
-        sources = np.array([vertex], np.uint32)
-        folder.commit_batch(batch, sources, Solution(DISTANCES[:1], None), metrics, OFFSET, form())
+        sources, solution = np.array([vertex], np.uint32), Solution(DISTANCES[:1], None, [a_metric(vertex)])
+        folder.commit_batch(batch, sources, solution, Place("w", "cpu", 2), OFFSET, form())
     table = folder.finish_metrics(2)
     assert table["source"].to_pylist() == [1, 3]
     assert table["batch"].to_pylist() == [0, 1]
@@ -113,16 +118,19 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
     assert folder.read_metrics().equals(table)
 
 
+def test_a_distance_that_no_float_holds_is_rounded_in_the_metrics():
+    metrics = [a_metric(0, max_distance=2**63 + 1)]
+    assert metrics_table(metrics, pa.array([5]), 0, PLACE)["max_distance"].to_pylist() == [2.0**63]
+
+
 def test_traces_are_lists_of_moments_and_null_where_none_was_recorded(tmp_path):
     folder = RunFolder(str(tmp_path))
     folder.begin({})
     trace = np.array([(0.5, 3, 20, 2, 8.0), (7.25, 0, 0, 3, 16.0)], TRACE)
     for batch, traces in enumerate(([None, trace[:1]], [trace, trace[:0]], [None])):
-        metrics = [
-            located(replace(a_metric(vertex), trace=recorded), vertex, batch, "w", "gpu", 1)
-            for vertex, recorded in enumerate(traces)
-        ]
-        folder.commit_batch(batch, SOURCES[:1], Solution(DISTANCES[:1], None), metrics, OFFSET, form())
+        metrics = [replace(a_metric(vertex), trace=recorded) for vertex, recorded in enumerate(traces)]
+        n = len(traces)
+        folder.commit_batch(batch, SOURCES[:n], Solution(DISTANCES[:n], None, metrics), PLACE, OFFSET, form())
     folder.finish_metrics(3)
     first, second = (dict(zip(TRACE.names, moment.item(), strict=True)) for moment in trace)
     assert first == {
@@ -137,12 +145,11 @@ def test_traces_are_lists_of_moments_and_null_where_none_was_recorded(tmp_path):
 
 def test_without_distances_the_metrics_commit_a_batch(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
-    nothing = Solution(np.empty((1, 0), np.uint32), None)
 
     def commit(batch: int) -> None:
-        metrics = [located(a_metric(batch), OFFSET.original(batch), batch, "w", "cpu", 1)]
         sources, targets = np.array([batch], np.uint32), np.empty(0, np.uint32)
-        folder.commit_batch(batch, sources, nothing, metrics, OFFSET, form(), targets)
+        nothing = Solution(np.empty((1, 0), np.uint32), None, [a_metric(batch)])
+        folder.commit_batch(batch, sources, nothing, PLACE, OFFSET, form(), targets)
 
     assert folder.begin({"targets": results.NO_DISTANCES}) is False
     commit(1)
