@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import io
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import fsspec
 from fsspec.core import url_to_fs
 
 from sssp_pipeline.errors import InputError, SsspError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TEMP_PREFIX = ".sssp-partial-"
 
@@ -168,8 +170,10 @@ _CHANGE_MARKS = (
 
 
 @contextmanager
-def open_atomic(url: str) -> Iterator[IO[bytes]]:
+def open_atomic(url: str) -> Iterator[pa.NativeFile]:
     """Give a file opened for writing whose content appears at `url` only if the block ends without an error.
+
+    It is Arrow's: what Arrow writes to it, Parquet in a hundred pieces, waits for no thread that runs Python.
 
     Raises
     ------
@@ -178,19 +182,21 @@ def open_atomic(url: str) -> Iterator[IO[bytes]]:
     SsspError
         The storage fails in another way.
     """
+    import pyarrow as pa
+
     fs, path = filesystem(url)
     with writing(url):
         if not is_local(url):
             # Not every filesystem can give an upload up once it has begun, so it begins when all is there.
-            content = io.BytesIO()
+            content = pa.BufferOutputStream()
             yield content
-            fs.pipe_file(path, content.getvalue())
+            fs.pipe_file(path, content.getvalue().to_pybytes())
             return
         folder, _, name = path.rpartition("/")
         target = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex[:12]}-{name}"
         fs.makedirs(folder, exist_ok=True)
         try:
-            with open(target, "wb") as handle:  # noqa: PTH123 - a path of fsspec's, not ours
+            with pa.OSFile(target, "wb") as handle:
                 yield handle
             os.replace(target, path)  # noqa: PTH105
         except BaseException:
@@ -379,6 +385,8 @@ def _unreachable(url: str, error: Exception) -> InputError:
 
 
 def _reason(error: OSError) -> str:
+    if error.errno is not None and "Detail: [errno" in str(error):  # Arrow's, in words of its own
+        return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__
 
 

@@ -2,6 +2,7 @@ import errno
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from sssp_pipeline.errors import InputError, SsspError
@@ -38,6 +39,16 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
         fail()
     assert caught.value.message == f"`{url}` cannot be written: No space left on device"
     assert caught.value.hint == "free some space and run the same command again: what is committed is kept"
+    assert files_below(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_reads_the_same_when_arrow_meets_it(tmp_path, monkeypatch):
+    url, opened = str(tmp_path / "file"), pa.OSFile
+    monkeypatch.setattr(pa, "OSFile", lambda path, mode: opened("/dev/full", mode))
+    with pytest.raises(InputError) as caught:
+        storage.write_atomic(url, b"some")
+    assert caught.value.message == f"`{url}` cannot be written: No space left on device"
     assert files_below(tmp_path) == []
 
 
