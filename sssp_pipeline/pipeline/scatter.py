@@ -28,9 +28,9 @@ from sssp_pipeline.pipeline.results import Place, RunFolder
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.workers import Workers
 
-#: How long a thread that runs Python may keep another from it, in a process that solves. One that writes comes back from
-#: Arrow many times a batch: beside a thread that made metrics, four took 52 ms for a batch of 256 x 1,000 distances at
-#: Python's usual 5 ms, and 10 ms like this.
+#: How long a thread that runs Python may keep another from it, in a process that solves. One that writes comes back
+#: from Arrow many times a batch: beside a thread that made metrics, four took 52 ms for a batch of 256 x 1,000
+#: distances at Python's usual 5 ms, and 10 ms like this.
 _SWITCH_S = 0.5e-3
 
 
