@@ -12,7 +12,7 @@ from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.results import Place, RunFolder
 from sssp_pipeline.pipeline.verify import verify_distances
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
@@ -26,7 +26,7 @@ def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
     folder = RunFolder(str(tmp_path))
     for batch, sources in enumerate(BATCHES):
         solution = Dijkstra().solve(GRAPH, sources, SolveOptions(cutoff=cutoff))
-        folder.commit_batch(batch, sources, solution, [], IDS, form)
+        folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, form)
     return folder
 
 
