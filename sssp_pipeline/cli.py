@@ -119,10 +119,12 @@ def verify(
 ) -> None:
     """Read the distances of a finished run back and prove or refute them; exit code 3 when refuted."""
     with _told(["verify", run_folder]) as console:
+        from sssp_pipeline.pipeline.results import judged
         from sssp_pipeline.pipeline.run import verify_run
 
         record = verify_run(run_folder, store, "certificate" if certificate else "sample", console)
-        print(json.dumps(record["verify"]) if as_json else "every checked distance is exact")
+        what = judged(record.get("targets"))
+        print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
 
 
 @app.command()

@@ -242,7 +242,11 @@ def _by_reason(refused: dict[str, str], between: str) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, reason in refused.items():
         names.setdefault(reason, []).append(name)
-    return [f"{between.join(found)}: {reason}" for reason, found in names.items()]
+    of_gpu = [s.name for s in SOLVERS.values() if s.device == "gpu"]
+    return [
+        f"{'the GPU solvers' if found == of_gpu else between.join(found)}: {reason}"
+        for reason, found in names.items()
+    ]
 
 
 def _seconds(seconds: float) -> str:

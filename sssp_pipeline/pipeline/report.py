@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from sssp_pipeline.pipeline.results import judged
+
 _BINS = 32
 _WIDTH, _HEIGHT = 640, 120
 
@@ -39,9 +41,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
     name = escape(run["name"])
     body = [
         f"<h1>{name}</h1>",
-        _verdict(
-            run["verify"], "reach, largest and mean distance" if run.get("targets") == 0 else "distance"
-        ),
+        _verdict(run["verify"], judged(run.get("targets"))),
         _section("Graph", _rows(_graph_facts(run["graph"]))),
         _section("Solve", _rows(_solve_facts(run, metrics))),
         _section("Time", _rows((stage, f"{seconds:,.2f} s") for stage, seconds in run["timings"].items())),

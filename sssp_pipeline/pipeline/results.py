@@ -246,6 +246,11 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
 _START_ANEW = "remove the run folder and run the same command again"
 
 
+def judged(n_targets: int | None) -> str:
+    """Return what a verdict on a run judges, of which so many targets were asked for, None for every vertex."""
+    return "reach, largest and mean distance" if n_targets == 0 else "distance"
+
+
 def metrics_table(
     metrics: Sequence[SourceMetrics], source_ids: pa.Array, batch: int, place: Place
 ) -> pa.Table:

@@ -34,6 +34,7 @@ from sssp_pipeline.pipeline.results import (
     RUN_FORMAT,
     RUN_VERSION,
     RunFolder,
+    judged,
 )
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
@@ -488,12 +489,11 @@ def _verify(
     graph, cutoff = stored.graph(), identity["cutoff"]
     if targets is not None and len(targets) == 0:
         verdict = verify_metrics(graph, stored.ids, folder.read_metrics(), cutoff, progress)
-        what = "reach, largest and mean distance"
     else:
         form = _form_of(identity)
         verdict = verify_distances(graph, stored.ids, folder, batches, form, cutoff, mode, progress, targets)
-        what = "distance"
     if verdict.refuted is None:
         checked = plural(verdict.checked_sources, "source")
+        what = judged(None if targets is None else len(targets))
         progress.say(f"verified {checked} ({mode}): every {what} is exact")
     return asdict(verdict)
