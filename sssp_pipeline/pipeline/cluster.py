@@ -14,6 +14,13 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin
 
 from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels._cupy import gpu_missing
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.graph_store import read_manifest
+from sssp_pipeline.pipeline.progress import plural
+from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.workers import Demands
 
 #: Seconds to wait for a scheduler to answer, and for a first worker to join it.
 CONNECT_S = 20
@@ -147,6 +154,66 @@ def _check_releases(client: Client) -> None:
                 f"worker {worker} runs sssp-pipeline {answer}, this is {__version__}",
                 hint="install one release everywhere",
             )
+
+
+def able_workers(
+    client: Client, demands: Demands, graph_bytes: int, thread_bytes: int
+) -> tuple[list[str], int]:
+    """Return the addresses of the workers that can do what is demanded, and how many are left aside without a GPU.
+
+    Raises
+    ------
+    InputError
+        A worker cannot read the graph, write to the run folder, or hold `graph_bytes` and for each thread
+        `thread_bytes`; or a GPU is needed and none has one. All that fail are named.
+    """
+    faults = client.run(_faults, demands, graph_bytes, thread_bytes, on_error="return")
+    unfit = {}
+    for worker, found in faults.items():
+        if isinstance(found, BaseException):
+            unfit[worker] = str(found) or type(found).__name__
+        elif found[0] is not None:
+            unfit[worker] = found[0]
+    if unfit:
+        raise InputError(
+            f"{len(unfit)} of {plural(len(faults), 'worker')} cannot take part: {_each(unfit)}",
+            hint="mend them, or stop them: the others can do without",
+        )
+    without_gpu = {worker: found[1] for worker, found in faults.items() if found[1] is not None}
+    if without_gpu and len(without_gpu) == len(faults):
+        raise InputError(
+            f"solver `{demands.solver}` needs a GPU, and no worker has one: {_each(without_gpu)}",
+            hint="start workers where there is one, or set `solve.solver: delta-stepping`",
+        )
+    return sorted(faults.keys() - without_gpu.keys()), len(without_gpu)
+
+
+def _each(reasons: dict[str, str]) -> str:
+    return "; ".join(f"{worker}: {reason}" for worker, reason in sorted(reasons.items()))
+
+
+def _faults(
+    demands: Demands, graph_bytes: int, thread_bytes: int, dask_worker: Worker
+) -> tuple[str | None, str | None]:
+    """Return why the worker on which this runs cannot take part at all, and why it has no GPU where one is needed."""
+    limit = dask_worker.memory_manager.memory_limit
+    n_threads = dask_worker.state.nthreads
+    needed = graph_bytes + n_threads * thread_bytes + WORKER_BYTES
+    if limit is not None and limit < needed:
+        return (
+            f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
+            f"{needed / 1e6:,.0f} MB"
+        ), None
+    try:
+        if read_manifest(demands.store).content_id != demands.content_id:
+            return f"`{storage.redacted(demands.store)}` holds another graph there", None
+        folder = RunFolder(demands.run)
+        if not folder.is_begun():
+            return f"`{storage.redacted(demands.run)}` is another folder there: storage must be shared", None
+        storage.check_writable(demands.run)
+    except SsspError as error:
+        return error.message, None
+    return None, gpu_missing() if SOLVERS[demands.solver].device == "gpu" else None
 
 
 def _release() -> str:

@@ -40,7 +40,7 @@ from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
 from sssp_pipeline.pipeline.verify import verify_distances, verify_metrics
-from sssp_pipeline.pipeline.workers import Load, Workers, fitted, hire
+from sssp_pipeline.pipeline.workers import Demands, Load, Workers, fitted, hire
 from sssp_pipeline.workflow import Workflow
 
 
@@ -360,7 +360,10 @@ class _Job:
             if (change := self.calibration.learn(task.solver, task.source_s, n_left)) is not None:
                 self.progress.say(change)
 
-        with lent(self.stored), hire(workflow.cluster, load) as workers:
+        demands = Demands(
+            self.stored.store, self.stored.manifest.content_id, folder.url, self.calibration.solver
+        )
+        with lent(self.stored), hire(workflow.cluster, load, demands) as workers:
             self.progress.say(_who(workers))
 
             def one_by_one() -> bool:
@@ -413,7 +416,10 @@ def _who(workers: Workers) -> str:
     threads = plural(workers.n_threads, "thread")
     if workers.dashboard is None:
         return f"solving with {threads} of this process"
-    return f"cluster: {plural(workers.n_processes, 'worker')}, {threads}, dashboard {workers.dashboard}"
+    aside = f" ({workers.n_aside} without a GPU left aside)" if workers.n_aside else ""
+    return (
+        f"cluster: {plural(workers.n_processes, 'worker')}{aside}, {threads}, dashboard {workers.dashboard}"
+    )
 
 
 def _digest(*vertices: np.ndarray) -> str:

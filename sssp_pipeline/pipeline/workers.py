@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError, SsspError
@@ -45,6 +46,26 @@ class Load:
         return -(-self.n_batches // self.together)
 
 
+@dataclass(frozen=True)
+class Demands:
+    """What workers of a cluster that was there before must be able to do.
+
+    Attributes
+    ----------
+    store, content_id
+        Read this graph store, and find this graph in it.
+    run
+        Write to this run folder, and see what this process wrote there.
+    solver
+        Run this solver: one for a GPU needs one.
+    """
+
+    store: str
+    content_id: str
+    run: str
+    solver: str
+
+
 def fitted(spec: workflow.Cluster, load: Load) -> Load:
     """Return `load` with as many batches in a task as fit the memory, where workers are started on this machine."""
     if spec.kind == "address" or load.together == 1:
@@ -75,6 +96,8 @@ class Workers:
         URL of Dask's dashboard; None without Dask.
     in_flight
         How many tasks to keep submitted.
+    n_aside
+        Workers that get no task, since they have no GPU and the solver needs one.
     """
 
     executor: Executor
@@ -82,10 +105,11 @@ class Workers:
     n_threads: int
     dashboard: str | None
     in_flight: int
+    n_aside: int = 0
 
 
 @contextmanager
-def hire(spec: workflow.Cluster, load: Load) -> Iterator[Workers]:
+def hire(spec: workflow.Cluster, load: Load, demands: Demands) -> Iterator[Workers]:
     """Give the workers that `spec` describes; what was started here ends with the block.
 
     Threads of this process finish the batch they are at before the block ends, also after an error or Ctrl-C.
@@ -93,7 +117,7 @@ def hire(spec: workflow.Cluster, load: Load) -> Iterator[Workers]:
     Raises
     ------
     InputError
-        No scheduler answers, no worker joins, the workers run another release, or memory is too small.
+        No scheduler answers, no worker joins, a worker cannot meet the `demands`, or memory is too small.
     """
     if _is_this_process(spec):
         threads = _threads(spec, load, processes=1)
@@ -109,23 +133,29 @@ def hire(spec: workflow.Cluster, load: Load) -> Iterator[Workers]:
 
     if spec.kind == "address":
         assert spec.address is not None
-        connected = cluster.existing(spec.address)
-    else:
-        processes, threads = _local_size(spec, load)
-        needed = _checked_memory(processes, threads, load)
-        connected = cluster.started(processes, threads, spec.memory_limit, needed)
-    with connected as client:
-        threads_of = client.nthreads()
-        if not threads_of:
-            raise SsspError("the cluster has no workers")
-        n_threads = sum(threads_of.values())
-        yield Workers(
-            client.get_executor(pure=False),
-            len(threads_of),
-            n_threads,
-            client.dashboard_link,
-            _in_flight(spec, n_threads),
-        )
+        with cluster.existing(spec.address) as client:
+            able, n_aside = cluster.able_workers(client, demands, load.graph_bytes, _thread_bytes(load))
+            yield _of_cluster(spec, client, able, n_aside)
+        return
+    processes, threads = _local_size(spec, load)
+    needed = _checked_memory(processes, threads, load)
+    with cluster.started(processes, threads, spec.memory_limit, needed) as client:
+        yield _of_cluster(spec, client, list(client.nthreads()), 0)
+
+
+def _of_cluster(spec: workflow.Cluster, client: Any, able: list[str], n_aside: int) -> Workers:
+    """Return the workers of a Dask `client` at the addresses `able`.
+
+    Those that join later take part, unless some are left aside.
+    """
+    threads_of = client.nthreads()
+    n_threads = sum(threads_of.get(address, 0) for address in able)
+    if not n_threads:
+        raise SsspError("the cluster has no workers")
+    executor = client.get_executor(pure=False, **({"workers": able} if n_aside else {}))
+    return Workers(
+        executor, len(able), n_threads, client.dashboard_link, _in_flight(spec, n_threads), n_aside
+    )
 
 
 def _is_this_process(spec: workflow.Cluster) -> bool:

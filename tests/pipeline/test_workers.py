@@ -6,7 +6,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import workers
-from sssp_pipeline.pipeline.workers import Load, fitted, hire
+from sssp_pipeline.pipeline.workers import Demands, Load, fitted, hire
 from sssp_pipeline.workflow import Cluster
 
 MB = 10**6
@@ -18,6 +18,10 @@ def machine(monkeypatch):
     monkeypatch.setattr(workers, "usable_cores", lambda: 8)
     memory = SimpleNamespace(total=1000 * MB, available=1000 * MB)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+
+
+#: Only workers of another machine are asked whether they can.
+ANY = Demands("store", "id", "run", "adds")
 
 
 def load(n_batches=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Load:
@@ -37,7 +41,7 @@ def load(n_batches=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Loa
     ],
 )
 def test_as_many_threads_as_have_work_and_fit_the_memory(machine, asked, threads):
-    with hire(Cluster(), asked) as hired:
+    with hire(Cluster(), asked, ANY) as hired:
         assert (hired.n_processes, hired.n_threads, hired.in_flight) == (0, threads, 2 * threads)
         assert hired.dashboard is None
         assert hired.executor.submit(pow, 2, 5).result() == 32
@@ -65,7 +69,7 @@ def test_memory_elsewhere_is_not_known(machine):
 
 
 def test_what_is_asked_for_is_taken(machine):
-    with hire(Cluster(threads_per_worker=2, in_flight=1), load()) as hired:
+    with hire(Cluster(threads_per_worker=2, in_flight=1), load(), ANY) as hired:
         assert (hired.n_threads, hired.in_flight) == (2, 1)
 
 
@@ -84,18 +88,18 @@ def test_how_many_processes_of_how_many_threads(machine, spec, asked, size):
 
 
 def test_a_memory_limit_takes_a_process():
-    with hire(Cluster(memory_limit="3GB"), load(n_batches=1)) as hired:
+    with hire(Cluster(memory_limit="3GB"), load(n_batches=1), ANY) as hired:
         assert (hired.n_processes, hired.n_threads) == (1, 1)
         assert hired.dashboard.startswith("http://127.0.0.1:")
 
 
 def test_a_graph_that_does_not_fit_is_refused(machine):
-    with pytest.raises(InputError) as caught, hire(Cluster(), load(graph_mb=900, batch_mb=100)):
+    with pytest.raises(InputError) as caught, hire(Cluster(), load(graph_mb=900, batch_mb=100), ANY):
         pass
     assert (
         caught.value.message == "1 worker of 1 thread would take 1.0 GiB of memory, this machine has 0.9 GiB"
     )
-    with pytest.raises(InputError) as caught, hire(Cluster(workers=2), load(graph_mb=600)):
+    with pytest.raises(InputError) as caught, hire(Cluster(workers=2), load(graph_mb=600), ANY):
         pass
     assert caught.value.message.startswith("2 workers of 1 thread would take 1.1 GiB of memory")
 
@@ -108,7 +112,7 @@ def test_the_block_ends_when_what_is_under_way_has_ended(machine):
         ended.append(number)
 
     begun = threading.Event()
-    with pytest.raises(KeyboardInterrupt), hire(Cluster(threads_per_worker=1), load()) as hired:
+    with pytest.raises(KeyboardInterrupt), hire(Cluster(threads_per_worker=1), load(), ANY) as hired:
         for number in range(3):
             hired.executor.submit(slow, number)
         threading.Timer(0.2, begun.set).start()
