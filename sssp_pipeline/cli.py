@@ -119,8 +119,8 @@ def verify(
 ) -> None:
     """Read the distances of a finished run back and prove or refute them; exit code 3 when refuted."""
     with _told(["verify", run_folder]) as console:
+        from sssp_pipeline.pipeline.finished import verify_run
         from sssp_pipeline.pipeline.results import judged
-        from sssp_pipeline.pipeline.run import verify_run
 
         record = verify_run(run_folder, store, "certificate" if certificate else "sample", console)
         what = judged(record.get("targets"))

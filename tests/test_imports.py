@@ -22,7 +22,7 @@ FLOORS = (
     ("csr", "generators", "workflow", "workflow_loading", "workflow_schema", "pipeline.storage"),
     ("kernels", "pipeline"),
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
-    ("pipeline.calibration",),
+    ("pipeline.calibration", "pipeline.finished"),
     ("pipeline.run",),
     ("cli", "console"),
 )

@@ -16,10 +16,11 @@ from sssp_pipeline.errors import InputError, RefutedError, SsspError
 from sssp_pipeline.kernels import SOLVERS, forecast
 from sssp_pipeline.pipeline import calibration
 from sssp_pipeline.pipeline import scatter as scatter_stage
+from sssp_pipeline.pipeline.finished import verify_run
 from sssp_pipeline.pipeline.plan import Work
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
-from sssp_pipeline.pipeline.run import outlook, run, verify_run
+from sssp_pipeline.pipeline.run import outlook, run
 from sssp_pipeline.pipeline.scatter import solve_task
 from sssp_pipeline.workflow import Workflow
 

@@ -6,40 +6,41 @@ interrupted run of the same workflow has already committed, so that going on is 
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, RefutedError, SsspError, UnsolvableError
+from sssp_pipeline.errors import InputError, SsspError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.calibration import Calibration
-from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached, read_targets
+from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
+from sssp_pipeline.pipeline.finished import (
+    check_complete,
+    digest_of,
+    finish_run,
+    identity_of,
+    shortened,
+    verify_stage,
+)
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
-from sssp_pipeline.pipeline.report import render_report
 from sssp_pipeline.pipeline.results import (
-    METRICS_FILE,
-    NO_DISTANCES,
-    REPORT_FILE,
     RUN_FORMAT,
     RUN_VERSION,
     RunFolder,
-    judged,
 )
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
-from sssp_pipeline.pipeline.verify import verify_distances, verify_metrics
 from sssp_pipeline.pipeline.workers import Demands, Load, Workers, fitted, hire
 from sssp_pipeline.workflow import Workflow
 
@@ -178,60 +179,6 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
     return facts
 
 
-def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -> dict[str, Any]:
-    """Return the content of a finished run's run.json after verifying its distances anew.
-
-    Parameters
-    ----------
-    run_url
-        The run folder.
-    store
-        URL of the graph store, None for the one the run used.
-    mode
-        "sample" or "certificate".
-    progress
-        Told of every stage.
-
-    Raises
-    ------
-    InputError
-        The run or its graph store is not there, the store holds another graph, or the run holds too little for the
-        certificate.
-    RefutedError
-        A stored distance is not the true one; run.json says so too.
-    """
-    folder = RunFolder(run_url)
-    record = folder.read_run()
-    if mode == "certificate" and record["identity"].get("targets") is not None:
-        raise InputError(
-            f"`{storage.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
-            hint="leave out --certificate: the sample can be verified",
-        )
-    store = store or record["workflow"]["graph"]["store"]
-    try:
-        stored = StoredGraph(store, read_manifest(store))
-    except InputError as error:
-        # run.json holds neither secrets nor what came from the environment, so the URL may be incomplete there.
-        raise InputError(error.message, hint="name the run's graph store with --store") from error
-    identity = record["identity"]
-    if stored.manifest.content_id != identity["graph"]:
-        raise InputError(
-            f"`{storage.redacted(store)}` does not hold the graph that `{storage.redacted(run_url)}` was solved on",
-            hint="name the run's graph store with --store",
-        )
-    _check_complete(folder, record["batches"], identity)
-    metrics = folder.read_metrics()
-    what = f"`{storage.redacted(folder.path(METRICS_FILE))}`: source"
-    sources = stored.ids.vertices(metrics["source"].to_pylist(), what)
-    # A row a source, batch after batch.
-    batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
-    targets = _stored_targets(stored, batches, folder, identity)
-    with storage.exclusive(folder.url):
-        record["verify"] = _verify(stored, batches, targets, folder, identity, mode, progress)
-        _finish(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
-    return record
-
-
 @dataclass
 class _Job:
     """One run, from its plan to its run.json; the run folder is this process's alone meanwhile."""
@@ -253,7 +200,7 @@ class _Job:
         self.folder.clean()
         if finished:
             record = self.folder.read_run()
-            _check_complete(self.folder, len(self.plan.batches), record["identity"])
+            check_complete(self.folder, len(self.plan.batches), record["identity"])
             self.progress.say(f"{storage.redacted(self.folder.url)} is finished already, nothing to solve")
         else:
             with self.timings.of("solve"):
@@ -263,7 +210,7 @@ class _Job:
             record = self._record(thread_s)
         if finish and self.workflow.verify not in ("off", *_included(record["verify"])):
             with self.timings.of("verify"):
-                record["verify"] = _verify(
+                record["verify"] = verify_stage(
                     self.stored,
                     self.plan.batches,
                     self.plan.targets,
@@ -275,7 +222,7 @@ class _Job:
         if not finished:
             record["timings"] = self.timings.seconds
             record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-        _finish(self.folder, record, report=finish and self.workflow.report)
+        finish_run(self.folder, record, report=finish and self.workflow.report)
         return record
 
     def _form(self) -> DistanceFormat:
@@ -286,8 +233,8 @@ class _Job:
         """Return what decides the bytes of the distances: another identity is another run."""
         return {
             "graph": self.stored.manifest.content_id,
-            "sources": _digest(*self.plan.batches),
-            "targets": _identity_of(self.plan.targets),
+            "sources": digest_of(*self.plan.batches),
+            "targets": identity_of(self.plan.targets),
             "batch": len(self.plan.batches[0]) if self.plan.batches else 0,
             "cutoff": self.workflow.solve.cutoff,
             **asdict(self._form()),
@@ -386,7 +333,7 @@ class _Job:
         if failed:
             number, reason = next(iter(sorted(failed.items())))
             raise SsspError(
-                f"{len(failed)} of {len(plan.batches)} batches failed: {_shortened(sorted(failed))}; "
+                f"{len(failed)} of {len(plan.batches)} batches failed: {shortened(sorted(failed))}; "
                 f"batch {number}: {reason}",
                 hint="run the same command again: it solves only what is missing",
             )
@@ -401,17 +348,6 @@ class _Job:
             )
 
 
-def _finish(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
-    """Write the report, then run.json; raise `RefutedError` when the record says that a distance is wrong."""
-    if report:
-        storage.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
-    folder.finish(record)
-    if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
-        raise RefutedError(
-            refuted, hint="remove the run folder and run again; if that does not help, report a bug"
-        )
-
-
 def _who(workers: Workers) -> str:
     threads = plural(workers.n_threads, "thread")
     if workers.dashboard is None:
@@ -422,84 +358,8 @@ def _who(workers: Workers) -> str:
     )
 
 
-def _digest(*vertices: np.ndarray) -> str:
-    digest = hashlib.sha256()
-    for some in vertices:
-        digest.update(some.astype("<u4").tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _identity_of(targets: np.ndarray | None) -> str | None:
-    """Return what stands for `targets` in a run's identity: a digest, None for every vertex."""
-    if targets is None:
-        return None
-    return _digest(targets) if len(targets) else NO_DISTANCES
-
-
-def _stored_targets(
-    stored: StoredGraph, batches: list[np.ndarray], folder: RunFolder, identity: dict[str, Any]
-) -> np.ndarray | None:
-    """Return the targets of a finished run, as its first batch has them and its identity confirms them."""
-    wanted = identity.get("targets")
-    if wanted is None:
-        return None
-    if wanted == NO_DISTANCES:
-        return np.empty(0, np.uint32)
-    url = folder.batch_path(0)
-    targets = read_targets(url, stored.ids, len(batches[0]), _form_of(identity))
-    if _digest(targets) != wanted:
-        raise InputError(
-            f"`{storage.redacted(url)}` is damaged: it has not the targets that the run was asked for",
-            hint="remove the run folder and run the same command again",
-        )
-    return targets
-
-
-def _form_of(identity: dict[str, Any]) -> DistanceFormat:
-    return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat)})
-
-
-def _check_complete(folder: RunFolder, n_batches: int, identity: dict[str, Any]) -> None:
-    if identity.get("targets") == NO_DISTANCES:
-        return  # what a batch left is in the metrics
-    gone = sorted(set(range(n_batches)) - folder.committed())
-    if gone:
-        raise InputError(
-            f"`{storage.redacted(folder.url)}` is a finished run, but batches are gone: {_shortened(gone)}",
-            hint="remove the run folder and run the same command again",
-        )
-
-
 def _included(verdict: dict[str, Any] | None) -> tuple[str, ...]:
     """Return the modes of verify that a verdict makes unnecessary."""
     if verdict is None:
         return ()
     return ("sample", "certificate") if verdict["mode"] == "certificate" else ("sample",)
-
-
-def _shortened(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
-
-
-def _verify(
-    stored: StoredGraph,
-    batches: list[np.ndarray],
-    targets: np.ndarray | None,
-    folder: RunFolder,
-    identity: dict[str, Any],
-    mode: str,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Return the verdict on the distances in storage, or on the metrics alone, as it stands in run.json."""
-    progress.stage("verify")
-    graph, cutoff = stored.graph(), identity["cutoff"]
-    if targets is not None and len(targets) == 0:
-        verdict = verify_metrics(graph, stored.ids, folder.read_metrics(), cutoff, progress)
-    else:
-        form = _form_of(identity)
-        verdict = verify_distances(graph, stored.ids, folder, batches, form, cutoff, mode, progress, targets)
-    if verdict.refuted is None:
-        checked = plural(verdict.checked_sources, "source")
-        what = judged(None if targets is None else len(targets))
-        progress.say(f"verified {checked} ({mode}): every {what} is exact")
-    return asdict(verdict)
