@@ -17,6 +17,7 @@ from sssp_pipeline.kernels import SOLVERS, forecast
 from sssp_pipeline.pipeline import calibration
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.finished import verify_run
+from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.plan import Work
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
@@ -196,7 +197,15 @@ def test_a_run_without_distances_goes_on_where_it_stopped(tmp_path, monkeypatch)
     workflow = made(tmp_path, output={"distances": "none"}, solve={"retries": 0}, verify="off")
     with pytest.raises(SsspError, match="1 of 8 batches failed"):
         run(workflow, Quiet())
-    assert RunFolder(str(tmp_path / "run")).unfinished() == 7
+    left = describe(str(tmp_path / "run"))
+    assert left.pop("began").startswith("20")
+    assert left == {
+        "kind": "unfinished run",
+        "batches_committed": 7,
+        "batches": 8,
+        "solver": "delta-stepping",
+        "batches_before": 0,
+    }
     heard = Heard()
     run(workflow, heard)
     assert "going on: 7 of 8 batches are committed already" in heard.lines

@@ -30,7 +30,7 @@ def describe(url: str) -> dict[str, Any]:
         }
     folder = RunFolder(url)
     if (progress := folder.unfinished()) is not None:
-        return {"kind": "unfinished run", "batches_committed": progress}
+        return {"kind": "unfinished run", **progress}
     if not folder.is_begun():
         raise InputError(
             f"`{storage.redacted(url)}` is neither a graph store nor a run", hint="name the folder of one"

@@ -5,7 +5,7 @@
 <run>/distances/batch-*.parquet      a batch is there whole, or not at all
 <run>/metrics.parquet                a row a source
 <run>/report.html
-<run>/_run/                          only while the run is unfinished: its identity, and the metrics so far
+<run>/_run/                          only while the run is unfinished: its identity, its last start, the metrics so far
 ```
 
 A batch's metrics are written before its distances: where the distances are, the batch is done; where the metrics are,
@@ -42,6 +42,7 @@ _BATCH = re.compile(r"batch-(\d{5,})\.parquet")
 _BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.parquet")
 _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
+_STARTED = f"{_UNFINISHED}/started.json"
 #: What stands under "targets" in the identity of a run that writes no distances.
 NO_DISTANCES = "none"
 
@@ -132,11 +133,16 @@ class RunFolder:
         """Return whether the folder holds a run, finished or not."""
         return storage.exists(self.path(RUN_FILE)) or storage.exists(self.path(_IDENTITY))
 
-    def unfinished(self) -> int | None:
-        """Return how many batches of an unfinished run are committed, or None where there is no such run."""
+    def note_start(self, facts: dict[str, Any]) -> None:
+        """Write down for `unfinished` what is known when the solving of the run begins, or goes on."""
+        storage.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
+
+    def unfinished(self) -> dict[str, Any] | None:
+        """Return `batches_committed` of an unfinished run and what was noted at its last start, None without one."""
         if storage.exists(self.path(RUN_FILE)) or not self.is_begun():
             return None
-        return len(self.committed())
+        noted = _read_object(self.path(_STARTED), ()) if storage.exists(self.path(_STARTED)) else {}
+        return {"batches_committed": len(self.committed()), **noted}
 
     def clean(self) -> None:
         """Remove what killed processes left half-written."""

@@ -273,6 +273,14 @@ class _Job:
         thread_s = {"load": 0.0, "solve": 0.0, "write": 0.0}
         if not missing:
             return thread_s
+        folder.note_start(
+            {
+                "batches": len(plan.batches),
+                "solver": plan.solver,
+                "began": datetime.now(UTC).isoformat(timespec="seconds"),
+                "batches_before": len(committed),
+            }
+        )
         self._warn_of_space(len(missing) / len(plan.batches))
         on_gpu = solver_named(plan.solver).device == "gpu"
         load = Load(len(missing), plan.graph_bytes, plan.batch_bytes, plan.together, on_gpu)

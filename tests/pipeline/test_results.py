@@ -154,7 +154,7 @@ def test_without_distances_the_metrics_commit_a_batch(tmp_path):
     assert folder.begin({"targets": results.NO_DISTANCES}) is False
     commit(1)
     assert folder.committed() == {1}
-    assert folder.unfinished() == 1
+    assert folder.unfinished() == {"batches_committed": 1}
     with pytest.raises(InputError, match="holds another run: it differs in targets"):
         folder.begin({"targets": None})
     commit(0)
