@@ -625,6 +625,7 @@ def test_a_run_that_never_began_reserves_nothing(tmp_path, monkeypatch):
     nobody = {"kind": "address", "address": "tcp://127.0.0.1:9"}
     with pytest.raises(InputError):
         run(made(tmp_path, cluster=nobody), Quiet())
+    assert not (tmp_path / "run").exists()
     run(made(tmp_path, sources={"top_degree": 3}), Quiet())
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import dask
 from dask.utils import parse_bytes
@@ -66,7 +67,7 @@ def existing(address: str) -> Iterator[Client]:
     Raises
     ------
     InputError
-        No scheduler answers, no worker joins, or the workers run another release.
+        No scheduler answers, or no worker joins.
     """
     with _configured(), _connected(address) as client:
         yield client
@@ -137,23 +138,7 @@ def _connected(address: str) -> Iterator[Client]:
             raise InputError(
                 f"the scheduler at `{address}` has no workers", hint=f"start one with `dask worker {address}`"
             ) from error
-        _check_releases(client)
         yield client
-
-
-def _check_releases(client: Client) -> None:
-    answers = client.run(_release, on_error="return")
-    for worker, answer in sorted(answers.items()):
-        if isinstance(answer, BaseException):
-            raise InputError(
-                f"worker {worker} cannot run sssp-pipeline: {answer}",
-                hint="install it in the workers' environment",
-            )
-        if answer != __version__:
-            raise InputError(
-                f"worker {worker} runs sssp-pipeline {answer}, this is {__version__}",
-                hint="install one release everywhere",
-            )
 
 
 def able_workers(
@@ -164,21 +149,13 @@ def able_workers(
     Raises
     ------
     InputError
-        A worker cannot read the graph, write to the run folder, or hold `graph_bytes` and for each thread
-        `thread_bytes`; or a GPU is needed and none has one. All that fail are named.
+        A worker runs another release, cannot read the graph, write to the run folder, or hold `graph_bytes` and for
+        each thread `thread_bytes`; or a GPU is needed and none has one. All that fail are named.
     """
+    # Another release may not know `_faults`, so each is asked for its own first.
+    _refuse_unfit(client.run(_release, on_error="return"), _release_fault)
     faults = client.run(_faults, demands, graph_bytes, thread_bytes, on_error="return")
-    unfit = {}
-    for worker, found in faults.items():
-        if isinstance(found, BaseException):
-            unfit[worker] = str(found) or type(found).__name__
-        elif found[0] is not None:
-            unfit[worker] = found[0]
-    if unfit:
-        raise InputError(
-            f"{len(unfit)} of {plural(len(faults), 'worker')} cannot take part: {_each(unfit)}",
-            hint="mend them, or stop them: the others can do without",
-        )
+    _refuse_unfit(faults, lambda found: _reason(found) if isinstance(found, BaseException) else found[0])
     without_gpu = {worker: found[1] for worker, found in faults.items() if found[1] is not None}
     if without_gpu and len(without_gpu) == len(faults):
         raise InputError(
@@ -186,6 +163,26 @@ def able_workers(
             hint="start workers where there is one, or set `solve.solver: delta-stepping`",
         )
     return sorted(faults.keys() - without_gpu.keys()), len(without_gpu)
+
+
+def _refuse_unfit(answers: dict[str, Any], fault_of: Callable[[Any], str | None]) -> None:
+    """Raise `InputError`, with all the faults, if there is one in the `answers` of the workers."""
+    unfit = {worker: fault for worker, answer in answers.items() if (fault := fault_of(answer)) is not None}
+    if unfit:
+        raise InputError(
+            f"{len(unfit)} of {plural(len(answers), 'worker')} cannot take part: {_each(unfit)}",
+            hint="mend them, or stop them: the others can do without",
+        )
+
+
+def _release_fault(release: str | BaseException) -> str | None:
+    if isinstance(release, BaseException):
+        return f"it cannot run sssp-pipeline: {_reason(release)}"
+    return None if release == __version__ else f"it runs sssp-pipeline {release}, this is {__version__}"
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__
 
 
 def _each(reasons: dict[str, str]) -> str:

@@ -33,11 +33,7 @@ from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
-from sssp_pipeline.pipeline.results import (
-    RUN_FORMAT,
-    RUN_VERSION,
-    RunFolder,
-)
+from sssp_pipeline.pipeline.results import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
@@ -318,23 +314,26 @@ class _Job:
         demands = Demands(
             self.stored.store, self.stored.manifest.content_id, folder.url, self.calibration.solver
         )
-        with lent(self.stored), hire(workflow.cluster, load, demands) as workers:
-            self.progress.say(_who(workers))
+        try:
+            with lent(self.stored), hire(workflow.cluster, load, demands) as workers:
+                self.progress.say(_who(workers))
 
-            def one_by_one() -> bool:
-                # A GPU solves one call at a time, so little waits until it is known what a call takes.
-                return on_gpu and not workers.n_processes and not self.calibration.is_done
+                def one_by_one() -> bool:
+                    # A GPU solves one call at a time, so little waits until it is known what a call takes.
+                    return on_gpu and not workers.n_processes and not self.calibration.is_done
 
-            try:
-                failed = scatter(workers, tasks(), workflow.solve.retries, on_done, one_by_one)
-            except KeyboardInterrupt:
-                if not workers.n_processes:
-                    self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
-                raise
-            except InputError as error:
-                if isinstance(error, UnsolvableError) or not folder.committed():
-                    folder.abandon()
-                raise
+                try:
+                    failed = scatter(workers, tasks(), workflow.solve.retries, on_done, one_by_one)
+                except KeyboardInterrupt:
+                    if not workers.n_processes:
+                        self.progress.say(
+                            "the batches under way are finished first; Ctrl-C again ends at once"
+                        )
+                    raise
+        except InputError as error:
+            if isinstance(error, UnsolvableError) or not folder.committed():
+                folder.abandon()
+            raise
         if failed:
             committed = folder.committed()  # of a task that failed, too
             failed = {number: reason for number, reason in failed.items() if number not in committed}

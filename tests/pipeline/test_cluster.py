@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster
 
+from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import cluster as cluster_module
 from sssp_pipeline.pipeline.cluster import able_workers
@@ -74,6 +75,23 @@ def test_a_worker_without_room_is_named(client, demands):
     with pytest.raises(InputError) as caught:
         able_workers(client, demands, 500 * MB, 100 * MB)
     assert "its memory limit is 1,000 MB, and with 2 threads it needs 1,100 MB" in caught.value.message
+
+
+def test_workers_of_another_release_are_named(client, demands, monkeypatch):
+    first, second = sorted(client.nthreads())
+
+    def release(dask_worker):
+        if dask_worker.address == second:
+            raise ModuleNotFoundError("No module named 'sssp_pipeline'")
+        return "0.0.1"
+
+    monkeypatch.setattr(cluster_module, "_release", release)
+    with pytest.raises(InputError) as caught:
+        able_workers(client, demands, MB, MB)
+    assert caught.value.message == (
+        f"2 of 2 workers cannot take part: {first}: it runs sssp-pipeline 0.0.1, this is {__version__}; "
+        f"{second}: it cannot run sssp-pipeline: No module named 'sssp_pipeline'"
+    )
 
 
 def test_a_worker_that_breaks_is_named(client, demands, monkeypatch):
