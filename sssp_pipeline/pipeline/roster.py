@@ -21,7 +21,7 @@ from sssp_pipeline.pipeline import cluster
 from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.preflight import Needs, check, fitness, survey
 from sssp_pipeline.pipeline.progress import plural
-from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, thread_memory
+from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, shared, thread_memory
 
 #: Seconds between two looks at who is there.
 LOOK_S = 2.0
@@ -149,7 +149,7 @@ class Elsewhere:
             yield cls(spec, client)
 
     def fitted(self, load: Load) -> Load:
-        return load
+        return shared(load, self.machine.n_gpus)
 
     @contextmanager
     def hired(self, load: Load, demands: Demands) -> Iterator[DaskWorkers]:

@@ -154,7 +154,7 @@ class Crew(Protocol):
         ...
 
     def fitted(self, load: Load) -> Load:
-        """Return `load` with as many batches in a task as fit the memory, where that is known."""
+        """Return `load` with fewer batches in a task where GPUs would go without, or they do not fit the memory."""
         ...
 
     def hired(self, load: Load, demands: Demands) -> AbstractContextManager[Workers]:
@@ -204,7 +204,7 @@ class _Here:
             self.machine = replace(self.machine, n_gpus=_workers_on_gpus(spec))
 
     def fitted(self, load: Load) -> Load:
-        spec = self._spec
+        spec, load = self._spec, shared(load, self.machine.n_gpus)
         if load.together == 1:
             return load
         import psutil
@@ -237,6 +237,11 @@ class _Here:
         needed = _checked_memory(processes, threads, load)
         with cluster.started_here(spec, processes, threads, needed) as client:
             yield DaskWorkers(client, spec)
+
+
+def shared(load: Load, n_gpus: int) -> Load:
+    """Return `load` with a task for each GPU at least, where there are so many batches."""
+    return replace(load, together=max(1, min(load.together, load.n_batches // n_gpus)))
 
 
 def _workers_on_gpus(spec: workflow.Cluster) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import workers
-from sssp_pipeline.pipeline.workers import Demands, Load, assembled
+from sssp_pipeline.pipeline.workers import Demands, Load, assembled, shared
 from sssp_pipeline.workflow import Cluster
 
 MB = 10**6
@@ -69,6 +69,12 @@ def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, asked, 
     with assembled(spec) as crew:
         fit = crew.fitted(asked)
     assert (fit.together, fit.n_tasks) == (together, -(-100 // together))
+
+
+def test_no_gpu_goes_without_a_task():
+    assert shared(load(n_batches=64, together=32), 4).together == 16
+    assert shared(load(n_batches=64, together=4), 4).together == 4
+    assert shared(load(n_batches=3, together=2), 4).together == 1
 
 
 def test_what_is_asked_for_is_taken(machine):
