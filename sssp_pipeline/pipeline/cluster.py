@@ -21,6 +21,7 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.stored_graph import keep_within
 from sssp_pipeline.pipeline.workers import Demands
 
 #: Seconds to wait for a scheduler to answer, and for a first worker to join it.
@@ -201,6 +202,8 @@ def _faults(
             f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
             f"{needed / 1e6:,.0f} MB"
         ), None
+    if limit is not None:
+        keep_within(limit - needed + graph_bytes)
     try:
         if read_manifest(demands.store).content_id != demands.content_id:
             return f"`{storage.redacted(demands.store)}` holds another graph there", None

@@ -97,7 +97,7 @@ class Device:
                 raise SsspError("given up")
             return []
 
-        monkeypatch.setattr(_gpu_batch, "device_graph", lambda graph: None)
+        monkeypatch.setattr(_gpu_batch, "graph_on_device", lambda graph: None)
         monkeypatch.setattr(_gpu_batch, "free_bytes", lambda: device.free)
         monkeypatch.setattr(_gpu_batch, "_Buffer", lambda *args: None)
         monkeypatch.setattr(_gpu_batch, "_solve_with", solve)

@@ -9,7 +9,8 @@ import pytest
 from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import graph_store, storage
-from sssp_pipeline.pipeline.graph_store import StoreWriter, load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store import StoreWriter, read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
 
