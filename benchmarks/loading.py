@@ -32,9 +32,9 @@ from sssp_pipeline.workflow import Graph
 SOLVER = "delta-stepping"
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[..., object], *arguments: object) -> float:
     began = time.perf_counter()
-    work()
+    work(*arguments)
     return time.perf_counter() - began
 
 
@@ -51,11 +51,11 @@ def load_seconds(store: str, manifest: Manifest, folder: Path, rounds: int) -> d
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
         cache = GraphCache(folder)
-        taken["private"].append(seconds(lambda: load_graph(store, manifest)))
-        taken["first"].append(seconds(lambda: cache.graph(store, manifest)))
-        taken["mapped"].append(seconds(lambda: cache.graph(store, manifest)))
+        taken["private"].append(seconds(load_graph, store, manifest))
+        taken["first"].append(seconds(cache.graph, store, manifest))
+        taken["mapped"].append(seconds(cache.graph, store, manifest))
         mapped = cache.graph(store, manifest)
-        taken["mapped_read"].append(seconds(lambda: read_through(mapped)))
+        taken["mapped_read"].append(seconds(read_through, mapped))
     return {way: median(times) for way, times in taken.items()}
 
 
@@ -67,7 +67,7 @@ def solve_seconds(graphs: dict[str, CsrGraph], n_sources: int, rounds: int) -> d
     taken: dict[str, list[float]] = {name: [] for name in graphs}
     for _ in range(rounds + 1):
         for name, graph in graphs.items():
-            taken[name].append(seconds(lambda graph=graph: solve(graph, sources, SolveOptions())) / n_sources)
+            taken[name].append(seconds(solve, graph, sources, SolveOptions()) / n_sources)
     return {name: median(times[1:]) for name, times in taken.items()}
 
 

@@ -15,20 +15,22 @@ import pyarrow.parquet as pq
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.graph_store import INGEST_AGAIN, Manifest, Part
+from sssp_pipeline.pipeline.graph_store import INGEST_AGAIN, PART_EDGES, ROW_GROUP_ROWS, Manifest, Part
 from sssp_pipeline.pipeline.hardware import usable_cores
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
-#: Parts that are read at a time: an object store gives each reader a fraction of what the network carries, and each
-#: holds a part and a row group, 160 MB.
+#: Parts that are read at a time: an object store gives each reader a fraction of what the network carries.
 MOST_READERS = 16
+#: So many at least, however small the graph is.
+_FEWEST_READERS = 4
+#: What a reader holds beside the graph: a part and one of its row groups.
+READER_BYTES = 8 * (PART_EDGES + ROW_GROUP_ROWS)
 
 
 def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> CsrGraph:
     """Return the stored graph in host memory, every part checked against the manifest.
 
-    Parts are read side by side, and of few parts the row groups are decoded so: as many at a time as cores make good
-    use of, each held beside the graph while it is.
+    Parts are read side by side, and of few parts the row groups are decoded so.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> 
         into = CsrGraph(**{name: np.empty(*size) for name, size in manifest.arrays.items()})
     graph = into
     parts = len(manifest.row_offsets) + len(manifest.edges)
-    threads = min(2 * usable_cores(), MOST_READERS)
+    threads = min(2 * usable_cores(), n_readers(manifest.graph_bytes))
 
     def load_offsets(part: Part) -> None:
         _fill(store, part, {"row_offset": graph.row_offsets[part.first : part.last]}, threads // parts)
@@ -68,6 +70,11 @@ def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> 
                 hint=INGEST_AGAIN,
             )
     return graph.check()
+
+
+def n_readers(graph_bytes: int) -> int:
+    """Return how many parts of a graph may be read at a time: together they hold an eighth of its size, or a few."""
+    return max(_FEWEST_READERS, min(MOST_READERS, graph_bytes // 8 // READER_BYTES))
 
 
 def load_ids(store: str, manifest: Manifest) -> VertexIds:

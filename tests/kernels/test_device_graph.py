@@ -16,6 +16,7 @@ from sssp_pipeline.generators import rmat
 from sssp_pipeline.kernels import _device_graph as device_graphs
 from sssp_pipeline.kernels import _gpu
 from sssp_pipeline.kernels._device_graph import device_graph, drop_others
+from sssp_pipeline.kernels.solver import SolveOptions
 
 
 def path_graph(n_edges: int):
@@ -116,6 +117,38 @@ def test_a_graph_that_does_not_fit_beside_a_call_under_way_waits_for_it(device, 
     assert device.uploads == [graph, large, large]
     with pytest.raises(SsspError, match="does not fit"):
         _gpu.graph_on_device(path_graph(70_000))
+
+
+class FullError(Exception):
+    pass
+
+
+def test_a_search_that_does_not_fit_beside_other_graphs_is_tried_again_without_them(device, monkeypatch):
+    memory = SimpleNamespace(OutOfMemoryError=FullError)
+    gib = SimpleNamespace(memGetInfo=lambda: (2**30, 2**31))
+    cupy = SimpleNamespace(cuda=SimpleNamespace(memory=memory, runtime=gib))
+    monkeypatch.setattr(_gpu, "cupy_module", lambda: cupy)
+    monkeypatch.setattr(_gpu, "gpu_missing", lambda: None)
+    monkeypatch.setattr(_gpu, "pinned_array", np.empty)
+    tried = []
+
+    class Solver(_gpu.GpuSolver):
+        name, summary, units = "solver", "", ()
+
+        def _solve_in_turn(self, graph, sources, distances, options):
+            device_graph(graph)
+            tried.append(len(device_graphs._kept))
+            if len(device_graphs._kept) > 1 or sources[0] == 1:
+                raise FullError("1 GiB")
+            return []
+
+    graph, other = path_graph(100), path_graph(100)
+    device_graph(other)
+    assert Solver().solve(graph, np.array([0]), SolveOptions()).metrics == []
+    assert tried == [2, 1]
+    with pytest.raises(SsspError, match="what `solver` needs beside the graph does not fit the GPU: 1 GiB"):
+        Solver().solve(graph, np.array([1]), SolveOptions())
+    assert tried == [2, 1, 1]
 
 
 class Stream:

@@ -71,6 +71,13 @@ def test_all_workers_that_cannot_are_named_with_the_reason(client, demands, make
     assert caught.value.hint
 
 
+def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, demands, monkeypatch):
+    told: list[int] = []
+    monkeypatch.setattr(cluster_module, "keep_within", told.append)
+    able_workers(client, demands, 10 * MB, 50 * MB)
+    assert told == [500 * MB] * 2  # of 1,000, less 2 threads of 50 and the 400 of a worker
+
+
 def test_a_worker_without_room_is_named(client, demands):
     with pytest.raises(InputError) as caught:
         able_workers(client, demands, 500 * MB, 100 * MB)
