@@ -2,6 +2,7 @@
 
 ```
 <folder>/<content id>/{row_offsets,col_indices,weights}   the arrays of a CsrGraph as they are in memory
+<folder>/<content id>/ids.arrow                           the input's ids, if it has a table of them; Arrow IPC
 <folder>/<content id>/facts.json                          what they are; written last
 <folder>/.partial-<content id>/                           being loaded, by the process that holds the lock
 <folder>/<content id>.lock, room.lock                     locks, of a graph that is loaded and of the folder's room
@@ -34,10 +35,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.pipeline.graph_loading import load_graph
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store import Manifest
+from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 #: Names the folder in which each user's cache lies, instead of the temporary one.
 FOLDER_VARIABLE = "SSSP_GRAPH_CACHE"
@@ -45,14 +48,15 @@ FOLDER_VARIABLE = "SSSP_GRAPH_CACHE"
 PATIENCE_S = 60.0
 _POLL_S = 0.05
 _FACTS = "facts.json"
+_IDS = "ids.arrow"
 _PARTIAL = ".partial-"
 _GONE = ".gone-"
 
 _log = logging.getLogger(__name__)
 
 
-def shared_graph(store: str, manifest: Manifest) -> CsrGraph:
-    """Return a stored graph in memory that is shared by all processes of this user on this machine.
+def shared_graph(store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
+    """Return a stored graph and its ids in memory that is shared by all processes of this user on this machine.
 
     Where there is no room or no place for that, it is loaded into the memory of this process alone, with a warning in
     the log: a run that takes more memory is better than none.
@@ -62,20 +66,19 @@ def shared_graph(store: str, manifest: Manifest) -> CsrGraph:
     InputError
         As `load_graph`.
     """
-    if (
-        sys.platform != "linux"
-    ):  # elsewhere files are not reserved, and there is no telling one boot from another
-        return load_graph(store, manifest)
+    if sys.platform != "linux":
+        # Elsewhere files are not reserved, and there is no telling one boot from another.
+        return load_graph(store, manifest), load_ids(store, manifest)
     try:
         return GraphCache(_own_folder()).graph(store, manifest)
     except OSError as error:
         _log.warning(
             "graph %s is loaded for this process alone, not for all of this machine: %s; %s names another place",
             manifest.content_id,
-            error.strerror or error,
+            f"`{error.filename}`: {error.strerror}" if error.filename else error.strerror or error,
             FOLDER_VARIABLE,
         )
-    return load_graph(store, manifest)
+    return load_graph(store, manifest), load_ids(store, manifest)
 
 
 class _NoRoomError(OSError):
@@ -92,10 +95,10 @@ class GraphCache:
 
     folder: Path
 
-    def graph(self, store: str, manifest: Manifest) -> CsrGraph:
-        """Return the graph of `store`, mapped, after loading it into the cache if it is not there.
+    def graph(self, store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
+        """Return the graph of `store` and its ids, mapped, after loading them into the cache if they are not there.
 
-        What is written to its arrays stays in this process.
+        What is written to the graph's arrays stays in this process.
 
         Raises
         ------
@@ -105,34 +108,34 @@ class GraphCache:
             The cache cannot hold the graph: no room, no right to write, or another process stopped while loading it.
         """
         entry = self.folder / manifest.content_id
-        if (graph := _mapped(entry, manifest)) is not None:
-            return graph
+        if (there := _mapped(entry, manifest)) is not None:
+            return there
         with _held(self._lock_of(entry.name)):
             # Another process may have loaded it while this one waited.
             return _mapped(entry, manifest) or self._loaded(entry, store, manifest)
 
-    def _loaded(self, entry: Path, store: str, manifest: Manifest) -> CsrGraph:
-        """Return the graph after reading the store into `entry`; its lock is held."""
+    def _loaded(self, entry: Path, store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
+        """Return graph and ids after reading the store into `entry`; its lock is held."""
         partial = self.folder / (_PARTIAL + entry.name)
         for remains in (entry, partial):  # damaged, and of a process that was killed
             self._discard(remains)
         try:
             with _held(self.folder / "room.lock"):
-                self._make_room(manifest.graph_bytes)
+                self._make_room(manifest.graph_bytes + sum(part.bytes for part in manifest.vertices))
                 _reserve(partial, manifest)
             into = CsrGraph(**_arrays(partial, manifest, mmap.ACCESS_WRITE))
             load_graph(store, manifest, into)
+            _write_ids(partial, load_ids(store, manifest))
             (partial / _FACTS).write_text(json.dumps(_facts(manifest)))
-            graph = _mapped(
-                partial, manifest
-            )  # before the rename: in its place it could be removed as unused
-            if graph is None:
+            # Before the rename: in its place it could be removed as unused.
+            loaded = _mapped(partial, manifest)
+            if loaded is None:
                 raise _NoRoomError(f"`{partial}` was removed while a graph was loaded into it")
             partial.rename(entry)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        return graph
+        return loaded
 
     def _make_room(self, n_bytes: int) -> None:
         """Remove graphs that no process uses, the longest unused first, until one of `n_bytes` has its share.
@@ -247,16 +250,16 @@ def _signs_of_life(handle: int) -> Iterator[None]:
         thread.join()
 
 
-def _mapped(place: Path, manifest: Manifest) -> CsrGraph | None:
-    """Return the graph in the folder `place`, or None if it is not there, or damaged, or of another boot."""
+def _mapped(place: Path, manifest: Manifest) -> tuple[CsrGraph, VertexIds] | None:
+    """Return graph and ids in the folder `place`, or None if they are not there, or damaged, or of another boot."""
     try:
         if json.loads((place / _FACTS).read_text()) != _facts(manifest):
             return None
-        graph = CsrGraph(**_arrays(place, manifest, mmap.ACCESS_COPY))
+        found = CsrGraph(**_arrays(place, manifest, mmap.ACCESS_COPY)), _ids(place, manifest)
         os.utime(place)  # the longest unused goes first
     except (FileNotFoundError, BlockingIOError, ValueError):
         return None  # the second: just being removed
-    return graph
+    return found
 
 
 def _facts(manifest: Manifest) -> dict[str, Any]:
@@ -291,6 +294,22 @@ def _arrays(place: Path, manifest: Manifest, access: int) -> dict[str, np.ndarra
         finally:
             os.close(handle)
     return arrays
+
+
+def _write_ids(place: Path, ids: VertexIds) -> None:
+    if ids.table is not None:
+        batch = pa.record_batch([ids.table], ["original_id"])
+        with (place / _IDS).open("wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+
+
+def _ids(place: Path, manifest: Manifest) -> VertexIds:
+    """Return the ids in the folder `place`, mapped; raises `ValueError` where the file is cut short."""
+    table = None
+    if manifest.ids.kind == "table":
+        with pa.memory_map(str(place / _IDS)) as file:
+            table = pa.ipc.open_file(file).get_batch(0).column(0)
+    return VertexIds(manifest.ids, table, manifest.n_vertices)
 
 
 def _reserve(place: Path, manifest: Manifest) -> None:

@@ -79,15 +79,19 @@ def n_readers(graph_bytes: int) -> int:
 
 def load_ids(store: str, manifest: Manifest) -> VertexIds:
     """Return the input's ids of the stored graph; raises as `load_graph`."""
+
+    def load(part: Part) -> pa.Table:
+        content = pa.BufferReader(_checked_content(store, part))
+        with _decoding(store, part):
+            table = pq.read_table(content, columns=["original_id"], use_threads=False)
+        if table.num_rows != part.rows:
+            raise _unlike_manifest(store, part, table.num_rows, part.rows, "rows")
+        return table
+
     table = None
     if manifest.ids.kind == "table":
-        tables = []
-        for part in manifest.vertices:
-            content = pa.BufferReader(_checked_content(store, part))
-            with _decoding(store, part):
-                tables.append(pq.read_table(content, columns=["original_id"], use_threads=False))
-            if tables[-1].num_rows != part.rows:
-                raise _unlike_manifest(store, part, tables[-1].num_rows, part.rows, "rows")
+        with ThreadPoolExecutor(_FEWEST_READERS) as pool:
+            tables = list(pool.map(load, manifest.vertices))
         table = pa.concat_tables(tables)["original_id"].combine_chunks()
     return VertexIds(manifest.ids, table, manifest.n_vertices)
 

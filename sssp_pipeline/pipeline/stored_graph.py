@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from weakref import WeakValueDictionary
@@ -18,16 +18,10 @@ from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 
 class StoredGraph:
-    """A graph store that is read no more than needed: manifest first, ids and edges when asked for, each once.
+    """A graph store that is read no more than needed: manifest first, ids and edges when asked for, each once."""
 
-    `load` is what makes the graph of store and manifest.
-    """
-
-    def __init__(
-        self, store: str, manifest: Manifest, load: Callable[[str, Manifest], CsrGraph] = load_graph
-    ) -> None:
+    def __init__(self, store: str, manifest: Manifest) -> None:
         self.store, self.manifest = store, manifest
-        self._load = load
         self._lock = threading.Lock()
         self._graph: CsrGraph | None = None
 
@@ -40,7 +34,22 @@ class StoredGraph:
         """Return the graph, loaded by whichever thread asks first."""
         with self._lock:
             if self._graph is None:
-                self._graph = self._load(self.store, self.manifest)
+                self._graph = load_graph(self.store, self.manifest)
+            return self._graph
+
+
+class _SharedGraph(StoredGraph):
+    """One whose graph and ids are there once for all processes of this machine."""
+
+    @cached_property
+    def ids(self) -> VertexIds:
+        self.graph()
+        return self._ids
+
+    def graph(self) -> CsrGraph:
+        with self._lock:
+            if self._graph is None:
+                self._graph, self._ids = shared_graph(self.store, self.manifest)
             return self._graph
 
 
@@ -69,7 +78,7 @@ class _Resident:
                 hint="run the same command again",
             )
         with self._lock:
-            there = self._alive.get(content_id) or StoredGraph(store, manifest, shared_graph)
+            there = self._alive.get(content_id) or _SharedGraph(store, manifest)
             self._keep(content_id, there)
             return there
 

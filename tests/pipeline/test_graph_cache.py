@@ -24,7 +24,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline import graph_cache, graph_store, storage
 from sssp_pipeline.pipeline.graph_cache import GraphCache, shared_graph
-from sssp_pipeline.pipeline.graph_loading import load_graph
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
@@ -100,7 +100,7 @@ def logged(url):
 storage.read_if_there = logged
 print("ready", flush=True)
 sys.stdin.readline()
-graph = shared_graph(store, manifest)
+graph, _ = shared_graph(store, manifest)
 print(int(graph.col_indices.sum()), int(graph.weights.sum()), int(graph.row_offsets.sum()), flush=True)
 sys.stdin.readline()
 """
@@ -151,14 +151,14 @@ def test_a_loader_that_is_stopped_holds_nobody_up_and_one_that_is_killed_leaves_
         manifest = read_manifest(store)
         monkeypatch.setattr(graph_cache, "PATIENCE_S", 0.3)
         expected = load_graph(store, manifest)
-        assert_same_graph(shared_graph(store, manifest), expected)
+        assert_same_graph(shared_graph(store, manifest)[0], expected)
         assert "gave no sign of life for 0 s; SSSP_GRAPH_CACHE names another place" in caplog.text
     finally:
         process.kill()
         process.communicate()
     assert [p.name for p in cache.folder.iterdir() if p.is_dir()] == [f".partial-{manifest.content_id}"]
     caplog.clear()
-    assert_same_graph(shared_graph(store, manifest), expected)
+    assert_same_graph(shared_graph(store, manifest)[0], expected)
     assert not caplog.text
     assert [p.name for p in cache.folder.iterdir() if p.is_dir()] == [manifest.content_id]
 
@@ -205,22 +205,22 @@ def damage_boot(entry: Path) -> None:
 )
 def test_what_is_damaged_or_of_another_boot_is_loaded_anew(store, cache, parts_read, damage):
     manifest = read_manifest(store)
-    first = cache.graph(store, manifest)
-    assert cache.graph(store, manifest) is not first
+    first, _ = cache.graph(store, manifest)
+    assert cache.graph(store, manifest)[0] is not first
     assert len(parts_read) == n_parts(store)
     damage(cache.folder / manifest.content_id)
     expected = load_graph(store, manifest)
     parts_read.clear()
-    assert_same_graph(cache.graph(store, manifest), expected)
+    assert_same_graph(cache.graph(store, manifest)[0], expected)
     assert len(parts_read) == n_parts(store)
-    assert_same_graph(cache.graph(store, manifest), expected)
+    assert_same_graph(cache.graph(store, manifest)[0], expected)
     assert len(parts_read) == n_parts(store)
 
 
 def test_what_is_written_to_a_mapped_graph_stays_in_the_process(store, cache):
     manifest = read_manifest(store)
-    cache.graph(store, manifest).weights[:] = 0
-    assert_same_graph(cache.graph(store, manifest), load_graph(store, manifest))
+    cache.graph(store, manifest)[0].weights[:] = 0
+    assert_same_graph(cache.graph(store, manifest)[0], load_graph(store, manifest))
 
 
 def test_a_damaged_part_is_refused_and_leaves_nothing(store, cache):
@@ -239,7 +239,25 @@ def test_a_graph_without_edges_is_mapped(tmp_path, cache):
     manifest = read_manifest(url)
     assert manifest.n_edges == 0
     for _ in range(2):
-        assert_same_graph(cache.graph(url, manifest), load_graph(url, manifest))
+        assert_same_graph(cache.graph(url, manifest)[0], load_graph(url, manifest))
+
+
+@pytest.mark.parametrize("ids", [["10", "40", "70"], ["a", "bb", "ß"]])
+def test_a_table_of_ids_is_mapped_too(tmp_path, cache, parts_read, ids):
+    (tmp_path / "edges.csv").write_text(f"src,dst\n{ids[0]},{ids[1]}\n{ids[1]},{ids[2]}\n")
+    url = str(tmp_path / "graph")
+    ingest(Graph(input=str(tmp_path / "edges.csv")), url, Quiet())
+    manifest = read_manifest(url)
+    assert manifest.ids.kind == "table"
+    expected = load_ids(url, manifest).column()
+    for _ in range(2):
+        parts_read.clear()
+        assert cache.graph(url, manifest)[1].column().equals(expected)
+    assert not parts_read
+    file = cache.folder / manifest.content_id / "ids.arrow"
+    os.truncate(file, file.stat().st_size // 2)
+    assert cache.graph(url, manifest)[1].column().equals(expected)
+    assert parts_read
 
 
 def full(*_):
@@ -256,6 +274,10 @@ def full(*_):
             ),
             "it takes 0.00 GiB, and `{folder}` may hold 0.00 more",
         ),
+        (
+            lambda patch, folder: patch.setenv("SSSP_GRAPH_CACHE", "/dev/null"),
+            "`/dev/null/sssp-graphs-{uid}`: Not a directory",
+        ),
         (lambda patch, folder: folder.chmod(0o755), "`{folder}` is not a folder of this user alone"),
         (lambda patch, folder: swap_for_link(folder), "`{folder}` is not a folder of this user alone"),
     ],
@@ -266,11 +288,11 @@ def test_without_room_or_a_safe_place_the_graph_is_loaded_for_this_process_alone
     change(monkeypatch, cache.folder)
     manifest = read_manifest(store)
     with caplog.at_level(logging.WARNING):
-        assert_same_graph(shared_graph(store, manifest), load_graph(store, manifest))
+        assert_same_graph(shared_graph(store, manifest)[0], load_graph(store, manifest))
     (record,) = caplog.records
     assert record.getMessage() == (
         f"graph {manifest.content_id} is loaded for this process alone, not for all of this machine: "
-        f"{reason.format(folder=cache.folder)}; SSSP_GRAPH_CACHE names another place"
+        f"{reason.format(folder=cache.folder, uid=os.getuid())}; SSSP_GRAPH_CACHE names another place"
     )
     assert not [p for p in cache.folder.iterdir() if p.is_dir()]
 
@@ -293,7 +315,7 @@ def test_the_longest_unused_graph_makes_room_and_none_that_is_in_use(tmp_path, c
     monkeypatch.setattr(shutil, "disk_usage", disk_usage)
 
     def use(i, seconds_ago=0):
-        graph = cache.graph(stores[i], manifests[i])
+        graph, _ = cache.graph(stores[i], manifests[i])
         entry = cache.folder / manifests[i].content_id
         os.utime(entry, (time.time() - seconds_ago,) * 2)
         return graph
@@ -337,7 +359,7 @@ def test_what_a_killed_loader_left_of_another_graph_makes_room(store, cache, mon
 def test_solvers_take_a_mapped_graph_as_any_other(store, cache, solver):
     manifest = read_manifest(store)
     solve, sources = solver_named(solver).solve, np.array([0, 700])
-    mapped = solve(cache.graph(store, manifest), sources, SolveOptions(predecessors=True))
+    mapped = solve(cache.graph(store, manifest)[0], sources, SolveOptions(predecessors=True))
     plain = solve(load_graph(store, manifest), sources, SolveOptions(predecessors=True))
     assert_array_equal(mapped.distances, plain.distances)
     assert_array_equal(mapped.predecessors, plain.predecessors)
