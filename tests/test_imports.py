@@ -76,7 +76,7 @@ def test_each_library_has_its_place(module):
         # `doctor` names the installed fsspec, it opens nothing.
         assert relative in ("pipeline.storage", "pipeline.hardware")
     if roots & {"dask", "distributed"}:
-        assert relative == "pipeline.cluster"
+        assert relative in ("pipeline.cluster", "pipeline.preflight", "pipeline.roster")
     if roots & {"cupy"}:
         assert relative == "kernels._cupy"
     if roots & {"pyarrow"}:

@@ -80,16 +80,46 @@ def test_a_workflow_is_frozen_and_pickles():
         (
             {"cluster": {"kind": "local-cpu", "address": "tcp://a:1"}},
             "`cluster.address` is not used with kind `local-cpu`",
-            "set `cluster.kind: address`, or remove the address",
+            "set `cluster.kind: address`, or remove it",
         ),
         (
             {"cluster": {"address": "tcp://a:1"}},
             "`cluster.address` is not used with kind `auto`",
-            "set `cluster.kind: address`, or remove the address",
+            "set `cluster.kind: address`, or remove it",
         ),
         (
             {"cluster": {"kind": "address", "address": "tcp://a:1", "workers": 4}},
-            "`cluster.workers` cannot be chosen with kind `address`",
+            "`cluster.workers` is not used with kind `address`",
+            "remove it: the workers of that cluster run already",
+        ),
+        (
+            {"cluster": {"kind": "local-cuda", "slurm": {"gpus": 1}}},
+            "`cluster.slurm` is not used with kind `local-cuda`",
+            "set `cluster.kind: slurm`, or remove it",
+        ),
+        (
+            {"cluster": {"workers": {"maximum": 4}}},
+            "kind `auto` has a fixed number of workers, not a range",
+            "give a number, or set `cluster.kind: slurm` or `kubernetes`",
+        ),
+        (
+            {"cluster": {"kind": "slurm", "memory_limit": "4GB", "workers": {"minimum": 5, "maximum": 4}}},
+            "`minimum` 5 is above `maximum` 4",
+            "exchange them",
+        ),
+        (
+            {"cluster": {"kind": "slurm"}},
+            "kind `slurm` needs `cluster.memory_limit`: what each worker asks for",
+            "add `memory_limit: 16GB`, or what `sssp-pipeline plan` says a worker needs",
+        ),
+        (
+            {"cluster": {"kind": "kubernetes", "memory_limit": "4GB"}},
+            "kind `kubernetes` needs an image with sssp-pipeline",
+            "add `kubernetes: {image: registry/sssp-pipeline:0.1.0}`",
+        ),
+        (
+            {"cluster": {"kind": "address", "address": "tcp://a:1", "tls": True}},
+            "`cluster.tls` is not used with kind `address`",
             "remove it: the workers of that cluster run already",
         ),
         (

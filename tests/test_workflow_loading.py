@@ -65,7 +65,8 @@ verify: of
     assert error.exit_code == 2
     assert error.message.splitlines() == [
         "`--set solve.detla`: unknown key `detla` in `solve`",
-        "`--set cluster.workers`: `cluster.workers` is `two`, wanted `auto` or an integer above 0",
+        "`--set cluster.workers`: `cluster.workers` is `two`, wanted `auto`, an integer above 0 or "
+        "a section with `minimum`, `maximum`",
         "`road.yaml` line 1: `version` is `2`, wanted `1`",
         "`road.yaml` line 3: environment variable `ROAD` is not set",
         "`road.yaml` line 4: unknown key `formt` in `graph`",
@@ -76,7 +77,8 @@ verify: of
         "`road.yaml` line 7: `sources` has `ids` and `random`",
         "`road.yaml` line 9: `solve.delta` is `-5`, wanted `auto` or a number above 0",
         "`road.yaml` line 10: key `delta` stands twice",
-        "`road.yaml` line 12: `cluster.kind` is `addres`, wanted `auto`, `local-cpu` or `address`",
+        "`road.yaml` line 12: `cluster.kind` is `addres`, wanted `auto`, `local-cpu`, `local-cuda`, "
+        "`address`, `slurm` or `kubernetes`",
         "`road.yaml` line 15: layout `wide` has no place for predecessors",
         "`road.yaml` line 16: `verify` is `of`, wanted `off`, `sample` or `certificate`",
     ]
@@ -102,11 +104,13 @@ verify: of
             "cluster: {adress: a}\n",
             "`road.yaml` line 6: unknown key `adress` in `cluster`",
             "did you mean `address`? Keys: "
-            "kind, address, workers, threads_per_worker, memory_limit, in_flight",
+            "kind, address, workers, threads_per_worker, memory_limit, in_flight, "
+            "wait_s, tls, slurm, kubernetes",
         ),
         (
-            "cluster: {kind: slurm}\n",
-            "`road.yaml` line 6: `cluster.kind` is `slurm`, wanted `auto`, `local-cpu` or `address`",
+            "cluster: {kind: pbs}\n",
+            "`road.yaml` line 6: `cluster.kind` is `pbs`, wanted `auto`, `local-cpu`, `local-cuda`, "
+            "`address`, `slurm` or `kubernetes`",
             None,
         ),
         (

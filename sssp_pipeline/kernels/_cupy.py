@@ -126,6 +126,15 @@ def ask_cupy() -> str | None:
     return None
 
 
+def gpu_count() -> int:
+    """Return how many GPUs this process may use."""
+    if gpu_missing() is not None:
+        return 0
+    import cupy
+
+    return int(cupy.cuda.runtime.getDeviceCount())
+
+
 def ask_nvrtc() -> tuple[tuple[int, int], list[int]] | str:
     """Return NVRTC's release and the architectures it compiles for, such as 90; or what goes wrong."""
     import cupy

@@ -219,6 +219,15 @@ def free_bytes() -> int:
     return int(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
 
 
+def obtainable_bytes() -> int:
+    """Return how much memory of the current device a call can have: free, or held by graphs that may go."""
+    cupy = cupy_module()
+    device = cupy.cuda.Device().id
+    with _lock:
+        kept = [copies[device] for copies in _kept.values() if device in copies]
+    return free_bytes() + sum(copy.device_bytes for copy in kept)
+
+
 def out_of_memory(what: str, error: Exception) -> SsspError:
     """Return the error to raise when `what` does not fit the device."""
     cupy = cupy_module()

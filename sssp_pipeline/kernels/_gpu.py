@@ -128,11 +128,10 @@ class GpuSolver(ABC):
         """What it compiles besides `SUMMARY`, `GATHER` and `UPLOAD`."""
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: negative weights, a trace that it does not record, no GPU, no CuPy."""
+        """Return None, or the reason why not: negative weights, or a trace that it does not record."""
         if graph.min_weight < 0:
             return f"it needs weights of zero or more, and the smallest is {graph.min_weight}"
-        refused = None if self.records_traces else options.no_trace
-        return refused or gpu_missing()
+        return None if self.records_traces else options.no_trace
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.
@@ -150,12 +149,12 @@ class GpuSolver(ABC):
         Raises
         ------
         InputError
-            The graph or the options are not supported; a source or a target is not in the graph; a shortest path
-            within the cutoff is longer than the type holds.
+            There is no GPU here; the graph or the options are not supported; a source or a target is not in the graph;
+            a shortest path within the cutoff is longer than the type holds.
         SsspError
             The GPU's memory is too small, or a search was given up.
         """
-        if (reason := self.supports(graph.traits, options)) is not None:
+        if (reason := self.supports(graph.traits, options) or gpu_missing()) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}")
         sources = checked_vertices(sources, graph.n_vertices, "source")
         targets = checked_targets(options, graph.n_vertices)

@@ -164,7 +164,10 @@ class Solver(Protocol):
     summary: str
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why this solver cannot solve such a graph with these options."""
+        """Return None, or the reason why this solver cannot solve such a graph with these options.
+
+        Whether there is a GPU is another question: this one may be asked where the solver will not run.
+        """
         ...
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:

@@ -1,36 +1,35 @@
-"""Dask's part: worker processes started on this machine, or a cluster that is already there."""
+"""Dask's part: clusters that are started for a run, and clients of those that are there already."""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import dask
 from dask.utils import parse_bytes
-from distributed import Client, LocalCluster, Worker, WorkerPlugin
+from distributed import Client, LocalCluster, Security, Worker, WorkerPlugin
 
-from sssp_pipeline import __version__
+from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels._cupy import gpu_missing
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.progress import plural
-from sssp_pipeline.pipeline.results import RunFolder
-from sssp_pipeline.pipeline.stored_graph import keep_within
-from sssp_pipeline.pipeline.workers import Demands
 
-#: Seconds to wait for a scheduler to answer, and for a first worker to join it.
+#: Seconds to wait for a scheduler to answer.
 CONNECT_S = 20
 #: What a worker takes before it holds a graph: Python, Dask, Arrow and the compiled solvers; with less, Dask
 #: ends it again and again.
 WORKER_BYTES = 400 * 10**6
-#: How many workers may die under one batch before Dask gives it up.
-_ALLOWED_DEATHS = 3
+#: Threads of a worker in a job or a pod with a GPU: one solves, one writes, one waits; and one more, since a task of
+#: one batch writes on its own thread.
+_GPU_THREADS = 4
+#: What the schedulers of our own clusters do: a death is told at once, since only the driver can tell the batch that
+#: kills from those beside it; who says nothing for so long is dead.
+_SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-ttl": "60s"}
 
 
 def usable_bytes(memory_limit: str) -> int:
@@ -38,40 +37,234 @@ def usable_bytes(memory_limit: str) -> int:
     return int(parse_bytes(memory_limit)) - WORKER_BYTES
 
 
+def has_dask_cuda() -> bool:
+    """Return whether the package that starts a worker for each GPU is installed."""
+    return importlib.util.find_spec("dask_cuda") is not None
+
+
 @contextmanager
-def started(workers: int, threads: int, memory_limit: str, needed: int) -> Iterator[Client]:
+def started_here(spec: workflow.Cluster, workers: int, threads: int, needed: int) -> Iterator[Client]:
     """Give a client of worker processes started on this machine, which end with the block.
+
+    With kind `local-cuda` each has a GPU of its own.
 
     Raises
     ------
     InputError
-        The limit is below the `needed` bytes of a worker's graph and batches, and what a worker itself takes.
+        The limit is below the `needed` bytes of a worker's graph and batches, and what a worker itself takes; or
+        dask-cuda is not installed.
+    SsspError
+        They do not start.
     """
-    if memory_limit != "auto" and usable_bytes(memory_limit) < needed:
+    if spec.memory_limit != "auto" and usable_bytes(spec.memory_limit) < needed:
         raise InputError(
-            f"`cluster.memory_limit` is {memory_limit}, but a worker needs {(needed + WORKER_BYTES) / 1e6:,.0f} MB",
+            f"`cluster.memory_limit` is {spec.memory_limit}, but a worker needs "
+            f"{(needed + WORKER_BYTES) / 1e6:,.0f} MB",
             hint="raise it, or leave it at `auto`",
         )
+    options = {
+        "n_workers": workers,
+        "threads_per_worker": threads,
+        "memory_limit": spec.memory_limit,
+        "dashboard_address": "127.0.0.1:0",
+        "silence_logs": logging.CRITICAL,
+        **_secured(spec),
+    }
     with (
         _configured(),
-        _start_local(workers, threads, memory_limit) as cluster,
+        _running(spec.kind, _local_class(spec.kind), options) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.register_plugin(_LeaveInterrupts(), name="leave-interrupts")
         yield client
 
 
+def _local_class(kind: str) -> type[LocalCluster]:
+    if kind != "local-cuda":
+        return LocalCluster
+    with _needed_for(kind, "gpu"):
+        from dask_cuda import LocalCUDACluster
+    return LocalCUDACluster
+
+
 @contextmanager
-def existing(address: str) -> Iterator[Client]:
-    """Give a client of the scheduler at `address`, with at least one worker.
+def connected(spec: workflow.Cluster) -> Iterator[Client]:
+    """Give a client of the cluster of other machines that `spec` describes, with at least one worker.
+
+    A cluster that is started for it ends with the block.
 
     Raises
     ------
     InputError
-        No scheduler answers, or no worker joins.
+        No scheduler answers, no worker joins, or what starts the cluster is not installed.
+    SsspError
+        The cluster does not start.
     """
-    with _configured(), _connected(address) as client:
+    with _configured(), _client_of(spec) as client:
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_S if spec.kind == "address" else spec.wait_s)
+        except TimeoutError as error:
+            if spec.kind == "address":
+                raise InputError(
+                    f"the scheduler at `{spec.address}` has no workers",
+                    hint=f"start one with `dask worker {spec.address}`",
+                ) from error
+            raise SsspError(
+                f"no worker of the {_NAMES[spec.kind]} cluster has come in {spec.wait_s} s",
+                hint=f"see {_WHERE_TO_LOOK[spec.kind]}, or raise `cluster.wait_s`",
+            ) from error
         yield client
+
+
+_NAMES = {"local-cuda": "local", "slurm": "SLURM", "kubernetes": "Kubernetes"}
+_WHERE_TO_LOOK = {
+    "slurm": "`squeue --me` and the output of the jobs",
+    "kubernetes": "`kubectl get pods` and the events of those that wait",
+}
+
+
+@contextmanager
+def _client_of(spec: workflow.Cluster) -> Iterator[Client]:
+    if spec.kind == "address":
+        try:
+            client = Client(spec.address, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise InputError(
+                f"no Dask scheduler answers at `{spec.address}`: {error}",
+                hint="check `cluster.address`; start one with `dask scheduler`",
+            ) from error
+        with client:
+            yield client
+        return
+    made, options = _slurm(spec) if spec.kind == "slurm" else _kubernetes(spec)
+    with _running(spec.kind, made, options) as cluster:
+        workers = spec.workers
+        if isinstance(workers, workflow.WorkerRange):
+            cluster.adapt(minimum=workers.minimum, maximum=workers.maximum)
+        else:
+            cluster.scale(_workers_of_a_job(spec) if workers == "auto" else workers)
+        with Client(cluster, set_as_default=False) as client:
+            yield client
+
+
+def _workers_of_a_job(spec: workflow.Cluster) -> int:
+    return max(1, spec.slurm.gpus) if spec.slurm is not None else 1
+
+
+def _slurm(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
+    """Return what starts a cluster in SLURM's jobs, and its options."""
+    with _needed_for("slurm", "slurm"):
+        from dask_jobqueue import SLURMCluster
+    if shutil.which("sbatch") is None:
+        raise InputError(
+            "kind `slurm` cannot be started: there is no `sbatch` here", hint="start the run where SLURM is"
+        )
+    slurm = spec.slurm or workflow.Slurm()
+    processes = _workers_of_a_job(spec)
+    threads = _threads_of(spec, slurm.gpus)
+    return SLURMCluster, {
+        "queue": slurm.queue,
+        "account": slurm.account,
+        "walltime": slurm.walltime,
+        "cores": threads * processes,
+        "memory": f"{parse_bytes(spec.memory_limit) * processes}B",
+        "processes": processes,
+        "interface": slurm.interface,
+        "job_script_prologue": list(slurm.prologue),
+        "job_extra_directives": [*([f"--gres=gpu:{slurm.gpus}"] if slurm.gpus else []), *slurm.directives],
+        # dask-cuda's starts a worker for each GPU of the job, beside the cores that are near to it.
+        **({"worker_command": "dask_cuda.cli"} if slurm.gpus else {}),
+        "scheduler_options": {"dashboard_address": ":0"},
+        # For the certificates, where there are some: each job reads them.
+        "shared_temp_directory": "~",
+        **_secured(spec),
+    }
+
+
+def _kubernetes(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
+    """Return what starts a cluster in Kubernetes' pods, and its options."""
+    with _needed_for("kubernetes", "kubernetes"):
+        from dask_kubernetes.operator import KubeCluster
+    assert spec.kubernetes is not None
+    return KubeCluster, {
+        "custom_cluster_spec": kubernetes_resource(spec, f"sssp-{uuid.uuid4().hex[:8]}"),
+        "namespace": spec.kubernetes.namespace,
+        "resource_timeout": spec.wait_s,
+        "quiet": True,
+    }
+
+
+def kubernetes_resource(spec: workflow.Cluster, name: str) -> dict[str, Any]:
+    """Return the operator's `DaskCluster` of this `name` for a `spec` of kind `kubernetes`.
+
+    Workers have the memory and the GPU that `spec` asks for, the scheduler has neither.
+    """
+    from dask_kubernetes.operator import make_cluster_spec
+
+    pods = spec.kubernetes
+    assert pods is not None
+    threads = _threads_of(spec, pods.gpus)
+    wanted = spec.workers if isinstance(spec.workers, int) else 1
+    if isinstance(spec.workers, workflow.WorkerRange):
+        wanted = spec.workers.minimum
+    # Dask's configuration, as the environment of a scheduler that is not in this process.
+    settings = {
+        f"DASK_{k.upper().replace('-', '_').replace('.', '__')}": str(v) for k, v in _SETTINGS.items()
+    }
+    resource = make_cluster_spec(
+        name,
+        image=pods.image,
+        n_workers=wanted,
+        env=settings,
+        worker_command=f"dask worker --nthreads {threads} --memory-limit {spec.memory_limit.replace(' ', '')}",
+    )
+    memory = str(parse_bytes(spec.memory_limit))
+    sizes = {"worker": {"cpu": str(threads), "memory": memory}, "scheduler": {"cpu": "1", "memory": "2Gi"}}
+    for role, size in sizes.items():
+        pod = resource["spec"][role]["spec"]
+        container = pod["containers"][0]
+        # As its command, whatever the image would start; the scheduler's has had another name since Dask 2026.
+        started = container.pop("args")
+        container["command"] = started if role == "worker" else ["dask", "scheduler", *started[1:]]
+        container["resources"] = {"requests": size, "limits": {"memory": size["memory"]}}
+        if role == "worker" and pods.gpus:
+            container["resources"]["limits"]["nvidia.com/gpu"] = str(pods.gpus)
+        if role == "worker" and pods.secret is not None:
+            container["envFrom"] = [{"secretRef": {"name": pods.secret}}]
+        if pods.service_account is not None:
+            pod["serviceAccountName"] = pods.service_account
+    return dict(resource)
+
+
+def _threads_of(spec: workflow.Cluster, gpus: int) -> int:
+    if spec.threads_per_worker != "auto":
+        return spec.threads_per_worker
+    return _GPU_THREADS if gpus else 1
+
+
+@contextmanager
+def _needed_for(kind: str, extra: str) -> Iterator[None]:
+    """Turn the absence of what a kind of cluster needs into one clear error."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(
+            f"kind `{kind}` cannot be started: {error}",
+            hint=f"install the extra that starts it: pip install 'sssp-pipeline[{extra}]'",
+        ) from error
+
+
+def _secured(spec: workflow.Cluster) -> dict[str, Any]:
+    """Return the options of a cluster that make it talk under TLS, if `spec` wants that."""
+    if not spec.tls:
+        return {}
+    try:
+        return {"security": Security.temporary(), "protocol": "tls://"}
+    except ImportError as error:
+        raise InputError(
+            f"`cluster.tls` makes certificates, and that needs a package: {error}",
+            hint="pip install cryptography",
+        ) from error
 
 
 @contextmanager
@@ -79,25 +272,32 @@ def _configured() -> Iterator[None]:
     # Without this a worker that dies under a task prints pages of stream closures on the user's terminal.
     for name in ("distributed", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with dask.config.set({"distributed.scheduler.allowed-failures": _ALLOWED_DEATHS}):
+    with dask.config.set(_SETTINGS):
         yield
 
 
-def _start_local(workers: int, threads: int, memory_limit: str) -> LocalCluster:
+@contextmanager
+def _running(kind: str, made: Any, options: dict[str, Any]) -> Iterator[Any]:
+    """Give the cluster that `made(**options)` starts, and end it with the block."""
     try:
         with _interrupts_deferred():
-            return LocalCluster(
-                n_workers=workers,
-                threads_per_worker=threads,
-                memory_limit=memory_limit,
-                dashboard_address="127.0.0.1:0",
-                silence_logs=logging.CRITICAL,
-            )
-    except RuntimeError as error:
+            cluster = made(**options)
+    except SsspError:
+        raise
+    except Exception as error:  # each of these packages has its own
         raise SsspError(
-            f"the local cluster does not start: {error.__cause__ or error}",
-            hint='a Python script that runs a workflow needs `if __name__ == "__main__":`',
+            f"the {_NAMES.get(kind, 'local')} cluster does not start: {error.__cause__ or error}",
+            hint=_START_HINTS.get(
+                kind, 'a Python script that runs a workflow needs `if __name__ == "__main__":`'
+            ),
         ) from error
+    with cluster:
+        yield cluster
+
+
+_START_HINTS = {
+    "kubernetes": "check the context of kubectl, and that the Dask operator is installed",
+}
 
 
 class _LeaveInterrupts(WorkerPlugin):
@@ -121,102 +321,3 @@ def _interrupts_deferred() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if pressed:
             raise KeyboardInterrupt
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[Client]:
-    try:
-        client = Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(
-            f"no Dask scheduler answers at `{address}`: {error}",
-            hint="check `cluster.address`; start one with `dask scheduler`",
-        ) from error
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=CONNECT_S)
-        except TimeoutError as error:
-            raise InputError(
-                f"the scheduler at `{address}` has no workers", hint=f"start one with `dask worker {address}`"
-            ) from error
-        yield client
-
-
-def able_workers(
-    client: Client, demands: Demands, graph_bytes: int, thread_bytes: int
-) -> tuple[list[str], int]:
-    """Return the addresses of the workers that can do what is demanded, and how many are left aside without a GPU.
-
-    Raises
-    ------
-    InputError
-        A worker runs another release, cannot read the graph, write to the run folder, or hold `graph_bytes` and for
-        each thread `thread_bytes`; or a GPU is needed and none has one. All that fail are named.
-    """
-    # Another release may not know `_faults`, so each is asked for its own first.
-    _refuse_unfit(client.run(_release, on_error="return"), _release_fault)
-    faults = client.run(_faults, demands, graph_bytes, thread_bytes, on_error="return")
-    _refuse_unfit(faults, lambda found: _reason(found) if isinstance(found, BaseException) else found[0])
-    without_gpu = {worker: found[1] for worker, found in faults.items() if found[1] is not None}
-    if without_gpu and len(without_gpu) == len(faults):
-        raise InputError(
-            f"solver `{demands.solver}` needs a GPU, and no worker has one: {_each(without_gpu)}",
-            hint="start workers where there is one, or set `solve.solver: delta-stepping`",
-        )
-    return sorted(faults.keys() - without_gpu.keys()), len(without_gpu)
-
-
-def _refuse_unfit(answers: dict[str, Any], fault_of: Callable[[Any], str | None]) -> None:
-    """Raise `InputError`, with all the faults, if there is one in the `answers` of the workers."""
-    unfit = {worker: fault for worker, answer in answers.items() if (fault := fault_of(answer)) is not None}
-    if unfit:
-        raise InputError(
-            f"{len(unfit)} of {plural(len(answers), 'worker')} cannot take part: {_each(unfit)}",
-            hint="mend them, or stop them: the others can do without",
-        )
-
-
-def _release_fault(release: str | BaseException) -> str | None:
-    if isinstance(release, BaseException):
-        return f"it cannot run sssp-pipeline: {_reason(release)}"
-    return None if release == __version__ else f"it runs sssp-pipeline {release}, this is {__version__}"
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__
-
-
-def _each(reasons: dict[str, str]) -> str:
-    return "; ".join(f"{worker}: {reason}" for worker, reason in sorted(reasons.items()))
-
-
-def _faults(
-    demands: Demands, graph_bytes: int, thread_bytes: int, dask_worker: Worker
-) -> tuple[str | None, str | None]:
-    """Return why the worker on which this runs cannot take part at all, and why it has no GPU where one is needed."""
-    limit = dask_worker.memory_manager.memory_limit
-    n_threads = dask_worker.state.nthreads
-    needed = graph_bytes + n_threads * thread_bytes + WORKER_BYTES
-    if limit is not None and limit < needed:
-        return (
-            f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
-            f"{needed / 1e6:,.0f} MB"
-        ), None
-    if limit is not None:
-        keep_within(limit - needed + graph_bytes)
-    try:
-        if read_manifest(demands.store).content_id != demands.content_id:
-            return f"`{storage.redacted(demands.store)}` holds another graph there", None
-        folder = RunFolder(demands.run)
-        if not folder.is_begun():
-            return f"`{storage.redacted(demands.run)}` is another folder there: storage must be shared", None
-        storage.check_writable(demands.run)
-    except SsspError as error:
-        return error.message, None
-    return None, gpu_missing() if SOLVERS[demands.solver].device == "gpu" else None
-
-
-def _release() -> str:
-    import sssp_pipeline
-
-    return sssp_pipeline.__version__

@@ -19,7 +19,7 @@ import numpy as np
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import load_kernels
 from sssp_pipeline.kernels._cupy import Finding, gpu_findings, gpu_missing
-from sssp_pipeline.kernels._device_graph import free_bytes
+from sssp_pipeline.kernels._device_graph import obtainable_bytes
 from sssp_pipeline.kernels._gpu import SUMMARY
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
@@ -48,15 +48,31 @@ def usable_cores() -> int:
 
 @dataclass(frozen=True)
 class Machine:
-    """What this machine offers a run: cores, and free bytes of the GPU's memory, None without a usable GPU."""
+    """What a run may use: this machine, or the machines of a cluster together.
+
+    Attributes
+    ----------
+    cores
+        Of all machines.
+    gpu_free_bytes
+        Free memory of each GPU, the least of them; None without a usable GPU.
+    no_gpu
+        Why there is no usable GPU, where there is none.
+    n_gpus
+        How many GPUs the run uses.
+    """
 
     cores: int
     gpu_free_bytes: int | None
+    no_gpu: str = "no GPU"
+    n_gpus: int = 1
 
 
 def this_machine() -> Machine:
-    """Return what there is now; imports CuPy only where there is a GPU."""
-    return Machine(usable_cores(), None if gpu_missing() else free_bytes())
+    """Return what there is now, of several GPUs the first; imports CuPy only where there is a GPU."""
+    if (reason := gpu_missing()) is not None:
+        return Machine(usable_cores(), None, reason)
+    return Machine(usable_cores(), obtainable_bytes())
 
 
 def hardware() -> dict[str, Any]:

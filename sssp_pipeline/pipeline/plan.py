@@ -69,6 +69,11 @@ class GpuShare:
     source_bytes: int
     sources_at_once: int
 
+    @property
+    def least_bytes(self) -> int:
+        """What a GPU must have free: one source at a time always goes."""
+        return self.graph_bytes + self.fixed_bytes + self.source_bytes
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -163,7 +168,8 @@ class Work:
         n_batches = -(-self.n_sources // self.batch)
         cores = max(1, min(n_batches, machine.cores)) ** CORES_EXPONENT
         if device == "gpu":
-            return max(source_s + COPY_S_PER_BYTE * kept_bytes, write_s / cores)
+            gpus = max(1, min(n_batches, machine.n_gpus))
+            return max((source_s + COPY_S_PER_BYTE * kept_bytes) / gpus, write_s / cores)
         return (source_s + write_s) / cores
 
     def of_a_call(self, solver: str) -> Forecast:
@@ -220,8 +226,10 @@ def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
     """Return why `solver` cannot do this work on this machine, or None."""
     if (reason := solver.supports(work.traits, work.options)) is not None:
         return reason
-    if solver.device != "gpu" or machine.gpu_free_bytes is None:
+    if solver.device != "gpu":
         return None
+    if machine.gpu_free_bytes is None:
+        return machine.no_gpu
     one = forecast(solver.name, work.traits, 1)
     needed = graph_device_bytes(work.traits) + one.fixed_bytes + one.source_bytes
     if needed <= machine.gpu_free_bytes:
@@ -255,6 +263,31 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
+def cut(
+    traits: GraphTraits, sources: np.ndarray, solve: Solve, targets: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Return `sources` (S,) cut into batches, which do not depend on who solves them."""
+    per_source = _source_bytes(traits, solve, targets)
+    if solve.batch == "auto":
+        largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
+        # Whatever is kept of a row, the whole of it is solved.
+        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+        smallest = SMALL_BATCH_BYTES // max(row_bytes, per_source, 1)
+        size = max(1, min(largest, max(smallest, -(-len(sources) // BATCHES))))
+    else:
+        size = solve.batch
+    return [sources[i : i + size] for i in range(0, len(sources), size)]
+
+
+def _n_columns(traits: GraphTraits, targets: np.ndarray | None) -> int:
+    return traits.n_vertices if targets is None else len(targets)
+
+
+def _source_bytes(traits: GraphTraits, solve: Solve, targets: np.ndarray | None) -> int:
+    """Return the bytes that are kept of each source."""
+    return _n_columns(traits, targets) * (traits.weight_dtype.itemsize + 4 * solve.predecessors)
+
+
 def make_plan(
     traits: GraphTraits,
     sources: np.ndarray,
@@ -268,16 +301,10 @@ def make_plan(
     Raises `InputError` as `choose_solver`.
     """
     row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-    n_columns = traits.n_vertices if targets is None else len(targets)
-    per_source = n_columns * (traits.weight_dtype.itemsize + 4 * solve.predecessors)
-    if solve.batch == "auto":
-        largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
-        # Whatever is kept of a row, the whole of it is solved.
-        smallest = SMALL_BATCH_BYTES // max(row_bytes, per_source, 1)
-        size = max(1, min(largest, max(smallest, -(-len(sources) // BATCHES))))
-    else:
-        size = solve.batch
-    batches = [sources[i : i + size] for i in range(0, len(sources), size)]
+    n_columns = _n_columns(traits, targets)
+    per_source = _source_bytes(traits, solve, targets)
+    batches = cut(traits, sources, solve, targets)
+    size = len(batches[0]) if batches else 1
     work = Work(traits, solve_options(solve, targets), len(sources), size, size * per_source)
     solver, reason, others = choose_solver(solve.solver, work, machine)
     # In the wide layout an id stands once a batch. In the long one it takes a few bits a row where all vertices stand

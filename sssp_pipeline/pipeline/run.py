@@ -31,13 +31,13 @@ from sssp_pipeline.pipeline.finished import (
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
-from sssp_pipeline.pipeline.plan import Plan, make_plan, solve_options
+from sssp_pipeline.pipeline.plan import Plan, cut, make_plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
 from sssp_pipeline.pipeline.results import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
-from sssp_pipeline.pipeline.workers import Demands, Load, Workers, fitted, hire
+from sssp_pipeline.pipeline.workers import Crew, Demands, Load, Workers, assembled
 from sssp_pipeline.workflow import Workflow
 
 
@@ -67,12 +67,19 @@ def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
     return StoredGraph(workflow.store, manifest)
 
 
-def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
-    """Return the plan of a run on a stored graph."""
+def select_stage(
+    workflow: Workflow, stored: StoredGraph, progress: Progress
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the sources of a run on a stored graph, and its targets as `select_targets` does."""
     progress.stage("plan")
     check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
     sources = select_sources(workflow.sources, stored.ids, stored.graph)
-    targets = select_targets(workflow.output, stored.ids, stored.graph)
+    return sources, select_targets(workflow.output, stored.ids, stored.graph)
+
+
+def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
+    """Return the plan of a run on a stored graph, solved on this machine."""
+    sources, targets = select_stage(workflow, stored, progress)
     return make_plan(
         stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine(), targets
     )
@@ -118,9 +125,8 @@ def run(
         else:
             stored = StoredGraph(workflow.store, read_manifest(workflow.store))
     with timings.of("plan"):
-        plan = plan_stage(workflow, stored, progress)
-    progress.say(f"solver: {plan.solver} ({plan.solver_reason}); {plural(len(plan.batches), 'batch')}")
-    job = _Job(workflow, stored, plan, folder, timings, progress)
+        sources, targets = select_stage(workflow, stored, progress)
+    job = _Job(workflow, stored, sources, targets, folder, timings, progress)
     with storage.exclusive(folder.url):
         return folder, job.carry_out(finish)
 
@@ -176,19 +182,33 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
 
 
 @dataclass
+class _Solved:
+    """What the batches were solved with, and the seconds all threads spent on it, by kind of work."""
+
+    solver: str
+    reason: str
+    thread_s: dict[str, float] = field(default_factory=lambda: {"load": 0.0, "solve": 0.0, "write": 0.0})
+
+    def add(self, task: TaskDone) -> None:
+        for work in self.thread_s:
+            self.thread_s[work] += getattr(task, f"{work}_s")
+
+
+@dataclass
 class _Job:
     """One run, from its plan to its run.json; the run folder is this process's alone meanwhile."""
 
     workflow: Workflow
     stored: StoredGraph
-    plan: Plan
+    sources: np.ndarray
+    targets: np.ndarray | None
     folder: RunFolder
     timings: _Timings
     progress: Progress
-    calibration: Calibration = field(init=False)
+    batches: list[np.ndarray] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.calibration = Calibration(self.plan)
+        self.batches = cut(self.stored.manifest.traits, self.sources, self.workflow.solve, self.targets)
 
     def carry_out(self, finish: bool) -> dict[str, Any]:
         """Return the content of run.json after solving what is missing; verify and report only if `finish`."""
@@ -196,20 +216,20 @@ class _Job:
         self.folder.clean()
         if finished:
             record = self.folder.read_run()
-            check_complete(self.folder, len(self.plan.batches), record["identity"])
+            check_complete(self.folder, len(self.batches), record["identity"])
             self.progress.say(f"{storage.redacted(self.folder.url)} is finished already, nothing to solve")
         else:
             with self.timings.of("solve"):
-                thread_s = self._solve()
+                solved = self._solve()
             self.folder.clean()  # a worker that died may have left something half-written
-            self.folder.finish_metrics(len(self.plan.batches))
-            record = self._record(thread_s)
+            self.folder.finish_metrics(len(self.batches))
+            record = self._record(solved)
         if finish and self.workflow.verify not in ("off", *_included(record["verify"])):
             with self.timings.of("verify"):
                 record["verify"] = verify_stage(
                     self.stored,
-                    self.plan.batches,
-                    self.plan.targets,
+                    self.batches,
+                    self.targets,
                     self.folder,
                     record["identity"],
                     self.workflow.verify,
@@ -229,14 +249,14 @@ class _Job:
         """Return what decides the bytes of the distances: another identity is another run."""
         return {
             "graph": self.stored.manifest.content_id,
-            "sources": digest_of(*self.plan.batches),
-            "targets": identity_of(self.plan.targets),
-            "batch": len(self.plan.batches[0]) if self.plan.batches else 0,
+            "sources": digest_of(*self.batches),
+            "targets": identity_of(self.targets),
+            "batch": len(self.batches[0]) if self.batches else 0,
             "cutoff": self.workflow.solve.cutoff,
             **asdict(self._form()),
         }
 
-    def _record(self, thread_s: dict[str, float]) -> dict[str, Any]:
+    def _record(self, solved: _Solved) -> dict[str, Any]:
         """Return run.json without what the stages after solving add."""
         described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts"}
         return {
@@ -246,109 +266,143 @@ class _Job:
             "workflow": self.workflow.resolved(),
             "identity": self._identity(),
             "graph": self.stored.manifest.model_dump(include=described),
-            "sources": sum(len(b) for b in self.plan.batches),
-            "targets": None if self.plan.targets is None else len(self.plan.targets),
-            "batches": len(self.plan.batches),
-            "solver": self.calibration.solver,
-            "solver_reason": self.calibration.reason,
-            "thread_s": thread_s,
+            "sources": sum(len(b) for b in self.batches),
+            "targets": None if self.targets is None else len(self.targets),
+            "batches": len(self.batches),
+            "solver": solved.solver,
+            "solver_reason": solved.reason,
+            "thread_s": solved.thread_s,
             "hardware": hardware(),
             "versions": versions(),
             "verify": None,
         }
 
-    def _solve(self) -> dict[str, float]:
-        """Solve and commit what is not committed yet; return the seconds all threads spent, by kind of work."""
-        workflow, plan, folder = self.workflow, self.plan, self.folder
-        committed = folder.committed()
-        missing = [number for number in range(len(plan.batches)) if number not in committed]
+    def _solve(self) -> _Solved:
+        """Solve and commit what is not committed yet."""
+        committed = self.folder.committed()
+        missing = [number for number in range(len(self.batches)) if number not in committed]
         if committed:
             self.progress.say(
-                f"going on: {len(committed)} of {len(plan.batches)} batches are committed already"
+                f"going on: {len(committed)} of {len(self.batches)} batches are committed already"
             )
-        thread_s = {"load": 0.0, "solve": 0.0, "write": 0.0}
+        noted = self.folder.unfinished() or {}
+        if not missing and "solver" in noted:
+            return _Solved(noted["solver"], "chosen when the run was begun")
+        try:
+            with assembled(self.workflow.cluster) as crew:
+                plan = make_plan(
+                    self.stored.manifest.traits,
+                    self.sources,
+                    self.workflow.solve,
+                    self.workflow.output,
+                    crew.machine,
+                    self.targets,
+                )
+                self.progress.say(
+                    f"solver: {plan.solver} ({plan.solver_reason}); {plural(len(self.batches), 'batch')}"
+                )
+                return self._scatter(plan, crew, missing)
+        except InputError as error:
+            if isinstance(error, UnsolvableError) or not self.folder.committed():
+                self.folder.abandon()
+            raise
+
+    def _scatter(self, plan: Plan, crew: Crew, missing: list[int]) -> _Solved:
+        """Have a `crew` solve the batches whose numbers are `missing`."""
+        workflow, folder = self.workflow, self.folder
+        calibration = Calibration(plan)
+        solved = _Solved(plan.solver, plan.solver_reason)
         if not missing:
-            return thread_s
+            return solved
+        done = len(self.batches) - len(missing)
         folder.note_start(
             {
-                "batches": len(plan.batches),
+                "batches": len(self.batches),
                 "solver": plan.solver,
                 "began": datetime.now(UTC).isoformat(timespec="seconds"),
-                "batches_before": len(committed),
+                "batches_before": done,
             }
         )
-        self._warn_of_space(len(missing) / len(plan.batches))
+        self._warn_of_space(plan.written_bytes * len(missing) / len(self.batches))
         on_gpu = solver_named(plan.solver).device == "gpu"
-        load = Load(len(missing), plan.graph_bytes, plan.batch_bytes, plan.together, on_gpu)
-        load = fitted(workflow.cluster, load)
+        load = crew.fitted(
+            Load(
+                len(missing),
+                plan.graph_bytes,
+                plan.batch_bytes,
+                plan.together,
+                on_gpu,
+                plan.expected_s * len(missing) / len(self.batches),
+            )
+        )
         calls = [missing[i : i + load.together] for i in range(0, len(missing), load.together)]
-        n_left = sum(len(plan.batches[number]) for number in missing)
+        # The longest first, so that at the end nobody waits for one that began late.
+        calls.sort(key=lambda numbers: -sum(len(self.batches[number]) for number in numbers))
+        n_left = sum(len(self.batches[number]) for number in missing)
 
         def tasks() -> Iterator[SolveTask]:
             nonlocal n_left
             for numbers in calls:
-                batches = tuple((number, plan.batches[number]) for number in numbers)
+                batches = tuple((number, self.batches[number]) for number in numbers)
                 n_left -= sum(len(sources) for _, sources in batches)
                 yield SolveTask(
                     self.stored.store,
                     self.stored.manifest.content_id,
                     folder.url,
                     batches,
-                    self.calibration.solver,
-                    solve_options(workflow.solve, plan.targets),
+                    calibration.solver,
+                    solve_options(workflow.solve, self.targets),
                     self._form(),
                 )
 
         self.progress.stage("solve")
-        done = len(committed)
 
         def on_done(task: TaskDone) -> None:
             nonlocal done
             done += task.n_batches
-            for work in thread_s:
-                thread_s[work] += getattr(task, f"{work}_s")
-            self.progress.advance(done, len(plan.batches), "batches")
-            if (change := self.calibration.learn(task.solver, task.source_s, n_left)) is not None:
+            solved.add(task)
+            self.progress.advance(done, len(self.batches), "batches")
+            if (change := calibration.learn(task.solver, task.source_s, n_left)) is not None:
                 self.progress.say(change)
+                solved.solver, solved.reason = calibration.solver, calibration.reason
 
         demands = Demands(
-            self.stored.store, self.stored.manifest.content_id, folder.url, self.calibration.solver
+            self.stored.store,
+            self.stored.manifest.content_id,
+            folder.url,
+            plan.solver,
+            plan.gpu.least_bytes if plan.gpu else 0,
         )
-        try:
-            with lent(self.stored), hire(workflow.cluster, load, demands) as workers:
-                self.progress.say(_who(workers))
+        with lent(self.stored), crew.hired(load, demands) as workers:
+            self.progress.say(_who(workers))
 
-                def one_by_one() -> bool:
-                    # A GPU solves one call at a time, so little waits until it is known what a call takes.
-                    return on_gpu and not workers.n_processes and not self.calibration.is_done
+            def one_by_one() -> bool:
+                # A GPU solves one call at a time, so little waits until it is known what a call takes.
+                return on_gpu and not workers.n_processes and not calibration.is_done
 
-                try:
-                    failed = scatter(workers, tasks(), workflow.solve.retries, on_done, one_by_one)
-                except KeyboardInterrupt:
-                    if not workers.n_processes:
-                        self.progress.say(
-                            "the batches under way are finished first; Ctrl-C again ends at once"
-                        )
-                    raise
-        except InputError as error:
-            if isinstance(error, UnsolvableError) or not folder.committed():
-                folder.abandon()
-            raise
+            try:
+                failed = scatter(
+                    workers, tasks(), workflow.solve.retries, on_done, self.progress.say, one_by_one
+                )
+            except KeyboardInterrupt:
+                if not workers.n_processes:
+                    self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
+                raise
         if failed:
             committed = folder.committed()  # of a task that failed, too
             failed = {number: reason for number, reason in failed.items() if number not in committed}
         if failed:
             number, reason = next(iter(sorted(failed.items())))
             raise SsspError(
-                f"{len(failed)} of {len(plan.batches)} batches failed: {shortened(sorted(failed))}; "
+                f"{len(failed)} of {len(self.batches)} batches failed: {shortened(sorted(failed))}; "
                 f"batch {number}: {reason}",
                 hint="run the same command again: it solves only what is missing",
             )
-        return thread_s
+        return solved
 
-    def _warn_of_space(self, share: float) -> None:
-        """Say so when what is still to be written may not fit; how much is unreached decides."""
-        free, wanted = storage.free_bytes(self.folder.url), self.plan.written_bytes * share
+    def _warn_of_space(self, wanted: float) -> None:
+        """Say so when the bytes still to be written may not fit; how much is unreached decides."""
+        free = storage.free_bytes(self.folder.url)
         if free is not None and wanted > free:
             self.progress.say(
                 f"warning: up to {in_bytes(wanted)} will be written, {in_bytes(free)} are free there"

@@ -13,9 +13,12 @@ import os
 import platform
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 
 import numpy as np
 
@@ -118,51 +121,111 @@ def solve_task(task: SolveTask) -> TaskDone:
     return TaskDone(task.solver, len(task.batches), source_s, loaded - began, solved - loaded, write_s)
 
 
+#: A batch under which so many workers have died, the last of them alone with it, is given up.
+MOST_DEATHS = 3
+#: Seconds between two looks after the workers where no task ends.
+_TEND_S = 1.0
+
+
+@dataclass(eq=False)
+class _Given:
+    """A task on its way; `errors` and `deaths` are what has become of it so far.
+
+    `alone`: no other task that was there when several workers died is under way beside it.
+    """
+
+    task: SolveTask
+    errors: int = 0
+    deaths: int = 0
+    alone: bool = False
+
+
 def scatter(
     workers: Workers,
     tasks: Iterable[SolveTask],
     retries: int,
     on_done: Callable[[TaskDone], None],
+    say: Callable[[str], None] = lambda line: None,
     one_by_one: Callable[[], bool] = lambda: False,
 ) -> dict[int, str]:
     """Solve `tasks`; return the batches that failed for good, each with its last error.
 
     A task is asked for when it is submitted. One that fails is tried again `retries` times, and holds up no other.
-    While `one_by_one()`, none is submitted before the last one has ended.
+    One that was there when a worker died is tried again whatever `retries` says, until it is the one to blame.
+    While `one_by_one()`, none is submitted before the last one has ended. What becomes of the workers is said.
 
     Raises
     ------
     InputError
         A task cannot be done whoever tries. Nothing more is submitted then, and what is under way has ended.
+    SsspError
+        There are no workers any more.
     """
     waiting = iter(tasks)
-    under_way: dict[Future[TaskDone], SolveTask] = {}
+    again: deque[_Given] = deque()
+    suspects: deque[_Given] = deque()
+    under_way: dict[Future[TaskDone], _Given] = {}
+    ended: SimpleQueue[Future[TaskDone]] = SimpleQueue()
     failed: dict[int, str] = {}
     hopeless: InputError | None = None
+    all_asked_for = False
 
-    def submit(task: SolveTask) -> None:
-        under_way[workers.executor.submit(solve_task, task)] = task
+    def following() -> _Given | None:
+        nonlocal all_asked_for
+        if suspects and not any(given.alone for given in under_way.values()):
+            suspect = suspects.popleft()
+            suspect.alone = True
+            return suspect
+        if again:
+            return again.popleft()
+        task = next(waiting, None)
+        all_asked_for = task is None
+        return None if task is None else _Given(task)
 
     def refill() -> None:
         while len(under_way) < (1 if one_by_one() else workers.in_flight):
-            if (task := next(waiting, None)) is None:
+            if (given := following()) is None:
                 return
-            submit(task)
+            future = workers.submit(solve_task, given.task)
+            under_way[future] = given
+            future.add_done_callback(ended.put)
+
+    def judge(given: _Given, error: BaseException) -> None:
+        given.task = replace(given.task, attempt=given.task.attempt + 1)
+        if deaths := workers.deaths(error):
+            given.deaths += deaths
+            if given.deaths < MOST_DEATHS - 1:
+                again.append(given)
+                return
+            if not given.alone:
+                suspects.append(given)
+                return
+            reason = f"{given.deaths} workers died under it"
+        else:
+            given.errors += 1
+            given.alone = False
+            if given.errors <= retries:
+                again.append(given)
+                return
+            reason = str(error) or type(error).__name__
+        failed.update(dict.fromkeys((number for number, _ in given.task.batches), reason))
 
     try:
         refill()
-        while under_way:
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                task = under_way.pop(future)
-                error = future.exception()
-                if error is None:
+        while under_way or (hopeless is None and (again or suspects or not all_asked_for)):
+            for line in workers.tend():
+                say(line)
+            with suppress(Empty):
+                future = ended.get(timeout=_TEND_S)
+                given = under_way.pop(future)
+                if future.cancelled():  # those who might have run it are gone
+                    (suspects if given.alone else again).append(given)
+                elif (error := future.exception()) is None:
                     on_done(future.result())
                 elif isinstance(error, InputError):
                     hopeless = hopeless or error
-                elif task.attempt <= retries and hopeless is None:
-                    submit(replace(task, attempt=task.attempt + 1))
                 else:
-                    failed |= dict.fromkeys((n for n, _ in task.batches), str(error) or type(error).__name__)
+                    judge(given, error)
             if hopeless is None:
                 refill()
     finally:

@@ -1,22 +1,27 @@
-"""Who solves the batches: threads of this process, Dask workers started on this machine, or a cluster's.
+"""Who solves the batches: threads of this process, Dask workers started for the run, or a cluster's.
 
 A run that has this machine to itself and asks for nothing else is solved by threads of its own process: no process
 starts, no scheduler stands between two batches, and the graph is there once. `docs/design/0003-who-solves.md` has
-the measurements.
+the measurements, `docs/design/0006-clusters.md` what is decided for more machines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from sssp_pipeline import workflow
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.hardware import usable_cores
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels._cupy import gpu_count
+from sssp_pipeline.pipeline.hardware import Machine, this_machine, usable_cores
 from sssp_pipeline.pipeline.progress import plural
+
+#: `auto` takes all GPUs of the machine where that is expected to save so many seconds: a Dask cluster takes some to
+#: start, and each worker its own to load graph and kernels.
+_SAVED_S = 15.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,8 @@ class Load:
         Batches of a task.
     on_gpu
         Whether the solver runs on a GPU.
+    expected_s
+        About how long it takes on what the plan was made for.
     """
 
     n_batches: int
@@ -40,6 +47,7 @@ class Load:
     batch_bytes: int
     together: int
     on_gpu: bool
+    expected_s: float = 0.0
 
     @property
     def n_tasks(self) -> int:
@@ -48,7 +56,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Demands:
-    """What workers of a cluster that was there before must be able to do.
+    """What workers of other machines must be able to do.
 
     Attributes
     ----------
@@ -58,134 +66,233 @@ class Demands:
         Write to this run folder, and see what this process wrote there.
     solver
         Run this solver: one for a GPU needs one.
+    gpu_bytes
+        Hold so much on the GPU, where the solver runs on one.
     """
 
     store: str
     content_id: str
     run: str
     solver: str
+    gpu_bytes: int = 0
 
 
-def fitted(spec: workflow.Cluster, load: Load) -> Load:
-    """Return `load` with as many batches in a task as fit the memory, where workers are started on this machine."""
-    if spec.kind == "address" or load.together == 1:
-        return load
-    import psutil
+class Workers(Protocol):
+    """Ready for work: `Threads` of this process, or `roster.DaskWorkers`."""
 
-    processes, threads = (1, _threads(spec, load, 1)) if _is_this_process(spec) else _local_size(spec, load)
-    there = psutil.virtual_memory().available // processes
-    if spec.memory_limit != "auto":
-        from sssp_pipeline.pipeline import cluster
+    @property
+    def n_processes(self) -> int:
+        """Worker processes now there; 0 means threads of this one."""
+        ...
 
-        there = min(there, cluster.usable_bytes(spec.memory_limit))
-    fit = (there - load.graph_bytes) // (threads * _batch_bytes(load))
-    return replace(load, together=max(1, min(load.together, fit)))
+    @property
+    def n_threads(self) -> int:
+        """All their threads."""
+        ...
+
+    @property
+    def n_aside(self) -> int:
+        """Workers that get no task."""
+        ...
+
+    @property
+    def dashboard(self) -> str | None:
+        """URL of Dask's dashboard; None without Dask."""
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """How many tasks to keep submitted."""
+        ...
+
+    def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
+        """Return the future of `function(task)`; it is cancelled if those who might have run it are lost."""
+        ...
+
+    def deaths(self, error: BaseException) -> int:
+        """Return how many workers died under a task that ended with `error`."""
+        ...
+
+    def tend(self) -> list[str]:
+        """Look after the workers, now and then; return what is worth a line.
+
+        Raises
+        ------
+        SsspError
+            There are none, and none come.
+        """
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class Workers:
-    """Ready for work.
-
-    Attributes
-    ----------
-    executor
-        Runs a function somewhere, and gives a future of what it returns.
-    n_processes, n_threads
-        Worker processes now there, and all threads together; no processes means threads of this one.
-    dashboard
-        URL of Dask's dashboard; None without Dask.
-    in_flight
-        How many tasks to keep submitted.
-    n_aside
-        Workers that get no task, since they have no GPU and the solver needs one.
-    """
+class Threads:
+    """Threads of this process, as `Workers`."""
 
     executor: Executor
-    n_processes: int
     n_threads: int
-    dashboard: str | None
     in_flight: int
+    n_processes: int = 0
     n_aside: int = 0
+    dashboard: str | None = None
+
+    def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
+        return self.executor.submit(function, task)
+
+    def deaths(self, error: BaseException) -> int:
+        return 0
+
+    def tend(self) -> list[str]:
+        return []
+
+
+class Crew(Protocol):
+    """Those who will solve, before it is known with what."""
+
+    @property
+    def machine(self) -> Machine:
+        """What they have together."""
+        ...
+
+    def fitted(self, load: Load) -> Load:
+        """Return `load` with as many batches in a task as fit the memory, where that is known."""
+        ...
+
+    def hired(self, load: Load, demands: Demands) -> AbstractContextManager[Workers]:
+        """Give the workers; what was started for them ends with the block.
+
+        Threads of this process finish the batch they are at before the block ends, also after an error or Ctrl-C.
+
+        Raises
+        ------
+        InputError
+            A worker cannot meet the `demands`, or memory is too small.
+        """
+        ...
 
 
 @contextmanager
-def hire(spec: workflow.Cluster, load: Load, demands: Demands) -> Iterator[Workers]:
-    """Give the workers that `spec` describes; what was started here ends with the block.
-
-    Threads of this process finish the batch they are at before the block ends, also after an error or Ctrl-C.
+def assembled(spec: workflow.Cluster) -> Iterator[Crew]:
+    """Give those who will solve what `spec` says: of another machine they are there already, here nothing has started.
 
     Raises
     ------
     InputError
-        No scheduler answers, no worker joins, a worker cannot meet the `demands`, or memory is too small.
+        No scheduler answers, no worker joins, a worker runs another release, or what starts them is not installed.
     """
-    if _is_this_process(spec):
-        threads = _threads(spec, load, processes=1)
-        _checked_memory(1, threads, load)
-        executor = ThreadPoolExecutor(threads, thread_name_prefix="solve")
-        try:
-            yield Workers(executor, 0, threads, None, _in_flight(spec, threads))
-        finally:
-            executor.shutdown(cancel_futures=True)
+    if spec.kind in ("auto", "local-cpu", "local-cuda"):
+        yield _Here(spec)
         return
     # Dask takes as long to import as a small graph to ingest.
+    from sssp_pipeline.pipeline.roster import Elsewhere
+
+    with Elsewhere.assembled(spec) as crew:
+        yield crew
+
+
+class _Here:
+    """The machine of this process, as a `Crew`."""
+
+    def __init__(self, spec: workflow.Cluster) -> None:
+        self._spec = spec
+        self.machine = this_machine()
+        if spec.kind == "local-cuda":
+            if self.machine.gpu_free_bytes is None:
+                raise InputError(
+                    f"kind `local-cuda` needs a GPU: {self.machine.no_gpu}",
+                    hint="see what `sssp-pipeline doctor` says of it, or set `cluster.kind: local-cpu`",
+                )
+            self.machine = replace(self.machine, n_gpus=_workers_on_gpus(spec))
+
+    def fitted(self, load: Load) -> Load:
+        spec = self._spec
+        if load.together == 1:
+            return load
+        import psutil
+
+        processes, threads = (1, _threads(spec, load, 1)) if _is_this_process(spec) else _size(spec, load)
+        there = psutil.virtual_memory().available // processes
+        if spec.memory_limit != "auto":
+            from sssp_pipeline.pipeline import cluster
+
+            there = min(there, cluster.usable_bytes(spec.memory_limit))
+        fit = (there - load.graph_bytes) // (threads * batch_memory(load))
+        return replace(load, together=max(1, min(load.together, fit)))
+
+    @contextmanager
+    def hired(self, load: Load, demands: Demands) -> Iterator[Workers]:
+        spec = _on_all_gpus(self._spec, load)
+        if _is_this_process(spec):
+            threads = _threads(spec, load, processes=1)
+            _checked_memory(1, threads, load)
+            executor = ThreadPoolExecutor(threads, thread_name_prefix="solve")
+            try:
+                yield Threads(executor, threads, in_flight(spec, threads))
+            finally:
+                executor.shutdown(cancel_futures=True)
+            return
+        from sssp_pipeline.pipeline import cluster
+        from sssp_pipeline.pipeline.roster import DaskWorkers
+
+        processes, threads = _size(spec, load)
+        needed = _checked_memory(processes, threads, load)
+        with cluster.started_here(spec, processes, threads, needed) as client:
+            yield DaskWorkers(client, spec)
+
+
+def _workers_on_gpus(spec: workflow.Cluster) -> int:
+    """Return how many workers, each with a GPU of its own, `spec` asks for; raise `InputError` if that is too many."""
+    n_gpus = gpu_count()
+    if isinstance(spec.workers, int) and spec.workers > n_gpus:
+        raise InputError(
+            f"`cluster.workers` is {spec.workers}, and there {'is' if n_gpus == 1 else 'are'} {plural(n_gpus, 'GPU')}",
+            hint="leave `workers` at `auto`, or ask for no more than there are",
+        )
+    return spec.workers if isinstance(spec.workers, int) else n_gpus
+
+
+def _on_all_gpus(spec: workflow.Cluster, load: Load) -> workflow.Cluster:
+    """Return `spec` with kind `local-cuda` in place of `auto` where several GPUs have enough to do."""
+    if spec.kind != "auto" or not load.on_gpu or not _is_this_process(spec):
+        return spec
+    n_gpus = gpu_count()
+    if load.expected_s * (1 - 1 / max(n_gpus, 1)) < _SAVED_S:
+        return spec
     from sssp_pipeline.pipeline import cluster
 
-    if spec.kind == "address":
-        assert spec.address is not None
-        with cluster.existing(spec.address) as client:
-            able, n_aside = cluster.able_workers(client, demands, load.graph_bytes, _thread_bytes(load))
-            yield _of_cluster(spec, client, able, n_aside)
-        return
-    processes, threads = _local_size(spec, load)
-    needed = _checked_memory(processes, threads, load)
-    with cluster.started(processes, threads, spec.memory_limit, needed) as client:
-        yield _of_cluster(spec, client, list(client.nthreads()), 0)
-
-
-def _of_cluster(spec: workflow.Cluster, client: Any, able: list[str], n_aside: int) -> Workers:
-    """Return the workers of a Dask `client` at the addresses `able`.
-
-    Those that join later take part, unless some are left aside.
-    """
-    threads_of = client.nthreads()
-    n_threads = sum(threads_of.get(address, 0) for address in able)
-    if not n_threads:
-        raise SsspError("the cluster has no workers")
-    executor = client.get_executor(pure=False, **({"workers": able} if n_aside else {}))
-    return Workers(
-        executor, len(able), n_threads, client.dashboard_link, _in_flight(spec, n_threads), n_aside
-    )
+    return spec.model_copy(update={"kind": "local-cuda"}) if cluster.has_dask_cuda() else spec
 
 
 def _is_this_process(spec: workflow.Cluster) -> bool:
     """Return whether threads of this process solve, and no workers."""
-    return spec.kind != "address" and spec.workers == "auto" and spec.memory_limit == "auto"
+    return spec.kind != "local-cuda" and spec.workers == "auto" and spec.memory_limit == "auto"
 
 
-def _in_flight(spec: workflow.Cluster, n_threads: int) -> int:
-    # Two a thread: one being solved, one waiting, so that no thread waits for the scheduler.
+def in_flight(spec: workflow.Cluster, n_threads: int) -> int:
+    """Return how many tasks to keep submitted: two a thread, one being solved, one waiting, unless `spec` says."""
     return 2 * n_threads if spec.in_flight == "auto" else spec.in_flight
 
 
-def _local_size(spec: workflow.Cluster, load: Load) -> tuple[int, int]:
-    """Return how many processes to start and with how many threads each."""
-    if spec.workers != "auto":
+def _size(spec: workflow.Cluster, load: Load) -> tuple[int, int]:
+    """Return how many processes to start here and with how many threads each."""
+    if spec.kind == "local-cuda":
+        processes = _workers_on_gpus(spec)
+        return processes, _threads(spec, load, processes)
+    if isinstance(spec.workers, int):
         return spec.workers, _threads(spec, load, spec.workers)
     if spec.threads_per_worker == "auto":
         return 1, _threads(spec, load, processes=1)
-    return max(1, _most_threads(load) // spec.threads_per_worker), spec.threads_per_worker
+    return max(1, _most_threads(load, 1) // spec.threads_per_worker), spec.threads_per_worker
 
 
-def _most_threads(load: Load) -> int:
-    """Return how many threads have something to do here.
+def _most_threads(load: Load, processes: int) -> int:
+    """Return how many threads have something to do in each of the processes here.
 
     Solvers run without the GIL, and so do encoding and writing. On a GPU one thread at a time solves, which takes
     hardly any core, while the others encode and write: so one more than there are cores. A task of several batches
     writes them on threads of its own: so one that solves, one that writes, and one that waits for the GPU.
     """
-    wanted = usable_cores() + load.on_gpu if load.together == 1 else 3
-    return max(1, min(wanted, load.n_tasks))
+    wanted = usable_cores() // processes + load.on_gpu if load.together == 1 else 3
+    return max(1, min(wanted, -(-load.n_tasks // processes)))
 
 
 def _threads(spec: workflow.Cluster, load: Load, processes: int) -> int:
@@ -194,16 +301,17 @@ def _threads(spec: workflow.Cluster, load: Load, processes: int) -> int:
         return spec.threads_per_worker
     import psutil
 
-    fit = (psutil.virtual_memory().available // processes - load.graph_bytes) // _thread_bytes(load)
-    return max(1, min(_most_threads(load) // processes, fit))
+    fit = (psutil.virtual_memory().available // processes - load.graph_bytes) // thread_memory(load)
+    return max(1, min(_most_threads(load, processes), fit))
 
 
-def _thread_bytes(load: Load) -> int:
-    return load.together * _batch_bytes(load)
+def thread_memory(load: Load) -> int:
+    """Return the bytes that the task of a thread holds."""
+    return load.together * batch_memory(load)
 
 
-def _batch_bytes(load: Load) -> int:
-    # A batch is held twice for a moment: as the solver gives it, and as the row groups being written.
+def batch_memory(load: Load) -> int:
+    """Return the bytes that a batch takes: twice, as the solver gives it and as the row groups being written."""
     return max(1, 2 * load.batch_bytes)
 
 
@@ -211,7 +319,7 @@ def _checked_memory(processes: int, threads: int, load: Load) -> int:
     """Return the bytes each process needs; raise `InputError` if this machine has not enough for all."""
     import psutil
 
-    each = load.graph_bytes + threads * _thread_bytes(load)
+    each = load.graph_bytes + threads * thread_memory(load)
     there = psutil.virtual_memory().total
     if processes * each > there:
         who = f"{plural(processes, 'worker')} of {plural(threads, 'thread')}"

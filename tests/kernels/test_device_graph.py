@@ -35,11 +35,11 @@ class Device:
 
         class Copy:
             def __init__(self, n_bytes):
-                self.n_bytes = n_bytes
+                self.device_bytes = n_bytes
                 device.used += n_bytes
 
             def __del__(self):
-                device.used -= self.n_bytes
+                device.used -= self.device_bytes
 
         def upload(graph, *, wide_offsets):
             device.uploads.append(graph)
@@ -71,6 +71,7 @@ def test_graphs_in_turn_stay_while_half_of_the_device_is_free(device):
         device_graph(second)
     assert device.uploads == [first, second]
     assert device.used > 450_000
+    assert device_graphs.obtainable_bytes() == device.TOTAL
 
 
 def test_the_longest_unused_graph_makes_room(device):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.kernels import _gpu, forecast
+from sssp_pipeline.kernels import forecast
 from sssp_pipeline.pipeline.calibration import Calibration
 from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.plan import make_plan
@@ -15,9 +15,8 @@ MANY = 10**6
 
 
 @pytest.fixture
-def calibration(monkeypatch):
+def calibration():
     """Return what makes one for many sources on a GPU, of which only metrics are kept."""
-    monkeypatch.setattr(_gpu, "gpu_missing", lambda: None)
 
     def make(solver="auto", targets=0, cores=16):
         machine = Machine(cores, gpu_free_bytes=139 * 2**30)

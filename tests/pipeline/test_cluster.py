@@ -1,138 +1,213 @@
-"""What is asked of the workers of a cluster before they get work."""
+"""Clusters that are started for a run: what SLURM and Kubernetes are asked for, and runs on those that can be here."""
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
+import builtins
+import gc
+import os
+import sys
 from pathlib import Path
 
 import pytest
-from distributed import Client, LocalCluster
 
-from sssp_pipeline import __version__
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import cluster as cluster_module
-from sssp_pipeline.pipeline.cluster import able_workers
-from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.kernels import _cupy
+from sssp_pipeline.pipeline import cluster, hardware
 from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.pipeline.results import RunFolder
-from sssp_pipeline.pipeline.workers import Demands, Load, hire
-from sssp_pipeline.workflow import Cluster, Graph
+from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.workflow import Cluster, Workflow
 
-MB = 10**6
+SLURM = {"kind": "slurm", "memory_limit": "4GB", "slurm": {"interface": "lo"}}
+PODS = {"kind": "kubernetes", "memory_limit": "32GB", "kubernetes": {"image": "registry/image:1"}}
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Two workers of two threads in this process, so that they see what a test patches."""
-    local = LocalCluster(
-        n_workers=2,
-        threads_per_worker=2,
-        processes=False,
-        memory_limit="1GB",
-        dashboard_address="127.0.0.1:0",
-    )
-    with local, Client(local, set_as_default=False) as client:
-        yield client
+def script(**options) -> str:
+    """Return the job that SLURM would get."""
+    spec = Cluster.model_validate({**SLURM, **options})
+    made, given = cluster._slurm(spec)
+    with made(**given) as started:
+        return started.job_script()
+
+
+def test_a_job_is_a_worker():
+    lines = script(slurm={"interface": "lo"}).splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert {"#SBATCH --cpus-per-task=1", "#SBATCH --mem=4G", "#SBATCH -t 1:00:00"} <= set(lines)
+    assert not any("gres" in line or line.startswith(("#SBATCH -p", "#SBATCH -A")) for line in lines)
+    started = next(line for line in lines if line.startswith(sys.executable))
+    assert "-m distributed.cli.dask_worker tcp://127.0.0.1:" in started
+    assert "--nthreads 1 --memory-limit 3.73GiB" in started
+
+
+def test_a_job_with_gpus_has_a_worker_for_each():
+    lines = script(
+        threads_per_worker=3,
+        slurm={
+            "interface": "lo",
+            "gpus": 2,
+            "queue": "gpu",
+            "account": "me",
+            "walltime": "2-00:00:00",
+            "prologue": ["module load cuda"],
+            "directives": ["--constraint=h200"],
+        },
+    ).splitlines()
+    assert {
+        "#SBATCH -p gpu",
+        "#SBATCH -A me",
+        "#SBATCH --cpus-per-task=6",
+        "#SBATCH --mem=8G",
+        "#SBATCH -t 2-00:00:00",
+        "#SBATCH --gres=gpu:2",
+        "#SBATCH --constraint=h200",
+        "module load cuda",
+    } <= set(lines)
+    started = next(line for line in lines if line.startswith(sys.executable))
+    assert "-m dask_cuda.cli tcp://" in started
+    assert "--nthreads 3 --memory-limit 3.73GiB" in started
+
+
+def resource(**options):
+    return cluster.kubernetes_resource(Cluster.model_validate({**PODS, **options}), "sssp-1")
+
+
+def container(made, role):
+    (only,) = made["spec"][role]["spec"]["containers"]
+    return only
+
+
+def test_pods():
+    made = resource(workers=3)
+    worker, scheduler = container(made, "worker"), container(made, "scheduler")
+    assert (made["kind"], made["metadata"]["name"]) == ("DaskCluster", "sssp-1")
+    assert made["spec"]["worker"]["replicas"] == 3
+    assert worker["command"][:6] == ["dask", "worker", "--nthreads", "1", "--memory-limit", "32GB"]
+    assert scheduler["command"] == ["dask", "scheduler", "--host", "0.0.0.0"]
+    assert worker["resources"]["limits"] == {"memory": "32000000000"}
+    assert {"name": "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "value": "0"} in scheduler["env"]
+    assert worker["image"] == scheduler["image"] == "registry/image:1"
+    assert "envFrom" not in worker
+    assert "envFrom" not in scheduler
+
+
+def test_gpu_and_secret_are_for_the_workers_alone():
+    pods = {"image": "i", "gpus": 1, "secret": "keys", "service_account": "solver"}
+    made = resource(workers={"minimum": 2, "maximum": 5}, kubernetes=pods)
+    worker, scheduler = container(made, "worker"), container(made, "scheduler")
+    assert made["spec"]["worker"]["replicas"] == 2
+    assert worker["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert "nvidia.com/gpu" not in scheduler["resources"]["limits"]
+    assert worker["envFrom"] == [{"secretRef": {"name": "keys"}}]
+    assert "envFrom" not in scheduler
+    assert {made["spec"][role]["spec"]["serviceAccountName"] for role in ("worker", "scheduler")} == {
+        "solver"
+    }
 
 
 @pytest.fixture
-def demands(tmp_path) -> Demands:
-    """A stored graph and a run that has begun."""
-    store, run = str(tmp_path / "graph"), str(tmp_path / "run")
-    manifest, _ = ingest(Graph(input="generated:grid?rows=3&cols=4&seed=1", store=store), store, Quiet())
-    RunFolder(run).begin({})
-    return Demands(store, manifest.content_id, run, "delta-stepping")
+def grid(tmp_path):
+    """Return what runs a small workflow on a cluster, and the bytes of its distances."""
+
+    def solve(name: str, **given) -> dict[str, bytes]:
+        data = {
+            "graph": {"input": "generated:grid?rows=30&cols=31&seed=3", "store": str(tmp_path / "graph")},
+            "sources": {"random": {"count": 24, "seed": 1}},
+            "solve": {"batch": 2},
+            "output": {"path": str(tmp_path / name)},
+            "cluster": given,
+        }
+        run(Workflow.model_validate(data), Quiet())
+        return {p.name: p.read_bytes() for p in (tmp_path / name / "distances").iterdir()}
+
+    return solve
 
 
-def test_workers_that_can_do_it_all_take_part(client, demands):
-    able, n_aside = able_workers(client, demands, 10 * MB, MB)
-    assert (able, n_aside) == (sorted(client.nthreads()), 0)
-    assert not list(Path(demands.run).glob(".sssp-partial-*"))
+@pytest.fixture
+def jobs(tmp_path, monkeypatch) -> Path:
+    """Make `sbatch` and `scancel` that run a job as a process of this machine; give the folder of their logs."""
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    for name, lines in {
+        # Like SLURM's it keeps the script, which goes when this has ended.
+        "sbatch": f'cp "$1" "{folder}/$$.sh"\nsetsid bash "{folder}/$$.sh" >"{folder}/$$.out" 2>&1 & '
+        'echo "Submitted batch job $!"',
+        "scancel": 'kill -- "-$1"; echo "$1" >>' + f'"{folder}/cancelled"',
+    }.items():
+        command = tmp_path / "bin" / name
+        command.parent.mkdir(exist_ok=True)
+        command.write_text(f"#!/bin/bash\n{lines}\n")
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return folder
+
+
+# dask-jobqueue leaves the files of its certificates to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_run_in_jobs(grid, jobs):
+    assert grid("jobs", **SLURM, workers=2, tls=True) == grid("calm")
+    gc.collect()
+    assert len((jobs / "cancelled").read_text().split()) == 2
+    logs = [log.read_text() for log in jobs.glob("*.out")]
+    assert len(logs) == 2
+    assert any("tls://127.0.0.1" in log for log in logs)  # one may have come too late
+
+
+def test_an_adaptive_run(grid, jobs):
+    assert grid("jobs", **SLURM, workers={"minimum": 1, "maximum": 2}) == grid("calm")
+
+
+def test_where_there_is_no_slurm(grid, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError) as caught:
+        grid("jobs", **SLURM)
+    assert caught.value.message == "kind `slurm` cannot be started: there is no `sbatch` here"
+    assert not (tmp_path / "jobs").exists()
+
+
+def test_no_worker_in_time(grid, jobs, tmp_path):
+    (tmp_path / "bin" / "sbatch").write_text('#!/bin/bash\necho "Submitted batch job 1"\n')
+    (tmp_path / "bin" / "scancel").write_text("#!/bin/bash\n")
+    with pytest.raises(SsspError) as caught:
+        grid("jobs", **SLURM, wait_s=1)
+    assert caught.value.message == "no worker of the SLURM cluster has come in 1 s"
+    assert caught.value.hint == "see `squeue --me` and the output of the jobs, or raise `cluster.wait_s`"
 
 
 @pytest.mark.parametrize(
-    ("make_unfit", "reason"),
-    [
-        (lambda d: shutil.rmtree(d.store), "`{store}` is not a graph store: it has no manifest.json"),
-        (lambda d: replace(d, content_id="0123"), "`{store}` holds another graph there"),
-        (lambda d: shutil.rmtree(d.run), "`{run}` is another folder there: storage must be shared"),
-    ],
+    ("spec", "package", "extra"),
+    [(SLURM, "dask_jobqueue", "slurm"), (PODS, "dask_kubernetes.operator", "kubernetes")],
 )
-def test_all_workers_that_cannot_are_named_with_the_reason(client, demands, make_unfit, reason):
-    changed = make_unfit(demands)
-    demands = changed if isinstance(changed, Demands) else demands
+def test_what_starts_a_cluster_may_not_be_installed(grid, monkeypatch, spec, package, extra):
+    real = builtins.__import__
+
+    def absent(name, *given):
+        if name == package:
+            raise ModuleNotFoundError(f"No module named {name!r}")
+        return real(name, *given)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(InputError) as caught:
-        able_workers(client, demands, 10 * MB, MB)
-    first, second = sorted(client.nthreads())
-    expected = reason.format(store=demands.store, run=demands.run)
-    assert caught.value.message.startswith(f"2 of 2 workers cannot take part: {first}: {expected}")
-    assert f"; {second}: {expected}" in caught.value.message
-    assert caught.value.hint
+        grid("run", **spec)
+    assert caught.value.message == f"kind `{spec['kind']}` cannot be started: No module named {package!r}"
+    assert caught.value.hint.endswith(f"pip install 'sssp-pipeline[{extra}]'")
 
 
-def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, demands, monkeypatch):
-    told: list[int] = []
-    monkeypatch.setattr(cluster_module, "keep_within", told.append)
-    able_workers(client, demands, 10 * MB, 50 * MB)
-    assert told == [500 * MB] * 2  # of 1,000, less 2 threads of 50 and the 400 of a worker
-
-
-def test_a_worker_without_room_is_named(client, demands):
+def test_a_worker_for_each_gpu_takes_one(grid, monkeypatch):
+    monkeypatch.setattr(hardware, "gpu_missing", lambda: "no driver")
     with pytest.raises(InputError) as caught:
-        able_workers(client, demands, 500 * MB, 100 * MB)
-    assert "its memory limit is 1,000 MB, and with 2 threads it needs 1,100 MB" in caught.value.message
+        grid("run", kind="local-cuda")
+    assert caught.value.message == "kind `local-cuda` needs a GPU: no driver"
 
 
-def test_workers_of_another_release_are_named(client, demands, monkeypatch):
-    first, second = sorted(client.nthreads())
-
-    def release(dask_worker):
-        if dask_worker.address == second:
-            raise ModuleNotFoundError("No module named 'sssp_pipeline'")
-        return "0.0.1"
-
-    monkeypatch.setattr(cluster_module, "_release", release)
+def test_no_more_workers_than_gpus(grid, monkeypatch):
+    monkeypatch.setattr(hardware, "gpu_missing", lambda: None)
+    monkeypatch.setattr(hardware, "obtainable_bytes", lambda: 10**9)
+    monkeypatch.setattr("sssp_pipeline.pipeline.workers.gpu_count", lambda: 1)
     with pytest.raises(InputError) as caught:
-        able_workers(client, demands, MB, MB)
-    assert caught.value.message == (
-        f"2 of 2 workers cannot take part: {first}: it runs sssp-pipeline 0.0.1, this is {__version__}; "
-        f"{second}: it cannot run sssp-pipeline: No module named 'sssp_pipeline'"
-    )
+        grid("run", kind="local-cuda", workers=2)
+    assert caught.value.message == "`cluster.workers` is 2, and there is 1 GPU"
 
 
-def test_a_worker_that_breaks_is_named(client, demands, monkeypatch):
-    monkeypatch.setattr(cluster_module, "read_manifest", lambda store: 1 / 0)
-    with pytest.raises(InputError, match=r"2 of 2 workers cannot take part: .*division by zero"):
-        able_workers(client, demands, MB, MB)
-
-
-def test_where_no_worker_has_a_gpu_that_is_said_at_once(client, demands, monkeypatch):
-    monkeypatch.setattr(cluster_module, "gpu_missing", lambda: "no NVIDIA driver")
-    with pytest.raises(InputError) as caught:
-        able_workers(client, replace(demands, solver="adds"), MB, MB)
-    first, second = sorted(client.nthreads())
-    assert caught.value.message == (
-        f"solver `adds` needs a GPU, and no worker has one: {first}: no NVIDIA driver; {second}: no NVIDIA driver"
-    )
-
-
-def test_workers_without_a_gpu_get_no_task_that_needs_one(client, demands, monkeypatch):
-    with_gpu, without = sorted(client.nthreads())
-    monkeypatch.setattr(
-        cluster_module,
-        "_faults",
-        lambda *_, dask_worker: (None, None if dask_worker.address == with_gpu else "none"),
-    )
-    load = Load(n_batches=8, graph_bytes=MB, batch_bytes=MB, together=1, on_gpu=True)
-    spec = Cluster(kind="address", address=client.scheduler.address)
-    with hire(spec, load, replace(demands, solver="adds")) as workers:
-        assert (workers.n_processes, workers.n_threads, workers.n_aside) == (1, 2, 1)
-        assert {workers.executor.submit(_where, i).result() for i in range(8)} == {with_gpu}
-    assert without in client.nthreads()
-
-
-def _where(_: int) -> str:
-    from distributed import get_worker
-
-    return get_worker().address
+def test_without_a_gpu_there_are_none():
+    if _cupy.gpu_missing() is not None:
+        assert _cupy.gpu_count() == 0

@@ -1,14 +1,161 @@
-"""How many tasks are under way; that they give the right bytes is seen in `test_run.py`."""
+"""What becomes of tasks that fail, and of those beside them; the right bytes are a matter of `test_run.py`."""
 
-from concurrent.futures import ThreadPoolExecutor
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
-from sssp_pipeline.pipeline.workers import Workers
+from sssp_pipeline.pipeline.workers import Threads
+
+FORM = DistanceFormat("long", None, "none", False)
+
+
+def task(number: int) -> SolveTask:
+    batches = ((number, np.array([number], np.uint32)),)
+    return SolveTask("store", "id", "run", batches, "adds", SolveOptions(), FORM)
+
+
+DONE = TaskDone("adds", 1, 0.0, 0.0, 0.0, 0.0)
+
+
+class Died(Exception):
+    """A worker has died under a task."""
+
+
+class Fake:
+    """Workers of which `outcome(task, others)` tells what becomes of a task beside the `others` under way.
+
+    It gives None, an error, or "lost". Tasks end in the order in which they were submitted, one at each look.
+    """
+
+    n_processes = n_threads = 1
+    n_aside = 0
+    dashboard = None
+
+    def __init__(self, outcome: Callable, in_flight: int = 4) -> None:
+        self.outcome, self.in_flight = outcome, in_flight
+        self.under_way: list[tuple[SolveTask, Future]] = []
+        self.submitted: list[tuple[int, int]] = []
+
+    def submit(self, _, task: SolveTask) -> Future:
+        self.under_way.append((task, future := Future()))
+        self.submitted.append((task.batches[0][0], task.attempt))
+        return future
+
+    def deaths(self, error: BaseException) -> int:
+        return int(isinstance(error, Died))
+
+    def tend(self) -> list[str]:
+        if self.under_way:
+            task, future = self.under_way.pop(0)
+            result = self.outcome(task, [other for other, _ in self.under_way])
+            if result == "lost":
+                future.cancel()
+            elif result is None:
+                future.set_result(DONE)
+            else:
+                future.set_exception(result)
+        return ["looked"]
+
+
+def number(task: SolveTask) -> int:
+    return task.batches[0][0]
+
+
+def test_a_batch_that_kills_three_workers_is_given_up_and_no_other():
+    dead = []
+
+    def outcome(given, others):
+        if number(given) == 3:
+            dead.append([number(other) for other in others])
+            return Died()
+        return None
+
+    workers, lines = Fake(outcome), []
+    failed = scatter(workers, map(task, range(20)), 0, lambda _: None, lines.append)
+    assert failed == {3: "3 workers died under it"}
+    assert len(dead) == 3
+    assert {n for n, _ in workers.submitted} == set(range(20))
+    assert [attempt for n, attempt in workers.submitted if n == 3] == [1, 2, 3]
+    assert set(lines) == {"looked"}
+
+
+def test_what_was_beside_a_killer_is_not_blamed():
+    """A death ends all that is on the worker; the killer is found by giving out one suspect at a time."""
+    dying = []
+
+    def outcome(given, others):
+        if number(given) in dying:
+            dying.remove(number(given))
+            return Died()
+        if number(given) == 3:
+            dying.extend(number(other) for other in others)
+            return Died()
+        return None
+
+    workers = Fake(outcome, in_flight=6)
+    failed = scatter(workers, map(task, range(12)), 0, lambda _: None)
+    assert failed == {3: "3 workers died under it"}
+
+
+def test_a_death_that_already_counts_for_several_still_leaves_a_chance_alone():
+    """A scheduler of others tells of a death only after the fourth."""
+
+    class Others(Fake):
+        def deaths(self, error):
+            return 4
+
+    died = []
+
+    def outcome(given, others):
+        if number(given) == 1 and not died:
+            died.append(1)
+            return Died()
+        return None
+
+    assert scatter(Others(outcome), map(task, range(4)), 0, lambda _: None) == {}
+
+
+def test_errors_count_apart_from_deaths():
+    fates = iter([Died(), OSError("first"), OSError("second"), OSError("third")])
+    workers = Fake(lambda given, others: next(fates))
+    assert scatter(workers, [task(0)], 2, lambda _: None) == {0: "third"}
+    assert workers.submitted == [(0, 1), (0, 2), (0, 3), (0, 4)]
+
+
+def test_what_is_lost_with_its_workers_is_given_out_again():
+    fates = iter(["lost", "lost", None])
+    workers, done = Fake(lambda given, others: next(fates)), []
+    assert scatter(workers, [task(0)], 0, done.append) == {}
+    assert workers.submitted == [(0, 1)] * 3
+    assert done == [DONE]
+
+
+def test_nothing_is_given_up_while_nobody_is_there(monkeypatch):
+    monkeypatch.setattr(scatter_stage, "_TEND_S", 0.01)
+    workers = Fake(lambda given, others: None, in_flight=0)
+    threading.Timer(0.1, lambda: setattr(workers, "in_flight", 1)).start()
+    done = []
+    assert scatter(workers, map(task, range(3)), 0, done.append) == {}
+    assert len(done) == 3
+
+
+def test_an_input_error_ends_it_when_what_is_under_way_has_ended():
+    done = []
+    workers = Fake(lambda given, others: InputError("bad") if number(given) == 1 else None)
+    with pytest.raises(InputError, match="bad"):
+        scatter(workers, map(task, range(100)), 0, done.append)
+    assert len(workers.submitted) == 5  # the first left room for one more
+    assert len(done) == 4
 
 
 def test_one_task_at_a_time_until_there_may_be_more(monkeypatch):
@@ -18,20 +165,11 @@ def test_one_task_at_a_time_until_there_may_be_more(monkeypatch):
     def tasks():
         for number in range(6):
             done_when_asked_for.append(len(done))
-            batches = ((number, np.array([number], np.uint32)),)
-            yield SolveTask(
-                "store",
-                "id",
-                "run",
-                batches,
-                "adds",
-                SolveOptions(),
-                DistanceFormat("long", None, "none", False),
-            )
+            yield task(number)
 
-    monkeypatch.setattr(scatter_stage, "solve_task", lambda task: TaskDone("adds", 1, 0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(scatter_stage, "solve_task", lambda task: DONE)
     with ThreadPoolExecutor(1) as executor:
-        workers = Workers(executor, 0, 1, None, in_flight=3)
-        failed = scatter(workers, tasks(), 0, lambda _: done.append(1), lambda: len(done) < 2)
+        workers = Threads(executor, 1, in_flight=3)
+        failed = scatter(workers, tasks(), 0, lambda _: done.append(1), one_by_one=lambda: len(done) < 2)
     assert failed == {}
     assert done_when_asked_for[:5] == [0, 1, 2, 2, 2]

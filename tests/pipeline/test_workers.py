@@ -1,4 +1,5 @@
 import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import psutil
@@ -6,7 +7,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import workers
-from sssp_pipeline.pipeline.workers import Demands, Load, fitted, hire
+from sssp_pipeline.pipeline.workers import Demands, Load, assembled
 from sssp_pipeline.workflow import Cluster
 
 MB = 10**6
@@ -22,6 +23,12 @@ def machine(monkeypatch):
 
 #: Only workers of another machine are asked whether they can.
 ANY = Demands("store", "id", "run", "adds")
+
+
+@contextmanager
+def hire(spec, asked):
+    with assembled(spec) as crew, crew.hired(asked, ANY) as hired:
+        yield hired
 
 
 def load(n_batches=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Load:
@@ -41,10 +48,10 @@ def load(n_batches=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Loa
     ],
 )
 def test_as_many_threads_as_have_work_and_fit_the_memory(machine, asked, threads):
-    with hire(Cluster(), asked, ANY) as hired:
+    with hire(Cluster(), asked) as hired:
         assert (hired.n_processes, hired.n_threads, hired.in_flight) == (0, threads, 2 * threads)
         assert hired.dashboard is None
-        assert hired.executor.submit(pow, 2, 5).result() == 32
+        assert hired.submit(abs, -32).result() == 32
 
 
 @pytest.mark.parametrize(
@@ -59,17 +66,13 @@ def test_as_many_threads_as_have_work_and_fit_the_memory(machine, asked, threads
     ],
 )
 def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, asked, together):
-    fit = fitted(spec, asked)
+    with assembled(spec) as crew:
+        fit = crew.fitted(asked)
     assert (fit.together, fit.n_tasks) == (together, -(-100 // together))
 
 
-def test_memory_elsewhere_is_not_known(machine):
-    asked = load(batch_mb=500, together=10)
-    assert fitted(Cluster(kind="address", address="tcp://a:1"), asked) is asked
-
-
 def test_what_is_asked_for_is_taken(machine):
-    with hire(Cluster(threads_per_worker=2, in_flight=1), load(), ANY) as hired:
+    with hire(Cluster(threads_per_worker=2, in_flight=1), load()) as hired:
         assert (hired.n_threads, hired.in_flight) == (2, 1)
 
 
@@ -84,22 +87,22 @@ def test_what_is_asked_for_is_taken(machine):
     ],
 )
 def test_how_many_processes_of_how_many_threads(machine, spec, asked, size):
-    assert workers._local_size(spec, asked) == size
+    assert workers._size(spec, asked) == size
 
 
 def test_a_memory_limit_takes_a_process():
-    with hire(Cluster(memory_limit="3GB"), load(n_batches=1), ANY) as hired:
+    with hire(Cluster(memory_limit="3GB"), load(n_batches=1)) as hired:
         assert (hired.n_processes, hired.n_threads) == (1, 1)
         assert hired.dashboard.startswith("http://127.0.0.1:")
 
 
 def test_a_graph_that_does_not_fit_is_refused(machine):
-    with pytest.raises(InputError) as caught, hire(Cluster(), load(graph_mb=900, batch_mb=100), ANY):
+    with pytest.raises(InputError) as caught, hire(Cluster(), load(graph_mb=900, batch_mb=100)):
         pass
     assert (
         caught.value.message == "1 worker of 1 thread would take 1.0 GiB of memory, this machine has 0.9 GiB"
     )
-    with pytest.raises(InputError) as caught, hire(Cluster(workers=2), load(graph_mb=600), ANY):
+    with pytest.raises(InputError) as caught, hire(Cluster(workers=2), load(graph_mb=600)):
         pass
     assert caught.value.message.startswith("2 workers of 1 thread would take 1.1 GiB of memory")
 
@@ -112,9 +115,9 @@ def test_the_block_ends_when_what_is_under_way_has_ended(machine):
         ended.append(number)
 
     begun = threading.Event()
-    with pytest.raises(KeyboardInterrupt), hire(Cluster(threads_per_worker=1), load(), ANY) as hired:
+    with pytest.raises(KeyboardInterrupt), hire(Cluster(threads_per_worker=1), load()) as hired:
         for number in range(3):
-            hired.executor.submit(slow, number)
+            hired.submit(slow, number)
         threading.Timer(0.2, begun.set).start()
         raise KeyboardInterrupt
     assert ended == [0]

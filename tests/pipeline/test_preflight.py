@@ -1,0 +1,166 @@
+"""What is asked of the workers of a cluster before they get work."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from distributed import Client, LocalCluster
+
+from sssp_pipeline import __version__
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import preflight
+from sssp_pipeline.pipeline.hardware import Machine, usable_cores
+from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.workers import Demands
+from sssp_pipeline.workflow import Graph
+
+MB = 10**6
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers of two threads in this process, so that they see what a test patches."""
+    local = LocalCluster(
+        n_workers=2,
+        threads_per_worker=2,
+        processes=False,
+        memory_limit="1GB",
+        dashboard_address="127.0.0.1:0",
+    )
+    with local, Client(local, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture
+def demands(tmp_path) -> Demands:
+    """A stored graph and a run that has begun."""
+    store, run = str(tmp_path / "graph"), str(tmp_path / "run")
+    manifest, _ = ingest(Graph(input="generated:grid?rows=3&cols=4&seed=1", store=store), store, Quiet())
+    RunFolder(run).begin({})
+    return Demands(store, manifest.content_id, run, "delta-stepping")
+
+
+def check(client, demands, graph_bytes=MB, thread_bytes=MB) -> dict[str, preflight.Fitness]:
+    """Ask all workers, and raise as a run does."""
+    found = preflight.fitness(client, client.nthreads(), preflight.Needs(demands, graph_bytes, thread_bytes))
+    preflight.check(found, demands.solver)
+    return found
+
+
+def test_workers_that_can_do_it_all_take_part(client, demands):
+    found = check(client, demands, 10 * MB)
+    assert found == dict.fromkeys(client.nthreads(), preflight.Fitness())
+    assert not list(Path(demands.run).glob(".sssp-partial-*"))
+
+
+@pytest.mark.parametrize(
+    ("make_unfit", "reason"),
+    [
+        (lambda d: shutil.rmtree(d.store), "`{store}` is not a graph store: it has no manifest.json"),
+        (lambda d: replace(d, content_id="0123"), "`{store}` holds another graph there"),
+        (lambda d: shutil.rmtree(d.run), "`{run}` is another folder there: storage must be shared"),
+    ],
+)
+def test_all_workers_that_cannot_are_named_with_the_reason(client, demands, make_unfit, reason):
+    changed = make_unfit(demands)
+    demands = changed if isinstance(changed, Demands) else demands
+    with pytest.raises(InputError) as caught:
+        check(client, demands, 10 * MB)
+    first, second = sorted(client.nthreads())
+    expected = reason.format(store=demands.store, run=demands.run)
+    assert caught.value.message.startswith(f"2 of 2 workers cannot take part: {first}: {expected}")
+    assert f"; {second}: {expected}" in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, demands, monkeypatch):
+    told: list[int] = []
+    monkeypatch.setattr(preflight, "keep_within", told.append)
+    check(client, demands, 10 * MB, 50 * MB)
+    assert told == [500 * MB] * 2  # of 1,000, less 2 threads of 50 and the 400 of a worker
+
+
+def test_a_worker_without_room_is_named(client, demands):
+    with pytest.raises(InputError) as caught:
+        check(client, demands, 500 * MB, 100 * MB)
+    assert "its memory limit is 1,000 MB, and with 2 threads it needs 1,100 MB" in caught.value.message
+
+
+def test_workers_of_another_release_are_named(client, monkeypatch):
+    first, second = sorted(client.nthreads())
+
+    def releases(dask_worker):
+        if dask_worker.address == second:
+            raise ModuleNotFoundError("No module named 'sssp_pipeline'")
+        return {"sssp-pipeline": "0.0.1"}
+
+    monkeypatch.setattr(preflight, "_releases", releases)
+    with pytest.raises(InputError) as caught:
+        preflight.survey(client)
+    assert caught.value.message == (
+        f"2 of 2 workers cannot take part: {first}: it runs sssp-pipeline 0.0.1, this is {__version__}; "
+        f"{second}: it cannot run sssp-pipeline: No module named 'sssp_pipeline'"
+    )
+
+
+def test_a_scheduler_of_another_release_is_named(client, monkeypatch):
+    monkeypatch.setitem(preflight._OURS, "distributed", "2025.1.0")
+    with pytest.raises(InputError, match=r"^the scheduler runs distributed \S+, this is 2025\.1\.0$"):
+        preflight.survey(client)
+
+
+def test_what_the_workers_have_together(client, monkeypatch):
+    found = preflight.survey(client)
+    assert found.gpu_free_bytes is None
+    assert found.no_gpu.startswith("no worker has a GPU: inproc://")
+    assert found.cores == usable_cores()  # of one machine, however many workers are there
+
+    first, _ = sorted(client.nthreads())
+    monkeypatch.setattr(
+        preflight,
+        "_equipment",
+        lambda dask_worker: ("node", 8, 10**9) if dask_worker.address == first else ("other", 4, "no GPU"),
+    )
+    assert preflight.survey(client) == Machine(12, 10**9, n_gpus=1)
+
+
+def test_a_worker_that_does_not_answer_is_named(client, demands, monkeypatch):
+    monkeypatch.setattr(preflight, "ANSWER_S", 0.05)
+    monkeypatch.setattr(preflight, "_fitness", _asleep)
+    with pytest.raises(InputError, match=r"2 of 2 workers .*: it has not answered in 0\.05 s"):
+        check(client, demands)
+
+
+async def _asleep(*_):
+    await asyncio.sleep(0.5)
+
+
+def test_a_worker_that_breaks_is_named(client, demands, monkeypatch):
+    monkeypatch.setattr(preflight, "read_manifest", lambda store: 1 / 0)
+    with pytest.raises(InputError, match=r"2 of 2 workers cannot take part: .*division by zero"):
+        check(client, demands)
+
+
+def test_where_no_worker_has_a_gpu_that_is_said_at_once(client, demands, monkeypatch):
+    monkeypatch.setattr(preflight, "gpu_missing", lambda: "no NVIDIA driver")
+    with pytest.raises(InputError) as caught:
+        check(client, replace(demands, solver="adds"))
+    first, second = sorted(client.nthreads())
+    assert caught.value.message == (
+        f"solver `adds` needs a GPU, and no worker has one: {first}: no NVIDIA driver; {second}: no NVIDIA driver"
+    )
+
+
+def test_a_gpu_without_room_is_as_good_as_none(client, demands, monkeypatch):
+    monkeypatch.setattr(preflight, "gpu_missing", lambda: None)
+    monkeypatch.setattr(preflight, "obtainable_bytes", lambda: 2**30)
+    small = replace(demands, solver="adds", gpu_bytes=2**30)
+    assert set(check(client, small).values()) == {preflight.Fitness()}
+    with pytest.raises(InputError, match=r"its GPU has 1\.0 GiB free, and 3\.0 are needed"):
+        check(client, replace(small, gpu_bytes=3 * 2**30))
