@@ -27,6 +27,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(reason)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _graph_cache_of_the_tests(tmp_path_factory):
+    """Keep the graphs of workers, these tests' own processes too, out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSSP_GRAPH_CACHE", str(tmp_path_factory.mktemp("graph-cache")))
+        yield
+
+
 @pytest.fixture
 def data_file():
     """Give the path of a real graph by name; the test is skipped, with the reason, where it is absent."""

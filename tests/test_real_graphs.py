@@ -12,7 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from sssp_pipeline.pipeline.graph_store import load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.workflow import Workflow

@@ -1,9 +1,14 @@
-"""Graphs in device memory: uploaded once, kept as long as the host's graph lives, then freed."""
+"""Graphs in device memory: uploaded once, kept while the host's graph lives and no other needs the room, then freed.
+
+What a search uses lives on without being kept, and is found again: no graph is on a device twice.
+"""
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +20,20 @@ from sssp_pipeline.kernels._compile import MOST_EDGES_IN_32_BITS, Unit, cupy_mod
 
 #: Edges on their way at a time: 256 MB of targets and weights beside the graph.
 _PIECE = 2**25
+#: Bytes of a pinned buffer; there are two, so that one is filled while the other is copied.
+_STAGED_BYTES = 64 * 2**20
+#: Below this many bytes a plain copy is done sooner than pinned memory is had.
+_PLAIN_BYTES = 2**20
+#: Graphs of earlier calls stay only while one half of the device is free beside a new one: searches are faster the
+#: more of them have room.
+_FREE_SHARE = 2
 
 #: For 32-bit weights; there is nothing in it for the others.
 UPLOAD = Unit("upload", ("interleave_kernel",))
+
+
+#: Copies values (n,) in host memory to an array (n,) on the device.
+Copy = Callable[[np.ndarray, Any], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +69,17 @@ class DeviceGraph:
         return self.row_offsets, self.edges, self.weights
 
 
-_resident: weakref.WeakKeyDictionary[CsrGraph, dict[int, DeviceGraph]] = weakref.WeakKeyDictionary()
+#: Those kept, the last used last; and all there are.
+_kept: weakref.WeakKeyDictionary[CsrGraph, dict[int, DeviceGraph]] = weakref.WeakKeyDictionary()
+_alive: weakref.WeakKeyDictionary[CsrGraph, weakref.WeakValueDictionary[int, DeviceGraph]]
+_alive = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 
 def device_graph(graph: CsrGraph) -> DeviceGraph:
     """Return `graph` in the memory of the current device; the second call finds it there.
+
+    Others that were there make room for it, the longest unused first, but for those that a search uses.
 
     Raises
     ------
@@ -68,10 +89,38 @@ def device_graph(graph: CsrGraph) -> DeviceGraph:
     cupy = cupy_module()
     device = cupy.cuda.Device().id
     with _lock:
-        copies = _resident.setdefault(graph, {})
-        if device not in copies:
-            copies[device] = upload(graph, wide_offsets=graph.n_edges > MOST_EDGES_IN_32_BITS)
-        return copies[device]
+        alive = _alive.setdefault(graph, weakref.WeakValueDictionary())
+        copy = alive.get(device)
+        if copy is None:
+            wide_offsets = graph.n_edges > MOST_EDGES_IN_32_BITS
+            _make_room(_device_bytes(graph, wide_offsets))
+            copy = alive[device] = upload(graph, wide_offsets=wide_offsets)
+        _kept[graph] = {**_kept.pop(graph, {}), device: copy}
+        return copy
+
+
+def drop_others(graph: CsrGraph) -> bool:
+    """Keep no device's copy of any other graph; return whether one was kept."""
+    with _lock:
+        others = [other for other in _kept if other is not graph]
+        for other in others:
+            del _kept[other]
+        return bool(others)
+
+
+def _make_room(n_bytes: int) -> None:
+    wanted = n_bytes + cupy_module().cuda.runtime.memGetInfo()[1] // _FREE_SHARE
+    for graph in list(_kept):
+        if free_bytes() >= wanted:
+            return
+        del _kept[graph]
+
+
+def _device_bytes(graph: CsrGraph, wide_offsets: bool) -> int:
+    """Return what a copy of `graph` takes, and what is on its way to it."""
+    each = 4 + graph.weight_dtype.itemsize
+    on_its_way = min(graph.n_edges, _PIECE) if each == 8 else 0
+    return (graph.n_vertices + 1) * (8 if wide_offsets else 4) + (graph.n_edges + on_its_way) * each
 
 
 def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
@@ -83,13 +132,14 @@ def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
         row_offsets = cupy.empty(graph.n_vertices + 1, offset_type)
         edges = cupy.empty(graph.n_edges * (2 if dtype.itemsize == 4 else 1), np.uint32)
         weights = cupy.empty(graph.n_edges, np.uint64) if dtype.itemsize == 8 else None
-        row_offsets.set(graph.row_offsets.astype(offset_type))
         bits = graph.weights.view(f"u{dtype.itemsize}")
-        if weights is not None:
-            edges.set(np.ascontiguousarray(graph.col_indices))
-            weights.set(np.ascontiguousarray(bits))
-        else:
-            _interleave(graph.col_indices, bits, edges, dtype)
+        with _staging(graph.graph_bytes) as copy:
+            copy(graph.row_offsets, row_offsets)
+            if weights is not None:
+                copy(graph.col_indices, edges)
+                copy(bits, weights)
+            else:
+                _interleave(graph.col_indices, bits, edges, dtype, copy)
     except cupy.cuda.memory.OutOfMemoryError as error:
         raise out_of_memory(
             f"the graph ({graph.n_vertices:,} vertices, {graph.n_edges:,} edges)", error
@@ -97,7 +147,7 @@ def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
     return DeviceGraph(row_offsets, edges, weights, wide_offsets, graph.n_vertices, graph.n_edges, dtype)
 
 
-def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dtype) -> None:
+def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dtype, copy: Copy) -> None:
     """Fill `edges` (2E,) on the device with target and weight in turn, piece by piece."""
     cupy = cupy_module()
     kernel = load_kernels(UPLOAD, dtype)["interleave_kernel"]
@@ -106,14 +156,76 @@ def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dty
     for first in range(0, len(targets), _PIECE):
         count = min(_PIECE, len(targets) - first)
         for array, values in zip(on_device, (targets, bits), strict=True):
-            array[:count].set(np.ascontiguousarray(values[first : first + count]))
+            copy(values[first : first + count], array[:count])
         kernel(-(-count // 256), 256, (*on_device, np.uint64(count), edges[2 * first :]))
+
+
+@contextmanager
+def _staging(n_bytes: int) -> Iterator[Copy]:
+    """Give what enqueues the copy of values to an array on the device, through pinned memory unless they are few.
+
+    So the copy of a piece goes on while the next one is fetched, be it from the pages of a mapped file. The values take
+    the type of the array; copies have ended when the block does.
+    """
+    if n_bytes < _PLAIN_BYTES:
+        yield lambda values, target: target.set(np.ascontiguousarray(values, target.dtype))
+        return
+    cupy = cupy_module()
+    stream = cupy.cuda.get_current_stream()
+    size = min(n_bytes, _STAGED_BYTES)
+    buffers = [pinned_array((1, size), np.dtype(np.uint8))[0] for _ in range(2)]
+    copied = [cupy.cuda.Event(disable_timing=True) for _ in range(2)]
+    turn = 0
+
+    def copy(values: np.ndarray, target: Any) -> None:
+        nonlocal turn
+        most = size // target.dtype.itemsize
+        for first in range(0, len(values), most):
+            part = values[first : first + most]
+            copied[turn].synchronize()
+            staged = buffers[turn][: len(part) * target.dtype.itemsize].view(target.dtype)
+            np.copyto(staged, part, casting="unsafe")  # offsets are int64 in host memory
+            target[first : first + len(part)].data.copy_from_host_async(
+                staged.ctypes.data, staged.nbytes, stream
+            )
+            copied[turn].record(stream)
+            turn = 1 - turn
+
+    try:
+        yield copy
+    finally:  # an error must not free what is still read
+        stream.synchronize()
+
+
+def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """Return uninitialised host memory that the GPU copies at full speed, or plain memory if there is none left.
+
+    It goes back to CuPy's pool when the array and all its views are gone.
+    """
+    cupy = cupy_module()
+    count = shape[0] * shape[1]
+    if count == 0:
+        return np.empty(shape, dtype)
+    try:
+        memory = cupy.cuda.alloc_pinned_memory(count * dtype.itemsize)
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return np.empty(shape, dtype)
+    return np.frombuffer(memory, dtype, count).reshape(shape)
 
 
 def free_bytes() -> int:
     """Return how much memory of the current device can be had, what CuPy holds back included."""
     cupy = cupy_module()
     return int(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
+
+
+def obtainable_bytes() -> int:
+    """Return how much memory of the current device a call can have: free, or held by graphs that may go."""
+    cupy = cupy_module()
+    device = cupy.cuda.Device().id
+    with _lock:
+        kept = [copies[device] for copies in _kept.values() if device in copies]
+    return free_bytes() + sum(copy.device_bytes for copy in kept)
 
 
 def out_of_memory(what: str, error: Exception) -> SsspError:

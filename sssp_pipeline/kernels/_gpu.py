@@ -18,10 +18,16 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance, wider_dtype
-from sssp_pipeline.errors import InputError, PathTooLongError
+from sssp_pipeline.errors import InputError, PathTooLongError, SsspError
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, gpu_missing, load_kernels
 from sssp_pipeline.kernels._cpu import checked_targets, checked_vertices
-from sssp_pipeline.kernels._device_graph import DeviceGraph, device_graph, out_of_memory
+from sssp_pipeline.kernels._device_graph import (
+    DeviceGraph,
+    device_graph,
+    drop_others,
+    out_of_memory,
+    pinned_array,
+)
 from sssp_pipeline.kernels._mean import mean_distance
 from sssp_pipeline.kernels._views import distance_limit, largest_distance
 from sssp_pipeline.kernels.predecessors import predecessors_of
@@ -29,6 +35,26 @@ from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
 
 #: One call at a time computes on a process's GPU: each takes the whole device.
 GPU_LOCK = threading.Lock()
+
+
+class Holding:
+    """Calls that hold memory of the device without `GPU_LOCK`; all is read and written under it."""
+
+    n_calls = 0
+    #: Told when a call gives back the memory it took.
+    given_back = threading.Condition(GPU_LOCK)
+
+
+def graph_on_device(graph: CsrGraph) -> DeviceGraph:
+    """Return the `device_graph`, after waiting for calls that hold the room it needs; raises as that does."""
+    while True:
+        try:
+            return device_graph(graph)
+        except SsspError:
+            if not Holding.n_calls:
+                raise
+        Holding.given_back.wait()
+
 
 _SUMMARY = np.dtype(
     [
@@ -138,10 +164,13 @@ class GpuSolver(ABC):
         distances = pinned_array((len(sources), n_columns), graph.weight_dtype)
         metrics: list[SourceMetrics] = []
         if len(sources):
-            try:
-                metrics = self._solve_in_turn(graph, sources, distances, options)
-            except cupy.cuda.memory.OutOfMemoryError as error:
-                raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
+            while True:
+                try:
+                    metrics = self._solve_in_turn(graph, sources, distances, options)
+                    break
+                except cupy.cuda.memory.OutOfMemoryError as error:
+                    if not drop_others(graph):
+                        raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
         if not options.predecessors:
             return Solution(distances, None, metrics)
         predecessors = np.empty(distances.shape, np.uint32)
@@ -177,7 +206,7 @@ class GpuSearchSolver(GpuSolver):
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
         with GPU_LOCK:
-            searches = self.start_many(graph, device_graph(graph), options, len(sources))
+            searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
             lanes = [_Lane(self.name, search, graph, options, len(searches)) for search in searches]
             cupy_module().cuda.get_current_stream().synchronize()  # the upload, before other streams use it
             metrics = []
@@ -379,22 +408,6 @@ def delta_bits(dtype: np.dtype, delta: float) -> tuple[np.generic, float]:
         return value.view(bits_type(dtype)), float(value)
     whole = min(max(round(delta), 1) if math.isfinite(delta) else 1, int(unreached_distance(dtype)) - 1)
     return bits_type(dtype).type(whole), float(whole)
-
-
-def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    """Return uninitialised host memory that the GPU copies to at full speed, or plain memory if there is none left.
-
-    It goes back to CuPy's pool when the array and all its views are gone.
-    """
-    cupy = cupy_module()
-    count = shape[0] * shape[1]
-    if count == 0:
-        return np.empty(shape, dtype)
-    try:
-        memory = cupy.cuda.alloc_pinned_memory(count * dtype.itemsize)
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return np.empty(shape, dtype)
-    return np.frombuffer(memory, dtype, count).reshape(shape)
 
 
 def largest_grid(kernel: Kernel, block: int, most: int | None = None) -> int:

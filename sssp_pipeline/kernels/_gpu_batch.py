@@ -7,7 +7,6 @@ one before are copied to pinned host memory by a stream of their own, and what c
 from __future__ import annotations
 
 import math
-import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -19,23 +18,23 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import cupy_module
-from sssp_pipeline.kernels._device_graph import DeviceGraph, device_graph, free_bytes
+from sssp_pipeline.kernels._device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels._gpu import (
     GPU_LOCK,
     Columns,
     GpuSolver,
+    Holding,
     SearchCounts,
     Summariser,
     bits_type,
     copy_to_host,
+    graph_on_device,
 )
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 
 #: Of the memory that is free, a call takes one half at most: another thread's call may be on its way. A call that
 #: does not fit one half takes all.
 _SHARE = 2
-#: Told when a call gives back the memory it took; the lock is that of the GPU.
-_GIVEN_BACK = threading.Condition(GPU_LOCK)
 #: For each source on the device beside its row: its counts, and what they are rounded up to.
 _SUMMARY_BYTES = 512
 
@@ -89,9 +88,6 @@ class BatchNeeds:
 class GpuBatchSolver(GpuSolver):
     """A solver of many sources at once on one GPU."""
 
-    #: Calls of all such solvers that hold memory of the device now; read and written under `GPU_LOCK`.
-    _n_holding = 0
-
     @abstractmethod
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         """Return what a batch search over `graph` takes, of a call with `n_sources`."""
@@ -106,14 +102,18 @@ class GpuBatchSolver(GpuSolver):
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
         with GPU_LOCK:  # what is free is still free when it is taken
-            on_device = device_graph(graph)
+            on_device = graph_on_device(graph)
             needs = self.needs(graph, on_device, len(sources))
             if options.targets is not None:  # what is gathered from a row, in each buffer
                 gathered_bytes = 2 * len(options.targets) * graph.weight_dtype.itemsize
                 needs = replace(needs, bytes_a_source=needs.bytes_a_source + gathered_bytes)
             row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
-            while (batch := _fitting(len(sources), row_bytes, needs))[0] == 0 and GpuBatchSolver._n_holding:
-                _GIVEN_BACK.wait()
+            while (batch := _fitting(len(sources), row_bytes, needs))[0] == 0:
+                if drop_others(graph):
+                    continue
+                if not Holding.n_calls:
+                    break
+                Holding.given_back.wait()
             size, n_buffers = batch
             if size == 0:
                 raise SsspError(
@@ -124,7 +124,7 @@ class GpuBatchSolver(GpuSolver):
                 )
             search = self.start_batch(graph, on_device, options, size)
             buffers = [_Buffer(self.name, graph, options, size) for _ in range(n_buffers)]
-            GpuBatchSolver._n_holding += 1
+            Holding.n_calls += 1
         try:
             return _solve_with(search, buffers, sources, distances)
         except BaseException as error:
@@ -134,8 +134,8 @@ class GpuBatchSolver(GpuSolver):
         finally:
             del search, buffers  # before those are told that wait for the memory
             with GPU_LOCK:
-                GpuBatchSolver._n_holding -= 1
-                _GIVEN_BACK.notify_all()
+                Holding.n_calls -= 1
+                Holding.given_back.notify_all()
 
 
 def _solve_with(

@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.pipeline.vertex_ids import IdMapping
 
 FORMAT = "sssp-pipeline graph store"
 VERSION = 1
@@ -41,6 +41,8 @@ MANIFEST = "manifest.json"
 PART_EDGES = 16 * 2**20
 PART_ROWS = 16 * 2**20
 ROW_GROUP_ROWS = 4 * 2**20
+#: What helps against a damaged store.
+INGEST_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
 _OUR_PART = re.compile(r"(row_offsets|edges|vertices)/part-[0-9a-f]{8}-\d{5}\.parquet")
 
 
@@ -134,7 +136,23 @@ class Manifest(BaseModel):
     def content_id(self) -> str:
         """A digest of what the parts hold; two stores of equal graphs have the same one."""
         parts = [(p.first, p.last, p.content_crc32) for p in (*self.row_offsets, *self.edges, *self.vertices)]
-        return hashlib.sha256(json.dumps([parts, self.ids.model_dump()]).encode()).hexdigest()[:16]
+        # The same bytes are other weights in another type.
+        facts = [parts, self.ids.model_dump(), self.weights.dtype]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def arrays(self) -> dict[str, tuple[int, np.dtype]]:
+        """Length and type of each array of the `CsrGraph`, by its name there."""
+        return {
+            "row_offsets": (self.n_vertices + 1, np.dtype(np.int64)),
+            "col_indices": (self.n_edges, np.dtype(np.uint32)),
+            "weights": (self.n_edges, np.dtype(self.weights.dtype)),
+        }
+
+    @property
+    def graph_bytes(self) -> int:
+        """Host memory of the `CsrGraph`."""
+        return sum(length * dtype.itemsize for length, dtype in self.arrays.values())
 
 
 def read_manifest(store: str) -> Manifest:
@@ -146,13 +164,13 @@ def read_manifest(store: str) -> Manifest:
         There is no store, it is of another format version, or the manifest is damaged.
     """
     url = storage.join(store, MANIFEST)
-    if not storage.exists(url):
+    if (text := storage.read_if_there(url)) is None:
         raise InputError(
             f"`{storage.redacted(store)}` is not a graph store: it has no {MANIFEST}",
             hint="make one with `sssp-pipeline ingest`",
         )
     try:
-        content = json.loads(storage.read_bytes(url))
+        content = json.loads(text)
         if (
             isinstance(content, dict)
             and content.get("format") == FORMAT
@@ -161,7 +179,7 @@ def read_manifest(store: str) -> Manifest:
             raise InputError(
                 f"`{storage.redacted(store)}` is a graph store of format {content.get('version')}, "
                 f"this release reads format {VERSION}",
-                hint=f"{_AGAIN}, or use the release that wrote it",
+                hint=f"{INGEST_AGAIN}, or use the release that wrote it",
             )
         return Manifest.model_validate(content)
     except ValidationError as error:
@@ -171,16 +189,13 @@ def read_manifest(store: str) -> Manifest:
             lacks = "lacks" if first["type"] == "missing" else "has an unknown"
             raise InputError(
                 f"`{storage.redacted(store)}` is a graph store of another release: its {MANIFEST} {lacks} `{where}`",
-                hint=f"{_AGAIN}, or use the release that wrote it",
+                hint=f"{INGEST_AGAIN}, or use the release that wrote it",
             ) from error
         raise InputError(
-            f"`{storage.redacted(url)}` is damaged at {where}: {first['msg']}", hint=_AGAIN
+            f"`{storage.redacted(url)}` is damaged at {where}: {first['msg']}", hint=INGEST_AGAIN
         ) from error
     except ValueError as error:
-        raise InputError(f"`{storage.redacted(url)}` is damaged: {error}", hint=_AGAIN) from error
-
-
-_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
+        raise InputError(f"`{storage.redacted(url)}` is damaged: {error}", hint=INGEST_AGAIN) from error
 
 
 def is_complete(store: str, manifest: Manifest) -> bool:
@@ -189,46 +204,6 @@ def is_complete(store: str, manifest: Manifest) -> bool:
     return all(
         sizes.get(p.path) == p.bytes for p in (*manifest.row_offsets, *manifest.edges, *manifest.vertices)
     )
-
-
-def load_graph(store: str, manifest: Manifest, threads: int = 4) -> CsrGraph:
-    """Return the stored graph in host memory, every part checked against the manifest.
-
-    Raises
-    ------
-    InputError
-        A part is missing, cut short or altered; the message names the file.
-    """
-    row_offsets = np.empty(manifest.n_vertices + 1, np.int64)
-    col_indices = np.empty(manifest.n_edges, np.uint32)
-    weights = np.empty(manifest.n_edges, np.dtype(manifest.weights.dtype))
-
-    def load_offsets(part: Part) -> None:
-        _copy(_read_part(store, part, ["row_offset"]), "row_offset", row_offsets[part.first : part.last])
-
-    def load_edges(part: Part) -> None:
-        begin = int(row_offsets[part.first])
-        table = _read_part(store, part, ["col_index", "weight"])
-        if begin + part.rows != row_offsets[part.last]:
-            raise InputError(
-                f"`{storage.redacted(storage.join(store, part.path))}` does not fit row_offsets", hint=_AGAIN
-            )
-        _copy(table, "col_index", col_indices[begin : begin + part.rows])
-        _copy(table, "weight", weights[begin : begin + part.rows])
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(load_offsets, manifest.row_offsets))
-        list(pool.map(load_edges, manifest.edges))
-    return CsrGraph(row_offsets, col_indices, weights).check()
-
-
-def load_ids(store: str, manifest: Manifest) -> VertexIds:
-    """Return the input's ids of the stored graph; raises as `load_graph`."""
-    table = None
-    if manifest.ids.kind == "table":
-        tables = [_read_part(store, part, ["original_id"]) for part in manifest.vertices]
-        table = pa.concat_tables(tables)["original_id"].combine_chunks()
-    return VertexIds(manifest.ids, table, manifest.n_vertices)
 
 
 class StoreWriter:
@@ -348,38 +323,3 @@ class _Checksummed:
 
     def writable(self) -> bool:
         return True
-
-
-def _read_part(store: str, part: Part, columns: list[str]) -> pa.Table:
-    url = storage.join(store, part.path)
-    shown = storage.redacted(url)
-    if not storage.exists(url):
-        raise InputError(f"`{shown}` is gone", hint=_AGAIN)
-    content = storage.read_bytes(url)
-    if len(content) != part.bytes:
-        raise InputError(f"`{shown}` has {len(content)} bytes, the manifest says {part.bytes}", hint=_AGAIN)
-    crc32 = zlib.crc32(content)
-    if crc32 != part.crc32:
-        raise InputError(
-            f"`{shown}` was altered: its CRC-32 is {crc32:08x}, the manifest says {part.crc32:08x}",
-            hint=_AGAIN,
-        )
-    try:
-        table = pq.read_table(pa.BufferReader(content), columns=columns, use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"`{shown}` is not readable Parquet: {error}", hint=_AGAIN) from error
-    if table.num_rows != part.rows:
-        raise InputError(f"`{shown}` has {table.num_rows} rows, the manifest says {part.rows}", hint=_AGAIN)
-    return table
-
-
-def _copy(table: pa.Table, column: str, target: np.ndarray) -> None:
-    at = 0
-    for chunk in table[column].chunks:
-        values = chunk.to_numpy()
-        if values.dtype != target.dtype:
-            raise InputError(
-                f"column {column} of the graph store has type {values.dtype}, wanted {target.dtype}"
-            )
-        target[at : at + len(values)] = values
-        at += len(values)

@@ -19,7 +19,7 @@ import numpy as np
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import load_kernels
 from sssp_pipeline.kernels._cupy import Finding, gpu_findings, gpu_missing
-from sssp_pipeline.kernels._device_graph import free_bytes
+from sssp_pipeline.kernels._device_graph import obtainable_bytes
 from sssp_pipeline.kernels._gpu import SUMMARY
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
@@ -72,7 +72,7 @@ def this_machine() -> Machine:
     """Return what there is now, of several GPUs the first; imports CuPy only where there is a GPU."""
     if (reason := gpu_missing()) is not None:
         return Machine(usable_cores(), None, reason)
-    return Machine(usable_cores(), free_bytes())
+    return Machine(usable_cores(), obtainable_bytes())
 
 
 def hardware() -> dict[str, Any]:

@@ -17,13 +17,14 @@ from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels._cupy import gpu_missing
-from sssp_pipeline.kernels._device_graph import free_bytes
+from sssp_pipeline.kernels._device_graph import obtainable_bytes
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.cluster import WORKER_BYTES
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.hardware import Machine, usable_cores
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.stored_graph import keep_within
 from sssp_pipeline.pipeline.workers import Demands
 
 #: The releases that must be the same everywhere.
@@ -165,7 +166,7 @@ def _equipment() -> tuple[str, int, int | str]:
     import platform
 
     no_gpu = gpu_missing()
-    return platform.node(), usable_cores(), free_bytes() if no_gpu is None else no_gpu
+    return platform.node(), usable_cores(), obtainable_bytes() if no_gpu is None else no_gpu
 
 
 def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
@@ -178,6 +179,8 @@ def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
             f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
             f"{needed / 1e6:,.0f} MB"
         )
+    if limit is not None:
+        keep_within(limit - needed + needs.graph_bytes)
     demands = needs.demands
     try:
         if read_manifest(demands.store).content_id != demands.content_id:
@@ -194,7 +197,7 @@ def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
         return Fitness()
     if (no_gpu := gpu_missing()) is not None:
         return Fitness(no_gpu=no_gpu)
-    if (free := free_bytes()) < demands.gpu_bytes:
+    if (free := obtainable_bytes()) < demands.gpu_bytes:
         return Fitness(
             no_gpu=f"its GPU has {free / 2**30:.1f} GiB free, and {demands.gpu_bytes / 2**30:.1f} are needed"
         )

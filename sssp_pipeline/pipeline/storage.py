@@ -122,9 +122,21 @@ def open_read(url: str) -> IO[bytes]:
 
 
 def read_bytes(url: str) -> bytes:
-    """Return the whole content of `url`; raises `InputError` as `open_read` does."""
-    with reading(url), open_read(url) as handle:
-        return handle.read()
+    """Return the whole content of `url`, by one request; raises `InputError` as `open_read` does."""
+    fs, path = filesystem(url)
+    with reading(url):
+        content: bytes = fs.cat_file(path)
+        return content
+
+
+def read_if_there(url: str) -> bytes | None:
+    """Return what `read_bytes` does, or None where there is no such file."""
+    try:
+        return read_bytes(url)
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
 
 
 def exists(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""A graph in its store, read no more than needed, and the one of them that a process keeps for its batches."""
+"""A graph in its store, read no more than needed, and the graphs that a process keeps for its tasks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.graph_store import Manifest, load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline.graph_cache import shared_graph
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store import Manifest, read_manifest
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 
@@ -35,35 +38,87 @@ class StoredGraph:
             return self._graph
 
 
+class _SharedGraph(StoredGraph):
+    """One whose graph and ids are there once for all processes of this machine."""
+
+    @cached_property
+    def ids(self) -> VertexIds:
+        self.graph()
+        return self._ids
+
+    def graph(self) -> CsrGraph:
+        with self._lock:
+            if self._graph is None:
+                self._graph, self._ids = shared_graph(self.store, self.manifest)
+            return self._graph
+
+
 class _Resident:
+    """The graphs of this process by content id.
+
+    Those kept stay while there is room; the longest unused goes first. One that a task still uses lives on without
+    being kept, and is found again, so that no graph is there twice.
+    """
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stored: StoredGraph | None = None
+        self._kept: dict[str, StoredGraph] = {}  # the last used last
+        self._alive: WeakValueDictionary[str, StoredGraph] = WeakValueDictionary()
+        self._room: int | None = None
 
     def get(self, store: str, content_id: str) -> StoredGraph:
         with self._lock:
-            there = self._stored
-            if there is None or (there.store, there.manifest.content_id) != (store, content_id):
-                self._stored = None  # the old graph goes before the new one comes
-                manifest = read_manifest(store)
-                if manifest.content_id != content_id:
-                    raise InputError(
-                        f"`{storage.redacted(store)}` was ingested anew during the run",
-                        hint="run the same command again",
-                    )
-                self._stored = there = StoredGraph(store, manifest)
+            if (there := self._alive.get(content_id)) is not None:
+                self._keep(content_id, there)
+                return there
+        manifest = read_manifest(store)  # other graphs are not held up meanwhile
+        if manifest.content_id != content_id:
+            raise InputError(
+                f"`{storage.redacted(store)}` was ingested anew during the run",
+                hint="run the same command again",
+            )
+        with self._lock:
+            there = self._alive.get(content_id) or _SharedGraph(store, manifest)
+            self._keep(content_id, there)
             return there
 
-    def put(self, stored: StoredGraph | None) -> None:
+    def _keep(self, content_id: str, stored: StoredGraph) -> None:
+        self._alive[content_id] = stored
+        self._kept.pop(content_id, None)
+        self._kept[content_id] = stored
+        while len(self._kept) > 1 and self._alive_bytes() > self.room:
+            del self._kept[next(iter(self._kept))]
+
+    def _alive_bytes(self) -> int:
+        return sum(stored.manifest.graph_bytes for stored in self._alive.values())
+
+    @property
+    def room(self) -> int:
+        if self._room is None:
+            import psutil
+
+            self._room = psutil.virtual_memory().total // 2
+        return self._room
+
+    def keep_within(self, n_bytes: int) -> None:
         with self._lock:
-            self._stored = stored
+            self._room = n_bytes if self._room is None else min(n_bytes, self._room)
+
+    def put(self, stored: StoredGraph) -> None:
+        with self._lock:
+            self._alive[stored.manifest.content_id] = stored
+
+    def drop(self, stored: StoredGraph) -> None:
+        with self._lock:
+            self._alive.pop(stored.manifest.content_id, None)
+            self._kept.pop(stored.manifest.content_id, None)
 
 
 _resident = _Resident()
 
 
 def resident(store: str, content_id: str) -> StoredGraph:
-    """Return the graph this process keeps, one at a time, after making it the one in `store`.
+    """Return a graph this process keeps, after making it one; others stay as long as there is room.
 
     Raises
     ------
@@ -73,6 +128,11 @@ def resident(store: str, content_id: str) -> StoredGraph:
     return _resident.get(store, content_id)
 
 
+def keep_within(n_bytes: int) -> None:
+    """Keep no more graphs in this process than `n_bytes` hold, but for the last used; the least bound told stands."""
+    _resident.keep_within(n_bytes)
+
+
 @contextmanager
 def lent(stored: StoredGraph) -> Iterator[None]:
     """Let the batches that are solved in this process during the block use `stored`, so that it is loaded once."""
@@ -80,4 +140,4 @@ def lent(stored: StoredGraph) -> Iterator[None]:
     try:
         yield
     finally:
-        _resident.put(None)
+        _resident.drop(stored)

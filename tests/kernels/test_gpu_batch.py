@@ -97,7 +97,7 @@ class Device:
                 raise SsspError("given up")
             return []
 
-        monkeypatch.setattr(_gpu_batch, "device_graph", lambda graph: None)
+        monkeypatch.setattr(_gpu_batch, "graph_on_device", lambda graph: None)
         monkeypatch.setattr(_gpu_batch, "free_bytes", lambda: device.free)
         monkeypatch.setattr(_gpu_batch, "_Buffer", lambda *args: None)
         monkeypatch.setattr(_gpu_batch, "_solve_with", solve)
@@ -115,6 +115,20 @@ def test_a_call_that_does_not_fit_beside_another_waits_for_it(monkeypatch, scrat
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(device.call, [0, 0])) == [[], []]
     assert (device.most_calls, device.free) == (at_once, 10_000)
+
+
+def test_a_call_that_does_not_fit_beside_graphs_of_earlier_calls_lets_go_of_them(monkeypatch):
+    device = Device(monkeypatch, 1000, 6000)
+    dropped = []
+
+    def drop_others(graph):
+        dropped.append(graph)
+        device.free += 9000
+        return True
+
+    monkeypatch.setattr(_gpu_batch, "drop_others", drop_others)
+    assert device.call(0) == []
+    assert (len(dropped), device.free) == (1, 10_000)
 
 
 def test_a_call_that_fails_gives_its_memory_to_the_one_that_waits(monkeypatch):

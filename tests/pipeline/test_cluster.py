@@ -201,7 +201,7 @@ def test_a_worker_for_each_gpu_takes_one(grid, monkeypatch):
 
 def test_no_more_workers_than_gpus(grid, monkeypatch):
     monkeypatch.setattr(hardware, "gpu_missing", lambda: None)
-    monkeypatch.setattr(hardware, "free_bytes", lambda: 10**9)
+    monkeypatch.setattr(hardware, "obtainable_bytes", lambda: 10**9)
     monkeypatch.setattr("sssp_pipeline.pipeline.workers.gpu_count", lambda: 1)
     with pytest.raises(InputError) as caught:
         grid("run", kind="local-cuda", workers=2)

@@ -1,4 +1,6 @@
+import itertools
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +10,9 @@ import pytest
 
 from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import graph_store, storage
-from sssp_pipeline.pipeline.graph_store import StoreWriter, load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline import graph_loading, graph_store, storage
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids, n_readers
+from sssp_pipeline.pipeline.graph_store import StoreWriter, read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
 
@@ -67,6 +70,8 @@ def test_equal_graphs_have_equal_content_ids(store, tmp_path):
     (tmp_path / "reordered.txt").write_text("10 40 1\n10 20 5\n20 40 7\n")
     ingest(workflow.Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
     assert read_manifest(other).content_id == read_manifest(store).content_id
+    ingest(workflow.Graph(input=str(tmp_path / "reordered.txt"), weights={"dtype": "int32"}), other, Quiet())
+    assert read_manifest(other).content_id != read_manifest(store).content_id
     (tmp_path / "reordered.txt").write_text("10 40 2\n10 20 5\n20 40 7\n")
     ingest(workflow.Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
     assert read_manifest(other).content_id != read_manifest(store).content_id
@@ -111,6 +116,34 @@ def test_every_altered_byte_is_noticed(store, folder):
     part.unlink()
     with pytest.raises(InputError, match="is gone"):
         load_graph(store, manifest), load_ids(store, manifest)
+
+
+def test_the_row_groups_of_few_parts_are_decoded_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_store, "ROW_GROUP_ROWS", 7)
+    url = str(tmp_path / "graph")
+    manifest, _ = ingest(workflow.Graph(input="generated:grid?rows=4&cols=5&seed=1"), url, Quiet())
+    monkeypatch.setattr(graph_loading, "usable_cores", lambda: 1)
+    one_by_one = load_graph(url, manifest)
+    monkeypatch.setattr(graph_loading, "usable_cores", lambda: 8)
+    two_at_once = threading.Barrier(2, timeout=20)  # breaks if one group waits for the other
+    n_read = itertools.count()
+    read = pq.ParquetFile.read_row_group
+
+    def waiting(file, group, columns, **options):
+        if "weight" in columns and next(n_read) < 2:
+            two_at_once.wait()
+        return read(file, group, columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", waiting)
+    graph = load_graph(url, manifest)
+    assert next(n_read) == -(-graph.n_edges // 7)
+    for name in ("row_offsets", "col_indices", "weights"):
+        np.testing.assert_array_equal(getattr(graph, name), getattr(one_by_one, name))
+
+
+@pytest.mark.parametrize(("gib", "expected"), [(0, 4), (5, 4), (10, 8), (100, 16)])
+def test_readers_hold_an_eighth_of_the_graph_or_a_few_parts(gib, expected):
+    assert n_readers(gib * 2**30) == expected
 
 
 def test_a_failed_write_leaves_the_old_store(store):

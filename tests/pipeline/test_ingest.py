@@ -7,7 +7,8 @@ from sssp_pipeline import workflow
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import spill
-from sssp_pipeline.pipeline.graph_store import Manifest, load_graph, load_ids, read_manifest
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store import Manifest, read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
 

@@ -79,6 +79,13 @@ def test_all_workers_that_cannot_are_named_with_the_reason(client, demands, make
     assert caught.value.hint
 
 
+def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, demands, monkeypatch):
+    told: list[int] = []
+    monkeypatch.setattr(preflight, "keep_within", told.append)
+    check(client, demands, 10 * MB, 50 * MB)
+    assert told == [500 * MB] * 2  # of 1,000, less 2 threads of 50 and the 400 of a worker
+
+
 def test_a_worker_without_room_is_named(client, demands):
     with pytest.raises(InputError) as caught:
         check(client, demands, 500 * MB, 100 * MB)
@@ -152,7 +159,7 @@ def test_where_no_worker_has_a_gpu_that_is_said_at_once(client, demands, monkeyp
 
 def test_a_gpu_without_room_is_as_good_as_none(client, demands, monkeypatch):
     monkeypatch.setattr(preflight, "gpu_missing", lambda: None)
-    monkeypatch.setattr(preflight, "free_bytes", lambda: 2**30)
+    monkeypatch.setattr(preflight, "obtainable_bytes", lambda: 2**30)
     small = replace(demands, solver="adds", gpu_bytes=2**30)
     assert set(check(client, small).values()) == {preflight.Fitness()}
     with pytest.raises(InputError, match=r"its GPU has 1\.0 GiB free, and 3\.0 are needed"):

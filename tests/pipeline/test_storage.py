@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import storage
@@ -79,6 +80,23 @@ def test_missing_inputs(url, message, hint):
     with pytest.raises(InputError) as caught:
         storage.expand([url])
     assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_a_file_is_read_without_asking_for_it_first(monkeypatch):
+    storage.write_atomic("memory://bucket/there", b"content")
+    for question in ("exists", "info", "ls"):
+        monkeypatch.setattr(MemoryFileSystem, question, lambda *_, **__: pytest.fail("asked"))
+    assert storage.read_if_there("memory://bucket/there") == b"content"
+    assert storage.read_if_there("memory://bucket/absent") is None
+
+
+def test_a_file_that_may_not_be_read_is_not_taken_for_absent(monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", refuse)
+    with pytest.raises(InputError, match="`memory://bucket/there` may not be read: Permission denied"):
+        storage.read_if_there("memory://bucket/there")
 
 
 def test_a_folder_is_no_input(tmp_path):
