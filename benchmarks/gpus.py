@@ -31,7 +31,8 @@ from record import record
 
 from sssp_pipeline.kernels._cupy import gpu_count
 from sssp_pipeline.pipeline import cluster
-from sssp_pipeline.pipeline.graph_store import load_graph, read_manifest
+from sssp_pipeline.pipeline.graph_loading import load_graph
+from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
