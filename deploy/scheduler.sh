@@ -11,8 +11,9 @@ start_scheduler() {
     shift
     "$deploy/tls/make-certificates.sh" "$folder/tls"
     export DASK_CONFIG=$folder/tls
-    # The dashboard is not under TLS: this machine's users see it, others through a tunnel.
-    dask scheduler --port 0 --dashboard-address 127.0.0.1:0 --scheduler-file "$folder/scheduler.json" "$@" \
+    # The dashboard is not under TLS: this machine's users see it, others through a tunnel. A session of its own keeps
+    # Ctrl-C from it: the run ends first.
+    setsid dask scheduler --port 0 --dashboard-address 127.0.0.1:0 --scheduler-file "$folder/scheduler.json" "$@" \
         >"$folder/scheduler.log" 2>&1 &
     scheduler=$!
     address=
