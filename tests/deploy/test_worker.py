@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 WORKER = Path(__file__).parents[2] / "deploy" / "worker.sh"
+CORES = len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ WORKER = Path(__file__).parents[2] / "deploy" / "worker.sh"
         # A driver without a GPU.
         (
             "exit 6",
-            f"worker --nworkers 1 --nthreads {len(os.sched_getaffinity(0))} --death-timeout 60 tls://a:1 --interface ib0",
+            f"worker --nworkers 1 --nthreads {CORES} --death-timeout 60 tls://a:1 --interface ib0",
         ),
     ],
 )
