@@ -55,6 +55,12 @@ bench: install-dev
 lock:
 	uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements.lock
 	uv pip compile $(LOCK_OPTIONS) --extra dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
+	uv pip compile $(LOCK_OPTIONS) $(GPU_EXTRAS) --constraint requirements.lock pyproject.toml -o requirements-gpu.lock
+	$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
+		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
+
+# What the container image and the wheel folder of deploy/ hold.
+GPU_EXTRAS = --extra cuda12 --extra s3 --extra gcs --extra azure --extra kubernetes
 
 # No header and no index address: the locks mean the same whatever registry serves the files.
 LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import tempfile
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,19 @@ def data_file():
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def slurm():
+    """Give the environment of a SLURM of one node that runs on this machine; skipped where there is none to start."""
+    spec = spec_from_file_location("local_slurm", Path(__file__).parent / "deploy" / "local_slurm.py")
+    local_slurm = module_from_spec(spec)
+    spec.loader.exec_module(local_slurm)
+    if reason := local_slurm.slurm_missing():
+        pytest.skip(reason)
+    # Not pytest's folder, whose path is too long for a socket.
+    with tempfile.TemporaryDirectory() as folder, local_slurm.local_slurm(Path(folder)) as environment:
+        yield environment
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.kernels import SOLVERS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [page for place in ("*.md", "docs/**/*.md", "deploy/**/*.md") for page in sorted(ROOT.glob(place))]
 
 
 def generate(docs: Path, *arguments: str) -> subprocess.CompletedProcess:

@@ -133,6 +133,11 @@ def _client_of(spec: workflow.Cluster) -> Iterator[Client]:
                 f"no Dask scheduler answers at `{spec.address}`: {error}",
                 hint="check `cluster.address`; start one with `dask scheduler`",
             ) from error
+        except TypeError as error:  # Dask's own word for a `tls://` address without certificates
+            raise InputError(
+                f"the scheduler at `{spec.address}` cannot be talked to: {error}",
+                hint="give the client its certificates by `DASK_DISTRIBUTED__COMM__TLS__CA_FILE` and the like",
+            ) from error
         with client:
             yield client
         return

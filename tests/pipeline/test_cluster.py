@@ -152,8 +152,24 @@ def test_a_run_in_jobs(grid, jobs):
     assert any("tls://127.0.0.1" in log for log in logs)  # one may have come too late
 
 
+def test_a_run_in_real_slurm(grid, slurm, monkeypatch, tmp_path):
+    for name, value in slurm.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)  # SLURM writes there what the jobs print
+    small = {**SLURM, "memory_limit": "1GB", "workers": 2}
+    assert grid("jobs", **small) == grid("calm")
+    assert len(list(tmp_path.glob("slurm-*.out"))) == 2
+
+
 def test_an_adaptive_run(grid, jobs):
     assert grid("jobs", **SLURM, workers={"minimum": 1, "maximum": 2}) == grid("calm")
+
+
+def test_certificates_that_are_missing_are_told(grid):
+    with pytest.raises(InputError) as caught:
+        grid("run", kind="address", address="tls://127.0.0.1:8786")
+    assert caught.value.message.startswith("the scheduler at `tls://127.0.0.1:8786` cannot be talked to: TLS")
+    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in caught.value.hint
 
 
 def test_where_there_is_no_slurm(grid, monkeypatch, tmp_path):

@@ -1,0 +1,117 @@
+"""The image as far as it can be known without building it: what it copies is there, what it installs is locked."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "deploy" / "container" / "Dockerfile").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+#: What the image can do beyond solving on CPUs, as the Makefile locks it.
+EXTRAS = {"cuda12", "s3", "gcs", "azure", "kubernetes"}
+
+
+def copied() -> list[str]:
+    """Return the paths of the clone that the image is made from."""
+    lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
+    return [source for line in lines for source in line.split()[:-1]]
+
+
+def locked(name: str) -> dict[str, list[Requirement]]:
+    """Return the packages of a lock."""
+    lines = re.findall(r"^([a-z0-9].*?) *\\$", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    pins: dict[str, list[Requirement]] = {}
+    for line in lines:
+        pin = Requirement(line)
+        pins.setdefault(canonicalize_name(pin.name), []).append(pin)
+    return pins
+
+
+def test_what_is_copied_is_there_and_sent():
+    patterns = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    allowed = {pattern[1:] for pattern in patterns if pattern.startswith("!")}
+    assert patterns.index("*") < min(patterns.index(f"!{path}") for path in allowed)
+    for source in copied():
+        assert (ROOT / source).exists()
+        assert source in allowed
+    assert allowed == set(copied())
+
+
+def test_what_is_sent_is_what_the_wheel_is_built_of():
+    needed = [PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]]
+    needed += PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {"pyproject.toml", *needed} <= set(copied())
+
+
+@pytest.mark.parametrize(
+    ("lock", "wanted"),
+    [
+        ("requirements-build.lock", PROJECT["build-system"]["requires"]),
+        (
+            "requirements-gpu.lock",
+            PROJECT["project"]["dependencies"]
+            + [text for name in EXTRAS for text in PROJECT["project"]["optional-dependencies"][name]],
+        ),
+    ],
+)
+def test_the_locks_fit_the_project(lock, wanted):
+    pins = locked(lock)
+    for requirement in map(Requirement, wanted):
+        found = pins[canonicalize_name(requirement.name)]
+        versions = [next(iter(pin.specifier)).version for pin in found]
+        assert all(requirement.specifier.contains(version) for version in versions), requirement
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    assert all("--hash=sha256:" in package for package in re.split(r"\n(?=[a-z0-9])", text.strip()))
+
+
+def test_the_image_has_the_same_releases_as_every_other_installation():
+    everywhere, image = locked("requirements.lock"), locked("requirements-gpu.lock")
+    assert {name: str(image[name]) for name in everywhere} == {
+        name: str(pins) for name, pins in everywhere.items()
+    }
+
+
+def test_the_makefile_locks_these_extras():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert set(re.findall(r"--extra (\w+)", makefile.split("GPU_EXTRAS =")[1].splitlines()[0])) == EXTRAS
+
+
+def test_the_image_is_not_root_and_of_a_named_release():
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)[0].count(":") == 1
+    assert fnmatch(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)[0], "nvidia/cuda:12.*-ubuntu24.04")
+    user, _, group = re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE)[-1].partition(":")
+    assert int(user) > 0
+    assert int(group) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "called"),
+    [
+        (["run", "a b.yaml"], "sssp-pipeline <run> <a b.yaml>"),
+        (["dask", "worker", "tcp://a:1"], "dask <worker> <tcp://a:1>"),
+        (["--help"], "sssp-pipeline <--help>"),
+        ([], "sssp-pipeline"),
+    ],
+)
+def test_the_entrypoint_calls_dask_or_the_pipeline(tmp_path, arguments, called):
+    for name in ("dask", "sssp-pipeline"):
+        program = tmp_path / name
+        program.write_text('#!/bin/sh\nprintf "%s" "${0##*/}"\n[ $# = 0 ] || printf " <%s>" "$@"\n')
+        program.chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "deploy" / "container" / "entrypoint.sh", *arguments],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == called

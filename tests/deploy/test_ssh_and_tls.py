@@ -1,0 +1,136 @@
+"""The ssh recipe, with a stand-in for ssh that stays on this machine, and the certificates that it makes."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import dask
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from distributed import Client, LocalCluster
+from distributed.security import Security
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+#: Knows no more of the caller's environment than a login does.
+SSH = """\
+#!/bin/bash
+while [ "$1" = -o ]; do shift 2; done
+echo "$1" >>{calls}
+exec env -i HOME="$HOME" PATH=/usr/bin:/bin TMPDIR={there} bash -c "$2"
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with a workflow of a small graph, and an environment whose `ssh` stays on this machine."""
+    (tmp_path / "small.yaml").write_text(
+        'graph: {input: "generated:grid?rows=9&cols=9&seed=1"}\n'
+        "sources: {ids: [0, 80]}\noutput: {path: results}\nverify: certificate\n"
+    )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "there").mkdir()
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.write_text(SSH.format(calls=tmp_path / "calls", there=tmp_path / "there"))
+    ssh.chmod(0o755)
+    scripts = sysconfig.get_path("scripts")
+    return tmp_path, {
+        **os.environ,
+        "PATH": f"{ssh.parent}:{scripts}:{os.environ['PATH']}",
+        "SSSP_HOST": "127.0.0.1",
+    }
+
+
+def run(place, *arguments: str) -> subprocess.CompletedProcess[str]:
+    folder, environment = place
+    command = [DEPLOY / "ssh" / "run.sh", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120, check=False
+    )
+
+
+def test_a_run_on_listed_machines(place):
+    folder, _ = place
+    (folder / "hosts").write_text("# both are this machine\nuser@first\n\n  second  # the other\n")
+    done = run(place, "hosts", "small.yaml", "--set", "solve.retries=1")
+    assert done.returncode == 0, done.stderr
+    assert set((folder / "calls").read_text().split()) == {"second", "user@first"}
+    assert pq.read_table(folder / "results" / "distances").num_rows == 2 * 81
+    [logs] = folder.glob("sssp-*")
+    assert {path.name for path in logs.iterdir()} == {
+        "scheduler.log",
+        "worker-user@first.log",
+        "worker-second.log",
+    }
+    assert "Scheduler at:     tls://127.0.0.1:" in (logs / "scheduler.log").read_text()
+    assert not list((folder / "there").rglob("*.pem"))  # the certificates went with the workers
+
+
+def test_it_ends_with_the_exit_code_of_the_run(place):
+    folder, _ = place
+    (folder / "hosts").write_text("first\n")
+    done = run(place, "hosts", "small.yaml", "--set", "solve.solver=adss")
+    assert done.returncode == 2
+    assert "hint: did you mean `adds`?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hosts"], "usage: "),
+        (["hosts", "small.yaml"], "error: `hosts` names no machine\n"),
+    ],
+)
+def test_what_it_cannot_use_is_refused(place, arguments, said):
+    folder, _ = place
+    (folder / "hosts").write_text("# nobody\n")
+    done = run(place, *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith(said)
+    assert not list(folder.glob("sssp-*"))
+
+
+def made(folder: Path) -> dict:
+    """Make certificates, and return the configuration that names them."""
+    subprocess.run([DEPLOY / "tls" / "make-certificates.sh", folder, "2"], check=True)
+    return yaml.safe_load((folder / "dask.yaml").read_text())
+
+
+def test_certificates_are_strict_and_private(tmp_path):
+    made(tmp_path / "a b")
+    folder = tmp_path / "a b"
+    assert {path.name for path in folder.iterdir()} == {"ca.pem", "cert.pem", "key.pem", "dask.yaml"}
+    assert all(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in [folder, *folder.iterdir()])
+    # As Python 3.13 does.
+    command = ["openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.pem", "cert.pem"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.stdout == "cert.pem: OK\n"
+    again = subprocess.run(
+        [DEPLOY / "tls" / "make-certificates.sh", folder], capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert again.stderr.startswith(f"error: `{folder}` has a key already\n\nhint: ")
+
+
+def test_only_those_who_hold_a_certificate_are_let_in(tmp_path):
+    ours, others = (
+        dask.config.merge(dask.config.config, made(tmp_path / name)) for name in ("ours", "others")
+    )
+    with (
+        dask.config.set(ours),
+        LocalCluster(
+            n_workers=1, processes=False, protocol="tls", security=Security(), dashboard_address=None
+        ) as cluster,
+    ):
+        address = cluster.scheduler_address
+        assert address.startswith("tls://")
+        with Client(address, security=Security(), set_as_default=False, timeout=10) as client:
+            assert client.submit(sum, [1, 2]).result() == 3
+        with pytest.raises(RuntimeError, match="encryption required"):
+            Client(address.replace("tls://", "tcp://"), set_as_default=False, timeout=3)
+        with dask.config.set(others), pytest.raises(OSError, match="TLS certificate does not match"):
+            Client(address, security=Security(), set_as_default=False, timeout=3)
