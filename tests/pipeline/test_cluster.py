@@ -208,6 +208,11 @@ def test_what_starts_a_cluster_may_not_be_installed(grid, monkeypatch, spec, pac
     assert caught.value.hint.endswith(f"pip install 'sssp-pipeline[{extra}]'")
 
 
+@pytest.mark.gpu
+def test_a_worker_for_each_gpu(grid):
+    assert grid("gpus", kind="local-cuda") == grid("calm")
+
+
 def test_a_worker_for_each_gpu_takes_one(grid, monkeypatch):
     monkeypatch.setattr(hardware, "gpu_missing", lambda: "no driver")
     with pytest.raises(InputError) as caught:
