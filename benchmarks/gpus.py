@@ -31,7 +31,7 @@ from record import record
 
 from sssp_pipeline.kernels._cupy import gpu_count
 from sssp_pipeline.pipeline import cluster
-from sssp_pipeline.pipeline.graph_loading import load_graph
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
@@ -73,9 +73,11 @@ def sources_of(store: str, count: int) -> str:
     """Return a file of `count` random vertices that edges leave; a run that drew them would load the graph."""
     file = Path(f"{store}-{count}.txt")
     if not file.exists():
-        degrees = np.diff(load_graph(store, read_manifest(store)).row_offsets)
+        manifest = read_manifest(store)
+        degrees = np.diff(load_graph(store, manifest).row_offsets)
         drawn = np.random.default_rng(1).choice(np.flatnonzero(degrees), count, replace=False)
-        np.savetxt(file, drawn, "%d")
+        ids = load_ids(store, manifest).originals(drawn.astype(np.uint32))
+        np.savetxt(file, ids.to_numpy(zero_copy_only=False), "%d")
     return str(file)
 
 

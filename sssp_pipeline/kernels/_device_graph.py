@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,20 +18,12 @@ from sssp_pipeline.kernels._compile import MOST_EDGES_IN_32_BITS, Unit, cupy_mod
 
 #: Edges on their way at a time: 256 MB of targets and weights beside the graph.
 _PIECE = 2**25
-#: Bytes of a pinned buffer; there are two, so that one is filled while the other is copied.
-_STAGED_BYTES = 64 * 2**20
-#: Below this many bytes a plain copy is done sooner than pinned memory is had.
-_PLAIN_BYTES = 2**20
 #: Graphs of earlier calls stay only while one half of the device is free beside a new one: searches are faster the
 #: more of them have room.
 _FREE_SHARE = 2
 
 #: For 32-bit weights; there is nothing in it for the others.
 UPLOAD = Unit("upload", ("interleave_kernel",))
-
-
-#: Copies values (n,) in host memory to an array (n,) on the device.
-Copy = Callable[[np.ndarray, Any], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +123,12 @@ def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
         edges = cupy.empty(graph.n_edges * (2 if dtype.itemsize == 4 else 1), np.uint32)
         weights = cupy.empty(graph.n_edges, np.uint64) if dtype.itemsize == 8 else None
         bits = graph.weights.view(f"u{dtype.itemsize}")
-        with _staging(graph.graph_bytes) as copy:
-            copy(graph.row_offsets, row_offsets)
-            if weights is not None:
-                copy(graph.col_indices, edges)
-                copy(bits, weights)
-            else:
-                _interleave(graph.col_indices, bits, edges, dtype, copy)
+        row_offsets.set(np.ascontiguousarray(graph.row_offsets, offset_type))
+        if weights is not None:
+            edges.set(np.ascontiguousarray(graph.col_indices))
+            weights.set(np.ascontiguousarray(bits))
+        else:
+            _interleave(graph.col_indices, bits, edges, dtype)
     except cupy.cuda.memory.OutOfMemoryError as error:
         raise out_of_memory(
             f"the graph ({graph.n_vertices:,} vertices, {graph.n_edges:,} edges)", error
@@ -147,7 +136,7 @@ def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
     return DeviceGraph(row_offsets, edges, weights, wide_offsets, graph.n_vertices, graph.n_edges, dtype)
 
 
-def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dtype, copy: Copy) -> None:
+def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dtype) -> None:
     """Fill `edges` (2E,) on the device with target and weight in turn, piece by piece."""
     cupy = cupy_module()
     kernel = load_kernels(UPLOAD, dtype)["interleave_kernel"]
@@ -156,61 +145,8 @@ def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dty
     for first in range(0, len(targets), _PIECE):
         count = min(_PIECE, len(targets) - first)
         for array, values in zip(on_device, (targets, bits), strict=True):
-            copy(values[first : first + count], array[:count])
+            array[:count].set(np.ascontiguousarray(values[first : first + count]))
         kernel(-(-count // 256), 256, (*on_device, np.uint64(count), edges[2 * first :]))
-
-
-@contextmanager
-def _staging(n_bytes: int) -> Iterator[Copy]:
-    """Give what enqueues the copy of values to an array on the device, through pinned memory unless they are few.
-
-    So the copy of a piece goes on while the next one is fetched, be it from the pages of a mapped file. The values take
-    the type of the array; copies have ended when the block does.
-    """
-    if n_bytes < _PLAIN_BYTES:
-        yield lambda values, target: target.set(np.ascontiguousarray(values, target.dtype))
-        return
-    cupy = cupy_module()
-    stream = cupy.cuda.get_current_stream()
-    size = min(n_bytes, _STAGED_BYTES)
-    buffers = [pinned_array((1, size), np.dtype(np.uint8))[0] for _ in range(2)]
-    copied = [cupy.cuda.Event(disable_timing=True) for _ in range(2)]
-    turn = 0
-
-    def copy(values: np.ndarray, target: Any) -> None:
-        nonlocal turn
-        most = size // target.dtype.itemsize
-        for first in range(0, len(values), most):
-            part = values[first : first + most]
-            copied[turn].synchronize()
-            staged = buffers[turn][: len(part) * target.dtype.itemsize].view(target.dtype)
-            np.copyto(staged, part, casting="unsafe")  # offsets are int64 in host memory
-            target[first : first + len(part)].data.copy_from_host_async(
-                staged.ctypes.data, staged.nbytes, stream
-            )
-            copied[turn].record(stream)
-            turn = 1 - turn
-
-    try:
-        yield copy
-    finally:  # an error must not free what is still read
-        stream.synchronize()
-
-
-def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    """Return uninitialised host memory that the GPU copies at full speed, or plain memory if there is none left.
-
-    It goes back to CuPy's pool when the array and all its views are gone.
-    """
-    cupy = cupy_module()
-    count = shape[0] * shape[1]
-    if count == 0:
-        return np.empty(shape, dtype)
-    try:
-        memory = cupy.cuda.alloc_pinned_memory(count * dtype.itemsize)
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return np.empty(shape, dtype)
-    return np.frombuffer(memory, dtype, count).reshape(shape)
 
 
 def free_bytes() -> int:

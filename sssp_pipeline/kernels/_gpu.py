@@ -26,12 +26,11 @@ from sssp_pipeline.kernels._device_graph import (
     device_graph,
     drop_others,
     out_of_memory,
-    pinned_array,
 )
-from sssp_pipeline.kernels._mean import mean_distance
+from sssp_pipeline.kernels._mean import mean_distances
 from sssp_pipeline.kernels._views import distance_limit, largest_distance
 from sssp_pipeline.kernels.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import MetricsColumns, Solution, SolveOptions, SourceMetrics
 
 #: One call at a time computes on a process's GPU: each takes the whole device.
 GPU_LOCK = threading.Lock()
@@ -75,16 +74,17 @@ GATHER = Unit("gather", ("gather_kernel",))
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """What a search took; `delta_last` and `delta_changes` are those of a solver that adapts it.
+    """What a search took, or of a search from n sources what each took, (n,) or the same for all.
 
-    `trace` is (M,) of `TRACE` where the options ask for one.
+    `delta_last` and `delta_changes` are those of a solver that adapts it. `trace` is (M,) of `TRACE` where the options
+    ask for one.
     """
 
-    vertices_processed: int
-    edges_relaxed: int
+    vertices_processed: int | np.ndarray
+    edges_relaxed: int | np.ndarray
     delta_first: float | None = None
-    delta_last: float | None = None
-    delta_changes: int = 0
+    delta_last: float | np.ndarray | None = None
+    delta_changes: int | np.ndarray = 0
     trace: np.ndarray | None = None
 
 
@@ -162,7 +162,7 @@ class GpuSolver(ABC):
         cupy = cupy_module()
         n_columns = graph.n_vertices if targets is None else len(targets)
         distances = pinned_array((len(sources), n_columns), graph.weight_dtype)
-        metrics: list[SourceMetrics] = []
+        metrics: Sequence[SourceMetrics] = []
         if len(sources):
             while True:
                 try:
@@ -181,7 +181,7 @@ class GpuSolver(ABC):
     @abstractmethod
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
-    ) -> list[SourceMetrics]:
+    ) -> Sequence[SourceMetrics]:
         """Fill `distances` and return the metrics, both in the order of `sources`; takes `GPU_LOCK` itself.
 
         `sources` and the targets of `options` are checked.
@@ -256,12 +256,12 @@ class _Lane:
     def finish(self) -> SourceMetrics:
         """Wait for the source under way and return what it took; raises as `solve` does."""
         self.stream.synchronize()
-        sources, self._source = [self._source], -1
+        sources, self._source = np.array([self._source]), -1
         with self.stream:
             counts = self._search.finish()
             summaries = self._summariser.finish(self._rows, sources)
         solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
-        return self._summariser.metrics(sources, [counts], summaries, solve_s)[0]
+        return replace(self._summariser.metrics(sources, counts, summaries, solve_s)[0], trace=counts.trace)
 
 
 class Columns:
@@ -321,7 +321,7 @@ class Summariser:
                 n_rows * blocks_a_row, _SUMMARY_BLOCK, (*args, np.uint32(blocks_a_row), rows, self._words)
             )
 
-    def finish(self, rows: Any, sources: Sequence[int]) -> np.ndarray:
+    def finish(self, rows: Any, sources: np.ndarray) -> np.ndarray:
         """Wait for the counting over `rows`, and return the counts: (n,) records with the fields of `_SUMMARY`.
 
         Raises
@@ -334,45 +334,39 @@ class Summariser:
             dtype = self._graph.weight_dtype
             # Where the sum of the two is no larger than this, no sum that was ever formed was too large.
             most = largest_distance(dtype) - self._graph.traits.max_weight
-            for i, furthest in enumerate(self._furthest(summaries)):
+            for i, furthest in enumerate(self._furthest(summaries).tolist()):
                 if furthest > most:
-                    self._refuse_too_long(rows[i], sources[i])
+                    self._refuse_too_long(rows[i], int(sources[i]))
         return summaries
 
     def metrics(
-        self, sources: Sequence[int], counts: Sequence[SearchCounts], summaries: np.ndarray, solve_s: float
-    ) -> list[SourceMetrics]:
-        """Return the metrics of searches that took `solve_s` each."""
-        dtype = self._graph.weight_dtype
-        # By column: to take a field out of a record takes as long as to solve a source.
-        columns = (
-            summaries[name].tolist() for name in ("reached", "edges_of_reached", "sum_lower", "sum_upper")
+        self, sources: np.ndarray, counts: SearchCounts, summaries: np.ndarray, solve_s: float
+    ) -> MetricsColumns:
+        """Return the metrics of searches from `sources` (n,) that took `solve_s` each, without their traces."""
+        reached, furthest = summaries["reached"], summaries["max_distance"]
+        lower, upper = summaries["sum_lower"], summaries["sum_upper"]
+        return MetricsColumns(
+            {
+                "source": sources,
+                "solver": self._name,
+                "solve_s": solve_s,
+                "vertices_processed": counts.vertices_processed,
+                "edges_relaxed": counts.edges_relaxed,
+                "reached": reached,
+                "max_distance": self._furthest(summaries),
+                "mean_distance": mean_distances(self._graph.weight_dtype, lower, upper, furthest, reached),
+                "teps": summaries["edges_of_reached"] / solve_s,
+                "delta_first": counts.delta_first,
+                "delta_last": counts.delta_last,
+                "delta_changes": counts.delta_changes,
+                "trace": None,
+            }
         )
-        furthest_bits = summaries["max_distance"].tolist()
-        rows = zip(sources, counts, *columns, furthest_bits, self._furthest(summaries), strict=True)
-        return [
-            SourceMetrics(
-                source=int(source),
-                solver=self._name,
-                solve_s=solve_s,
-                vertices_processed=count.vertices_processed,
-                edges_relaxed=count.edges_relaxed,
-                reached=reached,
-                max_distance=furthest,
-                mean_distance=mean_distance(dtype, lower, upper, bits, reached),
-                teps=edges_of_reached / solve_s,
-                delta_first=count.delta_first,
-                delta_last=count.delta_last,
-                delta_changes=count.delta_changes,
-                trace=count.trace,
-            )
-            for source, count, reached, edges_of_reached, lower, upper, bits, furthest in rows
-        ]
 
-    def _furthest(self, summaries: np.ndarray) -> list[Any]:
-        """Return the largest finite distance of each row."""
+    def _furthest(self, summaries: np.ndarray) -> np.ndarray:
+        """Return the largest finite distance (n,) of each row."""
         dtype = self._graph.weight_dtype
-        return summaries["max_distance"].astype(bits_type(dtype)).view(dtype).tolist()
+        return summaries["max_distance"].astype(bits_type(dtype)).view(dtype)
 
     def _refuse_too_long(self, row: Any, source: int) -> None:
         """Raise `PathTooLongError` if a vertex is left unreached only because its distance does not fit."""
@@ -388,6 +382,22 @@ class Summariser:
         wider = wider_dtype(dtype)
         vertex = int(self._graph.col_indices[edge])
         raise PathTooLongError(int(source), vertex, dtype.name, wider.name if wider else None)
+
+
+def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """Return uninitialised host memory that the GPU copies at full speed, or plain memory if there is none left.
+
+    It goes back to CuPy's pool when the array and all its views are gone.
+    """
+    cupy = cupy_module()
+    count = shape[0] * shape[1]
+    if count == 0:
+        return np.empty(shape, dtype)
+    try:
+        memory = cupy.cuda.alloc_pinned_memory(count * dtype.itemsize)
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return np.empty(shape, dtype)
+    return np.frombuffer(memory, dtype, count).reshape(shape)
 
 
 def bits_type(dtype: np.dtype) -> np.dtype:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from sssp_pipeline.kernels._gpu import (
     copy_to_host,
     graph_on_device,
 )
-from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions, SourceMetrics
 
 #: Of the memory that is free, a call takes one half at most: another thread's call may be on its way. A call that
 #: does not fit one half takes all.
@@ -56,8 +56,8 @@ class BatchSearch(ABC):
         """
 
     @abstractmethod
-    def finish(self) -> list[SearchCounts]:
-        """Wait for the last launch, and return its counts, one a source.
+    def finish(self) -> SearchCounts:
+        """Wait for the last launch, and return what each of its sources took.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class GpuBatchSolver(GpuSolver):
 
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
-    ) -> list[SourceMetrics]:
+    ) -> Sequence[SourceMetrics]:
         with GPU_LOCK:  # what is free is still free when it is taken
             on_device = graph_on_device(graph)
             needs = self.needs(graph, on_device, len(sources))
@@ -140,13 +140,13 @@ class GpuBatchSolver(GpuSolver):
 
 def _solve_with(
     search: BatchSearch, buffers: list[_Buffer], sources: np.ndarray, distances: np.ndarray
-) -> list[SourceMetrics]:
+) -> Sequence[SourceMetrics]:
     """Fill `distances` and return the metrics, both in the order of `sources`, by a device batch a buffer in turn."""
     cupy = cupy_module()
     size = buffers[0].n_rows
     copying = cupy.cuda.Stream(non_blocking=True)
-    metrics: list[SourceMetrics] = []
-    write_down: Callable[[], list[SourceMetrics]] = list
+    metrics: list[MetricsColumns] = []
+    write_down: Callable[[], list[MetricsColumns]] = list
     try:
         for i, first in enumerate(range(0, len(sources), size)):
             buffer = buffers[i % len(buffers)]
@@ -157,7 +157,7 @@ def _solve_with(
                 metrics += write_down()  # what came of the batch before, while the GPU is busy
                 write_down = buffer.finish(search)
             buffer.copy(copying, distances[part])
-        return metrics + write_down()
+        return MetricsColumns.joined(metrics + write_down())
     finally:  # an error must not free what is still read or written
         cupy.cuda.get_current_stream().synchronize()
         copying.synchronize()
@@ -216,13 +216,13 @@ class _Buffer:
         self._summariser.launch(rows)
         self._wanted = self._columns.of(rows)
 
-    def finish(self, search: BatchSearch) -> Callable[[], list[SourceMetrics]]:
+    def finish(self, search: BatchSearch) -> Callable[[], list[MetricsColumns]]:
         """Wait for the search, and return what makes its metrics; raises as `solve` does."""
         sources = self._sources
         counts = search.finish()
-        summaries = self._summariser.finish(self._rows[: len(sources)], sources.tolist())
+        summaries = self._summariser.finish(self._rows[: len(sources)], sources)
         share_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / len(sources)
-        return lambda: self._summariser.metrics(sources.tolist(), counts, summaries, share_s)
+        return lambda: [self._summariser.metrics(sources, counts, summaries, share_s)]
 
     def copy(self, stream: Any, distances: np.ndarray) -> None:
         """Enqueue on `stream` the copy of what is wanted of the rows to `distances` (n, V) or (n, T), host memory."""

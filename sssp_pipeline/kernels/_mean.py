@@ -48,6 +48,17 @@ def mean_distance(dtype: np.dtype, lower: int, upper: int, largest: int, count: 
     return math.ldexp(mean, exponent - (62 - bits))
 
 
+def mean_distances(
+    dtype: np.dtype, lower: np.ndarray, upper: np.ndarray, largest: np.ndarray, count: np.ndarray
+) -> np.ndarray:
+    """Return `mean_distance` (n,) of each row of the arguments (n,) uint64."""
+    if dtype.kind != "f" and not upper.any() and lower.max(initial=0) < 2**53:
+        # Each is a float64 as it is, so that their division rounds once, like that of Python's integers.
+        return lower / np.maximum(count, 1)
+    rows = zip(lower.tolist(), upper.tolist(), largest.tolist(), count.tolist(), strict=True)
+    return np.array([mean_distance(dtype, *row) for row in rows])
+
+
 @njit(nogil=True, cache=True)
 def sums(distances: np.ndarray, unreached: Any, largest: Any, mantissa: Any) -> Any:
     """Return the sums of the lower and of the upper 32 bits of the distances below `unreached`.

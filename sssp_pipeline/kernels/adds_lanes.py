@@ -236,9 +236,11 @@ class _LanesSearch(BatchSearch):
             kernel = width.kernels[_ROWS]
             kernel(kernel.resident_blocks(_ROWS_BLOCK), _ROWS_BLOCK, args)
 
-    def finish(self) -> list[SearchCounts]:
+    def finish(self) -> SearchCounts:
         states = self._states.get()
-        counts = [SearchCounts(0, 0, self._delta, self._delta)] * self._n_sources
+        vertices, edges = (np.zeros(self._n_sources, np.uint64) for _ in range(2))
+        delta_last = np.full(self._n_sources, self._delta)
+        delta_changes = np.zeros(self._n_sources, np.int64)
         for run in self._runs:
             state = states[run.place : run.place + run.width.state.itemsize].view(run.width.state)[0]
             if state["poison"]:
@@ -252,16 +254,12 @@ class _LanesSearch(BatchSearch):
             if state["sweeps"] == 0:
                 continue  # its sources were left to the other width
             changes = int(state["sweeps"]) - int(state["pulls"]) - int(state["pushes"])
-            for lane in range(run.n_rows):
-                before = counts[run.first + lane]
-                counts[run.first + lane] = SearchCounts(
-                    vertices_processed=before.vertices_processed + int(state["vertices_processed"][lane]),
-                    edges_relaxed=before.edges_relaxed + int(state["edges_relaxed"][lane]),
-                    delta_first=self._delta,
-                    delta_last=float(state["delta"]),
-                    delta_changes=changes if self._growth != 1 else 0,
-                )
-        return counts
+            part = slice(run.first, run.first + run.n_rows)
+            vertices[part] += state["vertices_processed"][: run.n_rows]
+            edges[part] += state["edges_relaxed"][: run.n_rows]
+            delta_last[part] = state["delta"]
+            delta_changes[part] = changes if self._growth != 1 else 0
+        return SearchCounts(vertices, edges, self._delta, delta_last, delta_changes)
 
 
 def _state(n_lanes: int) -> np.dtype:

@@ -226,9 +226,7 @@ class _SlotsSearch(BatchSearch):
         )
         self._kernel(min(self._slots, self._n_sources), self._threads, args)
 
-    def finish(self) -> list[SearchCounts]:
+    def finish(self) -> SearchCounts:
         counts = self._counts[: self._n_sources * _COUNTS.itemsize].get().view(_COUNTS)
-        return [
-            SearchCounts(int(vertices), int(edges), delta_first=self._delta, delta_last=self._delta)
-            for vertices, edges in counts.tolist()
-        ]
+        vertices, edges = (counts[name] for name in _COUNTS.names or ())
+        return SearchCounts(vertices, edges, self._delta, self._delta)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -129,6 +130,59 @@ class SourceMetrics:
     trace: np.ndarray | None = field(default=None, compare=False)
 
 
+class MetricsColumns(Sequence[SourceMetrics]):
+    """The metrics of some sources by column; an entry is made when it is asked for.
+
+    To make an entry takes about as long as a GPU takes to solve a source.
+
+    Parameters
+    ----------
+    columns
+        For each field of `SourceMetrics` an array (n,), or the one value that all sources share; `source` is an array.
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns = columns
+
+    @classmethod
+    def joined(cls, parts: Sequence[MetricsColumns]) -> MetricsColumns:
+        """Return the metrics of all `parts`, of which there is one at least."""
+        joined = {}
+        for name, first in parts[0]._columns.items():
+            values = [part._columns[name] for part in parts]
+            shared = not any(isinstance(value, np.ndarray) or value != first for value in values)
+            joined[name] = first if shared else np.concatenate([np.asarray(p.column(name)) for p in parts])
+        return cls(joined)
+
+    def column(self, name: str) -> np.ndarray | list[Any]:
+        """Return a field of all sources (n,)."""
+        values = self._columns[name]
+        return values if isinstance(values, np.ndarray) else [values] * len(self)
+
+    def __len__(self) -> int:
+        return len(self._columns["source"])
+
+    @overload
+    def __getitem__(self, key: int) -> SourceMetrics: ...
+    @overload
+    def __getitem__(self, key: slice) -> MetricsColumns: ...
+    def __getitem__(self, key: int | slice) -> SourceMetrics | MetricsColumns:
+        taken: dict[str, Any] = {
+            name: values[key] if isinstance(values, np.ndarray) else values
+            for name, values in self._columns.items()
+        }
+        if isinstance(key, slice):
+            return MetricsColumns(taken)
+        return SourceMetrics(**{k: v.item() if isinstance(v, np.generic) else v for k, v in taken.items()})
+
+
+def metrics_column(metrics: Sequence[SourceMetrics], name: str) -> np.ndarray | list[Any]:
+    """Return a field of all `metrics` (n,)."""
+    return (
+        metrics.column(name) if isinstance(metrics, MetricsColumns) else [getattr(m, name) for m in metrics]
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Distances from some sources.
@@ -146,7 +200,7 @@ class Solution:
 
     distances: np.ndarray
     predecessors: np.ndarray | None
-    metrics: list[SourceMetrics] = field(default_factory=list)
+    metrics: Sequence[SourceMetrics] = field(default_factory=list)
 
     def part(self, first: int, end: int) -> Solution:
         """Return the solution of the sources `first` to `end`, as views."""

@@ -19,7 +19,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
+from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics, metrics_column
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, write_distances
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
@@ -269,12 +268,14 @@ def metrics_table(
         "device": pa.repeat(place.device, n_rows),
         "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
     }
-    # A column at a time and no object a row, which would take longer than a GPU does to solve a source.
     for name, of_type in _MEASURED.items():
-        values = map(attrgetter(name), metrics)
-        # Of integers Arrow takes only those that a float holds.
-        columns[name] = pa.array(list(map(float, values) if name == "max_distance" else values), of_type)
-    return pa.table(columns | {"trace": _traces([m.trace for m in metrics])})
+        values = metrics_column(metrics, name)
+        if isinstance(values, np.ndarray):
+            values = values.astype(of_type.to_pandas_dtype())
+        elif name == "max_distance":  # of integers Arrow takes only those that a float holds
+            values = list(map(float, values))
+        columns[name] = pa.array(values, of_type)
+    return pa.table(columns | {"trace": _traces(list(metrics_column(metrics, "trace")))})
 
 
 def _traces(traces: list[np.ndarray | None]) -> pa.Array:

@@ -24,7 +24,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, PathTooLongError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
 from sssp_pipeline.pipeline.results import Place, RunFolder
@@ -117,7 +117,7 @@ def solve_task(task: SolveTask) -> TaskDone:
             writing.append(writers.submit(commit, number, sources, part))
             first += len(sources)
         write_s = sum(future.result() for future in writing)
-    source_s = sum(m.solve_s for m in solution.metrics) / len(sources)
+    source_s = float(np.mean(metrics_column(solution.metrics, "solve_s")))
     return TaskDone(task.solver, len(task.batches), source_s, loaded - began, solved - loaded, write_s)
 
 

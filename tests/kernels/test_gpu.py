@@ -233,8 +233,9 @@ def test_metrics_are_made_of_what_the_device_counted(dtype):
         into["sum_lower"], into["sum_upper"] = sums(row, unreached, largest, mantissa)
     summariser = object.__new__(Summariser)
     summariser._name, summariser._graph = "adds", graph
-    counts = [SearchCounts(10 + i, 20 + i, 1.0, 2.0, i) for i in range(len(sources))]
-    found = summariser.metrics(sources.tolist(), counts, counted, 0.25)
+    numbers = np.arange(len(sources))
+    counts = SearchCounts(10 + numbers, 20 + numbers, 1.0, 2.0, numbers)
+    found = summariser.metrics(sources, counts, counted, 0.25)
     for i, (metric, expected) in enumerate(zip(found, solution.metrics, strict=True)):
         assert (metric.source, metric.solver, metric.solve_s) == (expected.source, "adds", 0.25)
         assert (metric.vertices_processed, metric.edges_relaxed, metric.delta_changes) == (10 + i, 20 + i, i)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.csr import WEIGHT_DTYPES
-from sssp_pipeline.kernels._mean import mantissa_bits, mean_distance, sums
+from sssp_pipeline.kernels._mean import mantissa_bits, mean_distance, mean_distances, sums
 
 
 def mean(values, dtype):
@@ -49,3 +49,18 @@ def test_floats_at_the_ends_of_their_range(dtype):
 
 def test_nothing_has_the_mean_zero():
     assert mean_distance(np.dtype("uint32"), 0, 0, 0, 0) == 0
+
+
+@pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("shift", [0, 12])
+def test_means_by_column_are_those_of_the_rows(dtype, shift):
+    """Integers whose sums a float64 holds are divided by column, all others row by row."""
+    random = np.random.default_rng(2)
+    lower = random.integers(0, 2**53, 50, np.uint64) << np.uint64(shift)
+    upper = np.zeros(50, np.uint64) if shift == 0 else random.integers(0, 2**40, 50, np.uint64)
+    largest = np.full(50, np.array(1e4, dtype).view(f"u{dtype.itemsize}"), np.uint64)
+    count = random.integers(0, 2**32, 50, np.uint64)
+    count[0] = lower[0] = upper[0] = 0
+    rows = zip(lower.tolist(), upper.tolist(), largest.tolist(), count.tolist(), strict=True)
+    expected = [mean_distance(dtype, *row) for row in rows]
+    assert mean_distances(dtype, lower, upper, largest, count).tolist() == expected

@@ -7,7 +7,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels._numba import bit_length
 from sssp_pipeline.kernels._views import distance_limit
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions, SourceMetrics, metrics_column
 
 
 @pytest.mark.parametrize("delta", [0, -1.5, math.inf, math.nan])
@@ -89,3 +89,39 @@ def test_bit_length_is_that_of_python():
 
     for value in (0, 1, 2, 3, 2**31, 2**32, 2**63, 2**64 - 1):
         assert compiled(np.uint64(value)) == value.bit_length()
+
+
+def columns(count: int, first: int = 0) -> MetricsColumns:
+    numbers = np.arange(first, first + count)
+    shared = {
+        "solver": "adds",
+        "edges_relaxed": 5,
+        "reached": 6,
+        "max_distance": 7,
+        "teps": 9.0,
+        "trace": None,
+    }
+    return MetricsColumns(
+        {"source": numbers, "solve_s": 0.5, "vertices_processed": 2 * numbers, "mean_distance": 8.0} | shared
+    )
+
+
+def test_metrics_by_column_are_a_sequence_of_entries():
+    metrics = columns(4)
+    assert len(metrics) == 4
+    assert metrics[2] == SourceMetrics(2, "adds", 0.5, 4, 5, 6, 7, 8.0, 9.0)
+    assert type(metrics[2].source) is int
+    assert list(metrics[1:3]) == [metrics[1], metrics[2]]
+    assert metrics[-1].source == 3
+    with pytest.raises(IndexError):
+        metrics[4]
+    assert metrics.column("solve_s") == [0.5] * 4
+    assert metrics_column(list(metrics), "vertices_processed") == [0, 2, 4, 6]
+
+
+def test_metrics_of_several_device_batches_are_joined():
+    other = MetricsColumns({**columns(2, first=4)._columns, "solve_s": 0.25})
+    joined = MetricsColumns.joined([columns(4), other])
+    assert list(joined) == [*columns(4), *other]
+    assert metrics_column(joined, "solve_s").tolist() == [0.5] * 4 + [0.25] * 2
+    assert joined.column("solver") == ["adds"] * 6
