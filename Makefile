@@ -17,13 +17,16 @@ endif
 INSTALL = $(call install_into,$(VENV))
 # OpenStack Swift, the S3 of the tests, has packages of its own.
 SWIFT := .swift
+# Azurite, their Azure, has Node packages.
+AZURITE := .azurite
 
-.PHONY: help quickstart test test-s3 swift install install-dev docs format bench lock clean
+.PHONY: help quickstart test test-s3 swift test-azure azurite install install-dev docs format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
 	@echo "make test         lint, types, stale docs, tests: all that CI runs"
 	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
+	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
 	@echo "make docs         write the generated reference pages"
 	@echo "make format       format the code and sort its imports"
 	@echo "make bench        measure solvers, ingest, writing and a run on made graphs"
@@ -41,11 +44,15 @@ test: install-dev
 	$(BIN)/pytest -q
 
 test-s3: install-dev swift
-	SSSP_SWIFT=$(SWIFT) $(BIN)/pytest -q tests/object_storage
+	SSSP_SWIFT=$(SWIFT) $(BIN)/pytest -q tests/object_storage/test_s3.py
+
+test-azure: install-dev azurite
+	SSSP_AZURITE=$(AZURITE) $(BIN)/pytest -q tests/object_storage/test_azure.py
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 swift: $(SWIFT)/.installed
+azurite: $(AZURITE)/.installed
 
 docs: install-dev
 	$(BIN)/python docs/generate.py
@@ -70,7 +77,7 @@ LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version
 	--no-emit-index-url
 
 clean:
-	rm -rf $(VENV) $(SWIFT) .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
+	rm -rf $(VENV) $(SWIFT) $(AZURITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
 
 $(BIN)/python:
 	$(CREATE_VENV) $(VENV)
@@ -87,4 +94,10 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 $(SWIFT)/.installed: tests/object_storage/requirements.lock
 	$(CREATE_VENV) $(SWIFT)
 	$(call install_into,$(SWIFT)) --require-hashes -r $<
+	@touch $@
+
+$(AZURITE)/.installed: tests/object_storage/azurite/package-lock.json
+	mkdir -p $(AZURITE)
+	cp $(<D)/package.json $(<D)/package-lock.json $(AZURITE)
+	npm ci --prefix $(AZURITE) --ignore-scripts --no-audit --no-fund
 	@touch $@

@@ -35,9 +35,9 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.patience import impatient
 
-#: Seconds between two beats of a lease, and without any until it has expired. A beat that an ailing store delays by
-#: the attempts of its client, some 10 s, must not cost the lease.
-BEAT_S, LEASE_S = 3.0, 30.0
+#: Seconds between two beats of a lease, and without any until it has expired. When a store is back, a client that
+#: waits between attempts of its own must be back before a newcomer has waited enough: the Azure SDK pauses up to 27 s.
+BEAT_S, LEASE_S = 3.0, 45.0
 #: Seconds between two looks at the lease of another.
 LOOK_S = 0.5
 

@@ -348,14 +348,14 @@ def reading(url: str) -> Iterator[None]:
     except PermissionError as error:
         raise InputError(
             f"`{redacted(url)}` may not be read: {_reason(error)}",
-            hint="check its permissions, or the credentials",
+            hint=_NO_ACCESS,
         ) from error
     except OSError as error:
         raise SsspError(f"`{redacted(url)}` cannot be read: {_reason(error)}") from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS:
             raise
-        raise _unreachable(url, error) from error
+        raise _of_client(url, "read", error) from error
 
 
 @contextmanager
@@ -391,7 +391,7 @@ def writing(url: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS:
             raise
-        raise _unreachable(url, error) from error
+        raise _of_client(url, "written", error) from error
 
 
 #: Packages whose own errors fsspec's filesystems let through: no credentials, no such endpoint, and the like.
@@ -400,11 +400,20 @@ _CLIENTS = frozenset(
 )
 
 
-def _unreachable(url: str, error: Exception) -> InputError:
+def _of_client(url: str, done: str, error: Exception) -> InputError:
+    """Return what a client's own error means to one who wanted to have `url` read or written."""
+    shown, status = redacted(url), http_status(error)[0]
+    if status in (401, 403):
+        return InputError(f"`{shown}` may not be {done}: {told(error)}", hint=_NO_ACCESS)
+    if status == 404:
+        return InputError(f"`{shown}` cannot be {done}: {told(error)}", hint="check the bucket or container")
     return InputError(
-        f"`{redacted(url)}` cannot be reached: {told(error)}",
+        f"`{shown}` cannot be reached: {told(error)}",
         hint="check the credentials, the endpoint and the network",
     )
+
+
+_NO_ACCESS = "check its permissions, or the credentials"
 
 
 def _reason(error: OSError) -> str:

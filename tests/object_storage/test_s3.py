@@ -1,6 +1,5 @@
 """Runs on a real S3: OpenStack Swift on loopback, which is stopped, started and shared by several drivers."""
 
-import hashlib
 import os
 import signal
 import subprocess
@@ -12,16 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 import s3fs
 import yaml
-from swift_daemons import GUEST, OWNER, STRANGER
+from runs import N_BATCHES, AtBatch, Stop, digests, made, stop, workflow_at
+from stores import GUEST, OWNER, STRANGER
 
 from sssp_pipeline.errors import InputError, SsspError, StoreAwayError
-from sssp_pipeline.generators import road_like
 from sssp_pipeline.pipeline import lease, patience, storage
 from sssp_pipeline.pipeline.finished import verify_run
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow import Workflow
 
 #: A driver as the command line starts it, whose lease is short and whose batches are slow.
 DRIVER = """
@@ -32,86 +30,12 @@ scatter.solve_task = lambda task: (time.sleep(0.3), solve_task(task))[1]
 from sssp_pipeline.cli import main
 main()
 """
-N_BATCHES = 12
-
-
-def workflow_at(place: str, **sections) -> dict:
-    """Return a workflow whose input, store and output are below the folder or bucket `place`."""
-    data = {
-        "graph": {"input": f"{place}/edges.txt", "store": f"{place}/graph"},
-        "sources": {"random": {"count": 24, "seed": 1}},
-        "solve": {"batch": 2},
-        "output": {"path": f"{place}/run"},
-        "verify": "certificate",
-    }
-    return {
-        key: {**data[key], **sections.get(key, {})} if isinstance(data[key], dict) else data[key]
-        for key in data
-    }
-
-
-def made(place: str, **sections) -> Workflow:
-    return Workflow.model_validate(workflow_at(place, **sections))
-
-
-def digests(run_url: str) -> dict[str, str]:
-    folder = storage.join(run_url, "distances")
-    return {
-        name: hashlib.sha256(storage.read_bytes(storage.join(folder, name))).hexdigest()
-        for name in storage.list_files(folder)
-    }
 
 
 def modified(run_url: str) -> dict[str, object]:
     """Return when each batch was written, by the store's clock."""
     found = s3fs.S3FileSystem(use_listings_cache=False).find(f"{run_url}/distances", detail=True)
     return {path.rpartition("/")[2]: info["LastModified"] for path, info in found.items()}
-
-
-@pytest.fixture(scope="module")
-def edges() -> bytes:
-    made = road_like(2000, seed=5)
-    lines = [f"{u} {v} {w}" for u, v, w in zip(made.src, made.dst, made.weights, strict=True)]
-    return "\n".join(lines).encode()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(edges, tmp_path_factory) -> dict[str, str]:
-    """Return the digests of the distances of a run on local files."""
-    place = tmp_path_factory.mktemp("undisturbed")
-    (place / "edges.txt").write_bytes(edges)
-    run(made(str(place)), Quiet())
-    return digests(str(place / "run"))
-
-
-@pytest.fixture
-def place(bucket, edges) -> str:
-    """Return the URL of a bucket that holds the edges."""
-    storage.write_atomic(storage.join(bucket, "edges.txt"), edges)
-    return bucket
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Let leases expire and stores be given up within seconds."""
-    monkeypatch.setattr(lease, "BEAT_S", 0.5)
-    monkeypatch.setattr(lease, "LEASE_S", 4.0)
-    monkeypatch.setattr(lease, "LOOK_S", 0.2)
-    monkeypatch.setattr(patience, "PATIENCE_S", 30.0)
-    monkeypatch.setattr(patience, "LONGEST_WAIT_S", 1.0)
-    monkeypatch.setattr(patience, "_outage", patience._Outage())
-
-
-class AtBatch(Quiet):
-    """A listener that calls `action` once, as soon as so many batches are done."""
-
-    def __init__(self, number: int, action) -> None:
-        self._number, self._action = number, action
-
-    def advance(self, done: int, total: int | None, unit: str) -> None:
-        if unit == "batches" and done >= self._number and self._action is not None:
-            action, self._action = self._action, None
-            action()
 
 
 @pytest.fixture
@@ -145,23 +69,13 @@ def test_a_run_from_s3_to_s3_is_the_same_as_on_local_files(place, undisturbed):
     assert verify_run(folder.url, None, "certificate", Quiet())["verify"]["checked_sources"] == 24
     table = pq.read_table(f"{place.removeprefix('s3://')}/run/distances", filesystem=s3fs.S3FileSystem())
     assert table.num_rows == 24 * 2000
-
-
-def test_nothing_that_is_written_holds_a_secret(place):
-    run(made(place), Quiet())
     for name in storage.list_files(place):
         content = storage.read_bytes(storage.join(place, name))
-        assert OWNER[1].encode() not in content, name
-        assert OWNER[0].encode() not in content, name
+        assert OWNER[0].encode() not in content, f"{name} holds the user"
+        assert OWNER[1].encode() not in content, f"{name} holds the secret"
 
 
 def test_running_again_solves_only_what_is_missing(place, undisturbed):
-    class Stop(Exception):
-        pass
-
-    def stop() -> None:
-        raise Stop
-
     with pytest.raises(Stop):
         run(made(place), AtBatch(4, stop))
     url = storage.join(place, "run")

@@ -153,7 +153,6 @@ def test_free_space_is_that_of_the_place_that_will_be(tmp_path):
 
 
 def test_an_object_store_that_cannot_be_reached(monkeypatch):
-    pytest.importorskip("s3fs")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -1,10 +1,11 @@
-"""OpenStack Swift with its S3 interface on loopback: four daemons, their rings and users, from one folder.
+"""Object stores on loopback: OpenStack Swift with its S3 interface, and Azurite with that of Azure.
 
-Its packages are not this project's: they live in an environment of their own, which `make test-s3` creates.
+Their packages are not this project's: they live in folders of their own, which `make swift` and `make azurite` fill.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import subprocess
@@ -86,7 +87,7 @@ for server in servers:
 
 
 class Swift:
-    """A store below `folder`, run by the programs of the virtual environment `environment`."""
+    """Four daemons with rings and users below `folder`, run by the programs of a virtual environment."""
 
     def __init__(self, environment: Path, folder: Path) -> None:
         self._bin, self._folder = environment / "bin", folder
@@ -126,6 +127,45 @@ class Swift:
             process.wait()
 
 
+class Azurite:
+    """A blob store below `folder`, run by the Node packages of `environment`."""
+
+    def __init__(self, environment: Path, folder: Path) -> None:
+        (port,) = _free_ports(1)
+        self._log = folder / "log"
+        command = ["node", environment / "node_modules/azurite/dist/src/blob/main.js", "--location", folder]
+        options = [
+            "--blobHost",
+            "127.0.0.1",
+            "--blobPort",
+            str(port),
+            "--skipApiVersionCheck",
+            "--disableTelemetry",
+        ]
+        self.account, self.key = "tests", base64.b64encode(b"the key of the tests").decode()
+        self._url = f"http://127.0.0.1:{port}/{self.account}"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *options],
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"AZURITE_ACCOUNTS": f"{self.account}:{self.key}"},
+            )
+        try:
+            _wait_for(port, self._process, self._log)
+        except BaseException:
+            self.stop()
+            raise
+
+    def connection(self, key: str) -> str:
+        """Return what leads a client to the store, with this key."""
+        return f"DefaultEndpointsProtocol=http;AccountName={self.account};AccountKey={key};BlobEndpoint={self._url};"
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
@@ -144,5 +184,5 @@ def _wait_for(port: int, process: subprocess.Popen, log: Path) -> None:
             return
         except OSError:
             if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"a Swift daemon does not start: {log.read_text()[-2000:]}") from None
+                raise RuntimeError(f"a store does not start: {log.read_text()[-2000:]}") from None
             time.sleep(0.05)
