@@ -21,7 +21,7 @@ FLOORS = (
     ("errors", "__version__"),
     (
         *("csr", "generators", "workflow", "workflow_loading", "workflow_schema"),
-        *("pipeline.storage", "pipeline.patience", "pipeline.shown"),
+        *("pipeline.storage", "pipeline.failures", "pipeline.patience", "pipeline.shown"),
     ),
     ("kernels", "pipeline"),
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),

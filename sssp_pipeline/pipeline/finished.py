@@ -68,8 +68,9 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
     # A row a source, batch after batch.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
     targets = _stored_targets(stored, batches, folder, identity)
-    with exclusive(folder.url):
+    with exclusive(folder.url) as still_ours:
         record["verify"] = verify_stage(stored, batches, targets, folder, identity, mode, progress)
+        still_ours()
         finish_run(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
     return record
 

@@ -133,6 +133,11 @@ class _Lease:
             self._renewed = _now()
             if storage.create(self._at(self._number), self._content(0)):
                 break
+        if storage.create(self._at(self._number), self._content(1)):
+            shown = storage.redacted(self._url)
+            _log.warning(
+                "the store of `%s` keeps no condition: two that begin at once are found out late", shown
+            )
         self._thread.start()
 
     def check(self) -> None:

@@ -176,6 +176,22 @@ def test_what_is_there_is_not_created_again(bucket):
     assert storage.read_bytes(url) == b"first"
 
 
+def test_a_store_that_keeps_no_condition_is_told(bucket, monkeypatch, caplog):
+    call = s3fs.S3FileSystem._call_s3
+
+    def regardless(self, method, *args, IfNoneMatch=None, **kwargs):
+        return call(self, method, *args, **kwargs)
+
+    with lease.exclusive(f"{bucket}/held"):
+        assert caplog.messages == []
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", regardless)
+    with lease.exclusive(f"{bucket}/held") as still_ours:
+        still_ours()
+    assert caplog.messages == [
+        f"the store of `{bucket}/held` keeps no condition: two that begin at once are found out late"
+    ]
+
+
 def test_a_large_object_is_there_whole_or_not_at_all(swift, bucket, monkeypatch):
     """It goes up in parts, and the store fails after the first."""
     monkeypatch.setattr(patience, "PATIENCE_S", 0.0)
