@@ -18,6 +18,7 @@ def workflow_at(place: str, **sections) -> dict:
         "graph": {"input": f"{place}/edges.txt", "store": f"{place}/graph"},
         "sources": {"random": {"count": 2 * N_BATCHES, "seed": 1}},
         "solve": {"batch": 2},
+        "cluster": {},
         "output": {"path": f"{place}/run"},
     }
     return {key: {**value, **sections.get(key, {})} for key, value in data.items()} | {
