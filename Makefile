@@ -7,19 +7,26 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 ifneq ($(shell command -v uv),)
-CREATE_VENV = uv venv --quiet --python $(PYTHON) $(VENV)
-INSTALL = uv pip install --quiet --python $(BIN)/python
+CREATE_VENV = uv venv --quiet --python $(PYTHON)
+install_into = uv pip install --quiet --python $(1)/bin/python
 else
-CREATE_VENV = $(PYTHON) -m venv $(VENV)
+CREATE_VENV = $(PYTHON) -m venv
 # A user-wide `user = true` in pip's configuration would keep it from installing into any venv.
-INSTALL = PIP_USER=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check
+install_into = PIP_USER=0 $(1)/bin/python -m pip install --quiet --disable-pip-version-check
 endif
+INSTALL = $(call install_into,$(VENV))
+# OpenStack Swift, the S3 of the tests, has packages of its own.
+SWIFT := .swift
+# Azurite, their Azure, has Node packages.
+AZURITE := .azurite
 
-.PHONY: help quickstart test install install-dev docs format bench lock clean
+.PHONY: help quickstart test test-s3 swift test-azure azurite install install-dev docs format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
 	@echo "make test         lint, types, stale docs, tests: all that CI runs"
+	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
+	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
 	@echo "make docs         write the generated reference pages"
 	@echo "make format       format the code and sort its imports"
 	@echo "make bench        measure solvers, ingest, writing and a run on made graphs"
@@ -36,8 +43,16 @@ test: install-dev
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/pytest -q
 
+test-s3: install-dev swift
+	SSSP_SWIFT=$(SWIFT) $(BIN)/pytest -q tests/object_storage/test_s3.py
+
+test-azure: install-dev azurite
+	SSSP_AZURITE=$(AZURITE) $(BIN)/pytest -q tests/object_storage/test_azure.py
+
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
+swift: $(SWIFT)/.installed
+azurite: $(AZURITE)/.installed
 
 docs: install-dev
 	$(BIN)/python docs/generate.py
@@ -55,6 +70,7 @@ bench: install-dev
 lock:
 	uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements.lock
 	uv pip compile $(LOCK_OPTIONS) --extra dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
+	uv pip compile $(LOCK_OPTIONS) tests/object_storage/requirements.in -o tests/object_storage/requirements.lock
 	uv pip compile $(LOCK_OPTIONS) $(GPU_EXTRAS) --constraint requirements.lock pyproject.toml -o requirements-gpu.lock
 	$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
 		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
@@ -67,10 +83,10 @@ LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version
 	--no-emit-index-url
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
+	rm -rf $(VENV) $(SWIFT) $(AZURITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
 
 $(BIN)/python:
-	$(CREATE_VENV)
+	$(CREATE_VENV) $(VENV)
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 	$(INSTALL) --require-hashes -r requirements.lock
@@ -79,4 +95,15 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(SWIFT)/.installed: tests/object_storage/requirements.lock
+	$(CREATE_VENV) $(SWIFT)
+	$(call install_into,$(SWIFT)) --require-hashes -r $<
+	@touch $@
+
+$(AZURITE)/.installed: tests/object_storage/azurite/package-lock.json
+	mkdir -p $(AZURITE)
+	cp $(<D)/package.json $(<D)/package-lock.json $(AZURITE)
+	npm ci --prefix $(AZURITE) --ignore-scripts --no-audit --no-fund
 	@touch $@

@@ -63,6 +63,10 @@ class PathTooLongError(UnsolvableError):
         return type(self), (self.source, self.vertex, self.dtype, self.wider)
 
 
+class StoreAwayError(SsspError):
+    """A store elsewhere did not answer for as long as a run waits; exit code 1. Running again goes on."""
+
+
 class RefutedError(SsspError):
     """A stored distance is not the true one; exit code 3."""
 

@@ -19,7 +19,10 @@ HEAVY = ("cupy", "dask", "distributed", "numba", "pyarrow")
 #: The floors, lowest first; a module belongs to the longest of these names that it begins with.
 FLOORS = (
     ("errors", "__version__"),
-    ("csr", "generators", "workflow", "workflow_loading", "workflow_schema", "pipeline.storage"),
+    (
+        *("csr", "generators", "workflow", "workflow_loading", "workflow_schema"),
+        *("pipeline.storage", "pipeline.failures", "pipeline.patience", "pipeline.shown"),
+    ),
     ("kernels", "pipeline"),
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
     ("pipeline.calibration", "pipeline.finished"),

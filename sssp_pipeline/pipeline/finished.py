@@ -12,6 +12,7 @@ from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_targets
 from sssp_pipeline.pipeline.graph_store import read_manifest
+from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.progress import Progress, plural
 from sssp_pipeline.pipeline.report import render_report
 from sssp_pipeline.pipeline.results import METRICS_FILE, NO_DISTANCES, REPORT_FILE, RunFolder, judged
@@ -67,8 +68,9 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
     # A row a source, batch after batch.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
     targets = _stored_targets(stored, batches, folder, identity)
-    with storage.exclusive(folder.url):
+    with exclusive(folder.url) as still_ours:
         record["verify"] = verify_stage(stored, batches, targets, folder, identity, mode, progress)
+        still_ours()
         finish_run(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
     return record
 

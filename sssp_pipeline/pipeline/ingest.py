@@ -32,6 +32,7 @@ from sssp_pipeline.pipeline.graph_store import (
 )
 from sssp_pipeline.pipeline.hardware import usable_cores
 from sssp_pipeline.pipeline.id_mapping import IdCollector, collector
+from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.progress import Progress
 from sssp_pipeline.pipeline.spill import Spill
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
@@ -59,7 +60,7 @@ def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manife
     storage.check_writable(store)
     threads = usable_cores()
     edge_list = open_edge_list(urls, _read_options(spec))
-    with storage.exclusive(store), Spill() as spill, StoreWriter(store) as writer:
+    with exclusive(store) as still_ours, Spill() as spill, StoreWriter(store) as writer:
         ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
         weights = _read_edges(edge_list, ids, spill, spec, threads, progress)
         vertex_ids = ids.finish()
@@ -107,6 +108,7 @@ def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manife
             edges=edges,
             vertices=vertices,
         )
+        still_ours()  # what it removes may be what another ingest is about to commit
         writer.commit(manifest)
     return manifest, True
 

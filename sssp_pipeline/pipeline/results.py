@@ -6,6 +6,7 @@
 <run>/metrics.parquet                a row a source
 <run>/report.html
 <run>/_run/                          only while the run is unfinished: its identity, its last start, the metrics so far
+<run>/_lease/                        only in an object store and while a process writes to the folder: which one
 ```
 
 A batch's metrics are written before its distances: where the distances are, the batch is done; where the metrics are,
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +44,7 @@ _BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.parquet")
 _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
 _STARTED = f"{_UNFINISHED}/started.json"
+_READERS = 16
 #: What stands under "targets" in the identity of a run that writes no distances.
 NO_DISTANCES = "none"
 
@@ -187,10 +190,13 @@ class RunFolder:
 
     def finish_metrics(self, n_batches: int) -> pa.Table:
         """Write `metrics.parquet` from the metrics of all batches and return it."""
-        tables = []
-        for batch in range(n_batches):
-            tables.append(pq.read_table(pa.BufferReader(storage.read_bytes(self._batch_metrics_path(batch)))))
-        table = pa.concat_tables(tables)
+
+        def read(batch: int) -> pa.Table:
+            return pq.read_table(pa.BufferReader(storage.read_bytes(self._batch_metrics_path(batch))))
+
+        # An object store takes as long to answer for one batch as for many at once.
+        with ThreadPoolExecutor(_READERS) as readers:
+            table = pa.concat_tables(readers.map(read, range(n_batches)))
         with storage.open_atomic(self.path(METRICS_FILE)) as handle:
             pq.write_table(table, handle)
         return table

@@ -7,7 +7,7 @@ interrupted run of the same workflow has already committed, so that going on is 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +31,7 @@ from sssp_pipeline.pipeline.finished import (
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.plan import Plan, cut, make_plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
 from sssp_pipeline.pipeline.results import RUN_FORMAT, RUN_VERSION, RunFolder
@@ -126,8 +127,8 @@ def run(
             stored = StoredGraph(workflow.store, read_manifest(workflow.store))
     with timings.of("plan"):
         sources, targets = select_stage(workflow, stored, progress)
-    job = _Job(workflow, stored, sources, targets, folder, timings, progress)
-    with storage.exclusive(folder.url):
+    with exclusive(folder.url) as still_ours:
+        job = _Job(workflow, stored, sources, targets, folder, timings, progress, still_ours)
         return folder, job.carry_out(finish)
 
 
@@ -205,6 +206,7 @@ class _Job:
     folder: RunFolder
     timings: _Timings
     progress: Progress
+    still_ours: Callable[[], None]
     batches: list[np.ndarray] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -221,6 +223,7 @@ class _Job:
         else:
             with self.timings.of("solve"):
                 solved = self._solve()
+            self.still_ours()
             self.folder.clean()  # a worker that died may have left something half-written
             self.folder.finish_metrics(len(self.batches))
             record = self._record(solved)
@@ -238,6 +241,7 @@ class _Job:
         if not finished:
             record["timings"] = self.timings.seconds
             record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
+        self.still_ours()
         finish_run(self.folder, record, report=finish and self.workflow.report)
         return record
 
@@ -359,6 +363,7 @@ class _Job:
 
         def on_done(task: TaskDone) -> None:
             nonlocal done
+            self.still_ours()
             done += task.n_batches
             solved.add(task)
             self.progress.advance(done, len(self.batches), "batches")

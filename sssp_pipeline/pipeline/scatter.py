@@ -22,7 +22,7 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, PathTooLongError
+from sssp_pipeline.errors import InputError, PathTooLongError, SsspError, StoreAwayError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
@@ -159,7 +159,7 @@ def scatter(
     InputError
         A task cannot be done whoever tries. Nothing more is submitted then, and what is under way has ended.
     SsspError
-        There are no workers any more.
+        There are no workers any more, or the storage is away for good.
     """
     waiting = iter(tasks)
     again: deque[_Given] = deque()
@@ -167,7 +167,7 @@ def scatter(
     under_way: dict[Future[TaskDone], _Given] = {}
     ended: SimpleQueue[Future[TaskDone]] = SimpleQueue()
     failed: dict[int, str] = {}
-    hopeless: InputError | None = None
+    hopeless: SsspError | None = None
     all_asked_for = False
 
     def following() -> _Given | None:
@@ -191,6 +191,7 @@ def scatter(
             future.add_done_callback(ended.put)
 
     def judge(given: _Given, error: BaseException) -> None:
+        nonlocal hopeless
         given.task = replace(given.task, attempt=given.task.attempt + 1)
         if deaths := workers.deaths(error):
             given.deaths += deaths
@@ -206,6 +207,9 @@ def scatter(
             given.alone = False
             if given.errors <= retries:
                 again.append(given)
+                return
+            if isinstance(error, StoreAwayError):  # the batches after it would find it away, too
+                hopeless = hopeless or error
                 return
             reason = str(error) or type(error).__name__
         failed.update(dict.fromkeys((number for number, _ in given.task.batches), reason))

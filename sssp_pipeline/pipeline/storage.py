@@ -3,30 +3,36 @@
 A URL without a scheme is a local path. Local files are written beside their place under a temporary name
 and moved there with one rename; object stores show an object only when its upload is complete, which
 is the same promise. The temporary name begins with `TEMP_PREFIX`, so that `remove_temporaries` finds what a
-killed process left.
+killed process left. What fails elsewhere than on this machine and passes by itself is tried again (`patience`).
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import fsspec
 from fsspec.core import url_to_fs
 
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.failures import reading as reading
+from sssp_pipeline.pipeline.failures import writing as writing
+from sssp_pipeline.pipeline.patience import http_status, patiently
+from sssp_pipeline.pipeline.shown import redacted as redacted
+from sssp_pipeline.pipeline.shown import told
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TEMP_PREFIX = ".sssp-partial-"
+
+T = TypeVar("T")
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -35,7 +41,8 @@ def filesystem(url: str) -> tuple[Any, str]:
     Raises
     ------
     InputError
-        The scheme is unknown, the package that serves it is not installed, or the URL is none.
+        The scheme is unknown, the package that serves it is not installed, or the URL is none, or holds a password
+        that the store would not use.
     """
     if "::" in url:
         chain = "::".join(redacted(part) for part in url.split("::"))
@@ -43,28 +50,44 @@ def filesystem(url: str) -> tuple[Any, str]:
             f"`{chain}` is a chain of URLs, which is not read",
             hint="unpack it first; gz, bz2, xz and zst are read as they are",
         )
+    # A listing that was kept would hide what another process has written since.
+    options = {"use_listings_cache": False} if is_object_store(url) else {}
+    if options and ":" in url.partition("://")[2].partition("/")[0].rpartition("@")[0]:
+        raise InputError(
+            f"`{redacted(url)}` was given with a password in it",
+            hint="leave it out: credentials are taken from the environment",
+        )
     try:
-        fs, path = url_to_fs(url)
+        fs, path = url_to_fs(url, **options)
     except (ImportError, ValueError) as error:
-        raise InputError(f"`{redacted(url)}` cannot be opened: {error}", hint=_scheme_hint(url)) from error
+        raise InputError(
+            f"`{redacted(url)}` cannot be opened: {told(error)}", hint=_scheme_hint(url)
+        ) from error
     return fs, path
 
 
-def redacted(url: str) -> str:
-    """Return `url` without the user name, password and query it may carry, to be shown or stored."""
-    scheme, mark, rest = url.partition("://")
-    if not mark:
-        return url
-    place, slash, path = rest.partition("/")
-    user, at, host = place.rpartition("@")
-    # What stands before an @ without a password may be a part of the place, such as an Azure container.
-    shown = (host if ":" in user or scheme in _WITH_USERS else user + at + host) + slash + path
-    # Some stores sign a URL in its query; in others `?` belongs to a name or a glob.
-    return scheme + mark + (shown.partition("?")[0] if scheme in _WITH_QUERIES else shown)
+def is_object_store(url: str) -> bool:
+    """Return whether `url` is in a store of whole objects, which can be created on the condition that there is none."""
+    return url.partition("://")[0] in _STORES
 
 
-_WITH_QUERIES = ("http", "https")
-_WITH_USERS = (*_WITH_QUERIES, "ftp", "sftp", "ssh", "smb")
+#: Object stores by scheme, and the extra that installs the package for it.
+_STORES = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "abfs": "azure",
+    "abfss": "azure",
+    "az": "azure",
+}
+
+
+def _done(url: str, action: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Return what a filesystem's `action` returns; beyond this machine, tried again while it fails in passing."""
+    if is_local(url):
+        return action(*args, **kwargs)
+    return patiently(redacted(url), action, *args, **kwargs)
 
 
 def join(base: str, *names: str) -> str:
@@ -84,21 +107,23 @@ def expand(urls: list[str]) -> list[str]:
     for url in urls:
         fs, path = filesystem(url)
         with reading(url):
-            wild = "*" in path or (not url.startswith(_WITH_QUERIES) and any(c in path for c in "?["))
-            if wild and not fs.exists(path):
-                matches = sorted(p for p in fs.glob(path) if fs.isfile(p))
+            wild = "*" in path or (
+                not url.startswith(("http://", "https://")) and any(c in path for c in "?[")
+            )
+            if wild and not _done(url, fs.exists, path):
+                matches = sorted(p for p in _done(url, fs.glob, path) if _done(url, fs.isfile, p))
                 if not matches:
                     raise InputError(
                         f"`{redacted(url)}` matches no file", hint="check the pattern and the folder"
                     )
                 # The scheme, and a host where the path does not hold it, come from the URL.
                 found += [url.removesuffix(path) + p if url.endswith(path) else p for p in matches]
-            elif fs.isdir(path):
+            elif _done(url, fs.isdir, path):
                 raise InputError(
                     f"`{redacted(url)}` is a folder, not a file",
                     hint=f"name its files: `{redacted(join(url, '*'))}`",
                 )
-            elif not fs.exists(path):
+            elif not _done(url, fs.exists, path):
                 raise InputError(
                     f"`{redacted(url)}` does not exist", hint="check the path, or the bucket and key"
                 )
@@ -117,7 +142,10 @@ def open_read(url: str) -> IO[bytes]:
     """
     fs, path = filesystem(url)
     with reading(url):
-        handle: IO[bytes] = fs.open(path, "rb")
+        handle: IO[bytes] = _done(url, fs.open, path, "rb")
+        if (cache := getattr(handle, "cache", None)) is not None and not is_local(url):
+            # What is fetched block by block is fetched again where it was; what the file has given is not touched.
+            cache.fetcher = partial(_done, url, cache.fetcher)
         return handle
 
 
@@ -125,25 +153,24 @@ def read_bytes(url: str) -> bytes:
     """Return the whole content of `url`, by one request; raises `InputError` as `open_read` does."""
     fs, path = filesystem(url)
     with reading(url):
-        content: bytes = fs.cat_file(path)
+        content: bytes = _done(url, fs.cat_file, path)
         return content
 
 
 def read_if_there(url: str) -> bytes | None:
-    """Return what `read_bytes` does, or None where there is no such file."""
-    try:
-        return read_bytes(url)
-    except InputError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            return None
-        raise
+    """Return the whole content of `url`, None if there is none; raises as `read_bytes` does otherwise."""
+    fs, path = filesystem(url)
+    with reading(url), suppress(FileNotFoundError):
+        content: bytes = _done(url, fs.cat_file, path)
+        return content
+    return None
 
 
 def exists(url: str) -> bool:
     """Return whether there is a file or folder at `url`."""
     fs, path = filesystem(url)
     with reading(url):
-        return bool(fs.exists(path))
+        return bool(_done(url, fs.exists, path))
 
 
 def list_files(url: str, deep: bool = True) -> list[str]:
@@ -160,7 +187,7 @@ def file_sizes(url: str, deep: bool = True) -> dict[str, int]:
     fs.invalidate_cache()
     with reading(url):
         root = path.rstrip("/") + "/"
-        found = fs.find(path, maxdepth=None if deep else 1, detail=True)
+        found = _done(url, fs.find, path, maxdepth=None if deep else 1, detail=True)
         return {p[len(root) :]: info["size"] for p, info in found.items() if p.startswith(root)}
 
 
@@ -168,7 +195,7 @@ def fingerprint(url: str) -> dict[str, Any]:
     """Return what tells whether the file at `url` changed: its size, and its etag or modification time."""
     fs, path = filesystem(url)
     with reading(url):
-        info = fs.info(path)
+        info = _done(url, fs.info, path)
     # A file that nothing marks as unchanged counts as changed.
     mark = next((info[key] for key in _CHANGE_MARKS if info.get(key) is not None), uuid.uuid4().hex)
     return {"url": redacted(url), "size": info.get("size"), "mark": str(mark)}
@@ -202,7 +229,7 @@ def open_atomic(url: str) -> Iterator[pa.NativeFile]:
             # Not every filesystem can give an upload up once it has begun, so it begins when all is there.
             content = pa.BufferOutputStream()
             yield content
-            fs.pipe_file(path, content.getvalue().to_pybytes())
+            _done(url, fs.pipe_file, path, content.getvalue().to_pybytes())
             return
         folder, _, name = path.rpartition("/")
         target = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex[:12]}-{name}"
@@ -223,11 +250,32 @@ def write_atomic(url: str, content: bytes) -> None:
         handle.write(content)
 
 
+def create(url: str, content: bytes) -> bool:
+    """Write `content` to `url` in an object store unless there is an object already; return whether this one is there.
+
+    The content must be like no other's: when the answer to a first attempt is lost, the second one is refused because
+    of the first, and only the content tells so. Raises as `open_atomic` does.
+    """
+    fs, path = filesystem(url)
+    with writing(url):
+        try:
+            _done(url, fs.pipe_file, path, content, mode="create")
+        except OSError as error:
+            refused = isinstance(error, FileExistsError) or http_status(error.__cause__ or error)[0] == _UNMET
+            if not refused:
+                raise
+    return read_if_there(url) == content
+
+
+#: HTTP's answer to a condition that does not hold.
+_UNMET = 412
+
+
 def remove(url: str) -> None:
     """Remove the file or folder at `url`, with all below it; nothing happens when there is none."""
     fs, path = filesystem(url)
     with writing(url), suppress(FileNotFoundError):
-        fs.rm(path, recursive=True)
+        _done(url, fs.rm, path, recursive=True)
 
 
 def remove_if_empty(url: str) -> None:
@@ -259,50 +307,14 @@ def check_writable(url: str) -> None:
     probe = join(path, TEMP_PREFIX + uuid.uuid4().hex[:12])
     try:
         with writing(url):
-            fs.makedirs(path, exist_ok=True)
-            fs.pipe_file(probe, b"")
-            fs.rm_file(probe)
+            if not is_object_store(url):  # where that would make a bucket of a name that was mistyped
+                fs.makedirs(path, exist_ok=True)
+            _done(url, fs.pipe_file, probe, b"")
+            _done(url, fs.rm_file, probe)
     finally:
         for folder in made:
             with suppress(OSError):
                 os.rmdir(folder)  # noqa: PTH106
-
-
-@contextmanager
-def exclusive(url: str) -> Iterator[None]:
-    """Hold the local folder `url`, made if need be, for this process alone; the lock ends with the process.
-
-    Object stores and filesystems without locks are not locked.
-
-    Raises
-    ------
-    InputError
-        Another process holds it, or it cannot be made.
-    """
-    if not is_local(url):
-        yield
-        return
-    fs, path = filesystem(url)
-    with writing(url):
-        fs.makedirs(path, exist_ok=True)
-        folder = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"another process is writing to `{redacted(url)}`",
-                hint="wait until it ends, or choose another place",
-            ) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-                raise
-        try:
-            yield
-        finally:
-            remove_if_empty(url)
-    finally:
-        os.close(folder)
 
 
 def free_bytes(url: str) -> int | None:
@@ -321,98 +333,9 @@ def is_local(url: str) -> bool:
     return "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
 
 
-@contextmanager
-def reading(url: str) -> Iterator[None]:
-    """Turn what fsspec raises while reading `url` into one clear error."""
-    try:
-        yield
-    except SsspError:
-        raise
-    except FileNotFoundError as error:
-        raise InputError(
-            f"`{redacted(url)}` does not exist", hint="check the path, or the bucket and key"
-        ) from error
-    except IsADirectoryError as error:
-        raise InputError(f"`{redacted(url)}` is a folder, not a file") from error
-    except PermissionError as error:
-        raise InputError(
-            f"`{redacted(url)}` may not be read: {_reason(error)}",
-            hint="check its permissions, or the credentials",
-        ) from error
-    except OSError as error:
-        raise SsspError(f"`{redacted(url)}` cannot be read: {_reason(error)}") from error
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _CLIENTS:
-            raise
-        raise _unreachable(url, error) from error
-
-
-@contextmanager
-def writing(url: str) -> Iterator[None]:
-    """Turn what fsspec raises while writing `url` into one clear error."""
-    try:
-        yield
-    except SsspError:
-        raise
-    except (
-        PermissionError,
-        NotADirectoryError,
-        FileExistsError,
-        FileNotFoundError,
-        IsADirectoryError,
-    ) as error:
-        raise InputError(
-            f"`{redacted(url)}` cannot be written: {_reason(error)}",
-            hint="choose a place that may be written",
-        ) from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InputError(
-                f"`{redacted(url)}` cannot be written: {_reason(error)}",
-                hint="free some space and run the same command again: what is committed is kept",
-            ) from error
-        if error.errno == errno.EROFS:
-            raise InputError(
-                f"`{redacted(url)}` cannot be written: {_reason(error)}",
-                hint="choose a place that may be written",
-            ) from error
-        raise SsspError(f"`{redacted(url)}` cannot be written: {_reason(error)}") from error
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _CLIENTS:
-            raise
-        raise _unreachable(url, error) from error
-
-
-#: Packages whose own errors fsspec's filesystems let through: no credentials, no such endpoint, and the like.
-_CLIENTS = frozenset(
-    ("botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure", "requests", "urllib3")
-)
-
-
-def _unreachable(url: str, error: Exception) -> InputError:
-    return InputError(
-        f"`{redacted(url)}` cannot be reached: {error}",
-        hint="check the credentials, the endpoint and the network",
-    )
-
-
-def _reason(error: OSError) -> str:
-    if error.errno is not None and "Detail: [errno" in str(error):  # Arrow's, in words of its own
-        return os.strerror(error.errno)
-    return error.strerror or str(error) or type(error).__name__
-
-
 def _scheme_hint(url: str) -> str:
     scheme = url.partition("://")[0]
-    extra = {
-        "s3": "s3",
-        "s3a": "s3",
-        "gs": "gcs",
-        "gcs": "gcs",
-        "abfs": "azure",
-        "az": "azure",
-        "adl": "azure",
-    }.get(scheme)
+    extra = _STORES.get(scheme)
     if extra:
         return f"install the extra that reads it: pip install 'sssp-pipeline[{extra}]'"
     return "known schemes: " + ", ".join(

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import InputError, StoreAwayError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
@@ -156,6 +156,13 @@ def test_an_input_error_ends_it_when_what_is_under_way_has_ended():
         scatter(workers, map(task, range(100)), 0, done.append)
     assert len(workers.submitted) == 5  # the first left room for one more
     assert len(done) == 4
+
+
+def test_a_store_that_stays_away_ends_it():
+    workers = Fake(lambda given, others: StoreAwayError("away"))
+    with pytest.raises(StoreAwayError, match="away"):
+        scatter(workers, map(task, range(100)), 1, lambda _: None)
+    assert len({n for n, _ in workers.submitted}) < 10
 
 
 def test_one_task_at_a_time_until_there_may_be_more(monkeypatch):

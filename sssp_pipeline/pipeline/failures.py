@@ -1,0 +1,102 @@
+"""Failures: what the errors of filesystems and stores mean to one who wanted a file read or written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline.patience import http_status
+from sssp_pipeline.pipeline.shown import redacted, told
+
+
+@contextmanager
+def reading(url: str) -> Iterator[None]:
+    """Turn what fsspec raises while reading `url` into one clear error."""
+    try:
+        yield
+    except SsspError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(
+            f"`{redacted(url)}` does not exist", hint="check the path, or the bucket and key"
+        ) from error
+    except IsADirectoryError as error:
+        raise InputError(f"`{redacted(url)}` is a folder, not a file") from error
+    except PermissionError as error:
+        raise InputError(
+            f"`{redacted(url)}` may not be read: {_reason(error)}",
+            hint=_NO_ACCESS,
+        ) from error
+    except OSError as error:
+        raise SsspError(f"`{redacted(url)}` cannot be read: {_reason(error)}") from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CLIENTS:
+            raise
+        raise _of_client(url, "read", error) from error
+
+
+@contextmanager
+def writing(url: str) -> Iterator[None]:
+    """Turn what fsspec raises while writing `url` into one clear error."""
+    try:
+        yield
+    except SsspError:
+        raise
+    except (
+        PermissionError,
+        NotADirectoryError,
+        FileExistsError,
+        FileNotFoundError,
+        IsADirectoryError,
+    ) as error:
+        raise InputError(
+            f"`{redacted(url)}` cannot be written: {_reason(error)}",
+            hint="choose a place that may be written",
+        ) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InputError(
+                f"`{redacted(url)}` cannot be written: {_reason(error)}",
+                hint="free some space and run the same command again: what is committed is kept",
+            ) from error
+        if error.errno == errno.EROFS:
+            raise InputError(
+                f"`{redacted(url)}` cannot be written: {_reason(error)}",
+                hint="choose a place that may be written",
+            ) from error
+        raise SsspError(f"`{redacted(url)}` cannot be written: {_reason(error)}") from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CLIENTS:
+            raise
+        raise _of_client(url, "written", error) from error
+
+
+#: Packages whose own errors fsspec's filesystems let through: no credentials, no such endpoint, and the like.
+_CLIENTS = frozenset(
+    ("botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure", "requests", "urllib3")
+)
+
+
+def _of_client(url: str, done: str, error: Exception) -> InputError:
+    """Return what a client's own error means to one who wanted to have `url` read or written."""
+    shown, status = redacted(url), http_status(error)[0]
+    if status in (401, 403):
+        return InputError(f"`{shown}` may not be {done}: {told(error)}", hint=_NO_ACCESS)
+    if status == 404:
+        return InputError(f"`{shown}` cannot be {done}: {told(error)}", hint="check the bucket or container")
+    return InputError(
+        f"`{shown}` cannot be reached: {told(error)}",
+        hint="check the credentials, the endpoint and the network",
+    )
+
+
+_NO_ACCESS = "check its permissions, or the credentials"
+
+
+def _reason(error: OSError) -> str:
+    if error.errno is not None and "Detail: [errno" in str(error):  # Arrow's, in words of its own
+        return os.strerror(error.errno)
+    return told(error.strerror or error)

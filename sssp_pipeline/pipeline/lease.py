@@ -1,0 +1,239 @@
+"""Lease: one process at a time writes to a run folder or a graph store.
+
+A local folder is locked by the kernel, which ends the lock with the process. An object store has no locks, but it
+creates an object on the condition that there is none, and on that alone stands a lease:
+
+```
+<folder>/_lease/000001.json      who holds the folder, since when, and a beat that grows every `BEAT_S`
+```
+
+The holder is the one with the highest number. A newcomer watches the beat by its own clock: if it grows, the newcomer
+is refused; if it stands still for the time that the holder promised, the next number is created, by one of however
+many newcomers. A holder that was frozen or cut off for so long finds the higher number, or its own gone, and stops.
+The objects are removed when the block ends; those of a killed process expire.
+
+Why a holder looks before each beat, and does not trust its own clock alone: `docs/design/0007-object-storage.md`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import platform
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.patience import impatient
+
+#: Seconds between two beats of a lease, and without any until it has expired. When a store is back, a client that
+#: waits between attempts of its own must be back before a newcomer has waited enough: the Azure SDK pauses up to 27 s.
+BEAT_S, LEASE_S = 3.0, 45.0
+#: Seconds between two looks at the lease of another.
+LOOK_S = 0.5
+
+_NUMBER = re.compile(r"(\d{6})\.json")
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def exclusive(url: str) -> Iterator[Callable[[], None]]:
+    """Hold the folder `url`, made if need be, for this process alone.
+
+    Gives a function to call before something that only the holder may do: it raises `SsspError` once the folder is
+    another's, which can happen in an object store to a process that was frozen or cut off. Where there are neither
+    locks nor conditions, such as `sftp://`, nothing is held, and a line in the log says so.
+
+    Raises
+    ------
+    InputError
+        Another process holds it, or it cannot be made.
+    """
+    if storage.is_local(url):
+        with _locked(url):
+            yield _always
+    elif storage.is_object_store(url):
+        lease = _Lease(url)
+        lease.acquire()
+        try:
+            yield lease.check
+        finally:
+            lease.release()
+    else:
+        _log.warning("`%s` can be held by no process: see that no other writes to it", storage.redacted(url))
+        yield _always
+
+
+def _always() -> None:
+    """Nothing takes the folder from this process."""
+
+
+@contextmanager
+def _locked(url: str) -> Iterator[None]:
+    fs, path = storage.filesystem(url)
+    with storage.writing(url):
+        fs.makedirs(path, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _refusal(url, "another process") from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+        try:
+            yield
+        finally:
+            storage.remove_if_empty(url)
+    finally:
+        os.close(folder)
+
+
+def _refusal(url: str, who: str) -> InputError:
+    return InputError(
+        f"{who} is writing to `{storage.redacted(url)}`", hint="wait until it ends, or choose another place"
+    )
+
+
+class _Lease:
+    """A lease on the folder `url` of an object store, beaten by a thread of its own from `acquire` to `release`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._token = uuid.uuid4().hex
+        self._facts = {
+            "holder": f"{platform.node()}:{os.getpid()}",
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+            "lease_s": LEASE_S,
+            "token": self._token,
+        }
+        self._number = 0
+        self._renewed = _now()
+        self._lost = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+
+    def acquire(self) -> None:
+        """Become the holder; raises `InputError` when another one lives."""
+        while True:
+            last, there = self._last()
+            if there is not None and not self._is_expired(last, there):
+                continue
+            self._number = last + 1
+            self._renewed = _now()
+            if storage.create(self._at(self._number), self._content(0)):
+                break
+        if storage.create(self._at(self._number), self._content(1)):
+            shown = storage.redacted(self._url)
+            _log.warning(
+                "the store of `%s` keeps no condition: two that begin at once are found out late", shown
+            )
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise `SsspError` unless this process still holds the folder."""
+        # A process that stood still may come here before its own thread has noticed.
+        if not self._lost and _now() - self._renewed > LEASE_S:
+            self._look()
+        if self._lost:
+            raise SsspError(
+                f"`{storage.redacted(self._url)}` was taken over by another process while this one stood still "
+                "or was cut off",
+                hint="nothing is lost: the other process goes on with it",
+            )
+
+    def release(self) -> None:
+        """Give the folder back; what cannot be removed now expires."""
+        self._ended.set()
+        self._thread.join(LEASE_S)
+        try:
+            with impatient():
+                self._look()
+                # Upwards, so that one's own goes last.
+                for number in sorted(n for n in self._numbers() if n <= self._number and not self._lost):
+                    storage.remove(self._at(number))
+        except SsspError as error:
+            _log.warning("the lease could not be given back, it expires in %.0f s: %s", LEASE_S, error)
+
+    def _last(self) -> tuple[int, bytes | None]:
+        """Return the highest number and its content; 0 and None when there is no lease."""
+        for number in sorted(self._numbers(), reverse=True):
+            if (there := storage.read_if_there(self._at(number))) is not None:
+                return number, there
+        return 0, None
+
+    def _numbers(self) -> list[int]:
+        names = storage.list_files(storage.join(self._url, "_lease"))
+        return [int(found[1]) for name in names if (found := _NUMBER.fullmatch(name))]
+
+    def _at(self, number: int) -> str:
+        return storage.join(self._url, "_lease", f"{number:06d}.json")
+
+    def _content(self, beat: int) -> bytes:
+        return json.dumps(self._facts | {"beat": beat}).encode()
+
+    def _is_expired(self, number: int, there: bytes) -> bool:
+        """Return whether a lease expires, or False when it is given back; raise `InputError` when it is renewed."""
+        try:
+            facts = json.loads(there)
+            who = f"process {facts['holder']}, since {facts['since']},"
+            lease_s = float(facts["lease_s"])
+        except (ValueError, KeyError, TypeError):  # half a lease has no holder who could renew it
+            who, lease_s = "another process,", LEASE_S
+        shown = storage.redacted(self._url)
+        _log.warning("`%s` is held by %s waiting %.0f s for a sign of life", shown, who, lease_s)
+        began = _now()
+        while _now() - began <= lease_s:
+            time.sleep(LOOK_S)
+            now = storage.read_if_there(self._at(number))
+            if now is None:
+                return False
+            if now != there:
+                raise _refusal(self._url, who.removesuffix(","))
+        return True
+
+    def _keep(self) -> None:
+        """Beat until the lease ends or is lost; what fails is tried again at the next beat."""
+        beat = 0
+        while not self._ended.wait(BEAT_S) and not self._lost:
+            beat += 1
+            try:
+                with impatient():
+                    self._beat(beat)
+            except SsspError as error:
+                _log.info("beat %d of the lease on `%s`: %s", beat, storage.redacted(self._url), error)
+
+    def _beat(self, beat: int) -> None:
+        began = _now()
+        self._look()
+        if self._lost:
+            return
+        storage.write_atomic(self._at(self._number), self._content(beat))
+        if _now() - began > LEASE_S:
+            # Frozen between look and beat: another may have come, and even gone again with all its marks.
+            self._lost = True
+            storage.remove(self._at(self._number))
+        else:
+            self._renewed = began
+
+    def _look(self) -> None:
+        """Note whether the lease is another's: by a higher number, or one's own gone or overwritten."""
+        there = storage.read_if_there(self._at(self._number))
+        mine = there is not None and self._token.encode() in there
+        if not mine or any(number > self._number for number in self._numbers()):
+            self._lost = True
+
+
+def _now() -> float:
+    """Return seconds that also count while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
