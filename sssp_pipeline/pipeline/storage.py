@@ -12,9 +12,11 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -144,12 +146,33 @@ def list_files(url: str, deep: bool = True) -> list[str]:
 
 def file_sizes(url: str, deep: bool = True) -> dict[str, int]:
     """Return the size of every file that `list_files` lists."""
+    return {name: info["size"] for name, info in _found(url, deep).items()}
+
+
+def file_times(url: str, deep: bool = True) -> dict[str, datetime | None]:
+    """Return when each file that `list_files` lists was written, in UTC, None where the storage does not tell."""
+    return {name: _written(info) for name, info in _found(url, deep).items()}
+
+
+def _found(url: str, deep: bool) -> dict[str, dict[str, Any]]:
+    """Return what the filesystem tells of each file below the folder `url`, by the path relative to it."""
     fs, path = filesystem(url)
     fs.invalidate_cache()
     with reading(url):
         root = path.rstrip("/") + "/"
         found = fs.find(path, maxdepth=None if deep else 1, detail=True)
-        return {p[len(root) :]: info["size"] for p, info in found.items() if p.startswith(root)}
+        return {p[len(root) :]: info for p, info in found.items() if p.startswith(root)}
+
+
+def _written(info: dict[str, Any]) -> datetime | None:
+    when = next((info[key] for key in _TIMES if info.get(key) is not None), None)
+    if isinstance(when, int | float):
+        return datetime.fromtimestamp(when, UTC)
+    return when.astimezone(UTC) if isinstance(when, datetime) else None
+
+
+#: What the filesystems call the time of the last change.
+_TIMES = ("LastModified", "last_modified", "mtime", "created")
 
 
 def fingerprint(url: str) -> dict[str, Any]:
@@ -276,7 +299,7 @@ def exclusive(url: str) -> Iterator[None]:
         folder = os.open(path, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(folder)
         except BlockingIOError:
             raise InputError(
                 f"another process is writing to `{redacted(url)}`",
@@ -291,6 +314,42 @@ def exclusive(url: str) -> Iterator[None]:
             remove_if_empty(url)
     finally:
         os.close(folder)
+
+
+def _lock(folder: int) -> None:
+    """Lock an open folder; raise `BlockingIOError` if another process holds it for longer than a look takes."""
+    for _ in range(_LOOKS - 1):
+        with suppress(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOOK_S)
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+#: `is_held` holds the lock itself for some microseconds: who finds it held looks so often again, so many seconds apart.
+_LOOKS, _LOOK_S = 3, 0.02
+
+
+def is_held(url: str) -> bool | None:
+    """Return whether a process of this machine holds the folder `url` as `exclusive`.
+
+    None of an object store, and of filesystems without locks.
+    """
+    if not is_local(url):
+        return None
+    try:
+        folder = os.open(filesystem(url)[1], os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+    return False
 
 
 def free_bytes(url: str) -> int | None:

@@ -13,6 +13,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.workers import Threads
 
@@ -24,7 +25,17 @@ def task(number: int) -> SolveTask:
     return SolveTask("store", "id", "run", batches, "adds", SolveOptions(), FORM)
 
 
-DONE = TaskDone("adds", 1, 0.0, 0.0, 0.0, 0.0)
+DONE = TaskDone("adds", (0,), 1, 0.0, 0.0, 0.0, 0.0, 0, "worker", 1)
+
+
+class Heard(Quiet):
+    """A listener that remembers what was said, by event."""
+
+    def __init__(self):
+        self.said: dict[str, list[str]] = {}
+
+    def say(self, line, event="note", *, level="info", **facts):
+        self.said.setdefault(event, []).append(line)
 
 
 class Died(Exception):
@@ -80,13 +91,17 @@ def test_a_batch_that_kills_three_workers_is_given_up_and_no_other():
             return Died()
         return None
 
-    workers, lines = Fake(outcome), []
-    failed = scatter(workers, map(task, range(20)), 0, lambda _: None, lines.append)
+    workers, heard = Fake(outcome), Heard()
+    failed = scatter(workers, map(task, range(20)), 0, lambda _: None, heard)
     assert failed == {3: "3 workers died under it"}
     assert len(dead) == 3
     assert {n for n, _ in workers.submitted} == set(range(20))
     assert [attempt for n, attempt in workers.submitted if n == 3] == [1, 2, 3]
-    assert set(lines) == {"looked"}
+    assert set(heard.said.pop("cluster")) == {"looked"}
+    assert heard.said == {
+        "retry": [f"batch 3 failed at attempt {n} and will be tried again: its worker died" for n in (1, 2)],
+        "set_aside": ["batch 3 failed at attempt 3 and is set aside: 3 workers died under it"],
+    }
 
 
 def test_what_was_beside_a_killer_is_not_blamed():
@@ -134,8 +149,10 @@ def test_errors_count_apart_from_deaths():
 
 def test_what_is_lost_with_its_workers_is_given_out_again():
     fates = iter(["lost", "lost", None])
-    workers, done = Fake(lambda given, others: next(fates)), []
-    assert scatter(workers, [task(0)], 0, done.append) == {}
+    workers, done, heard = Fake(lambda given, others: next(fates)), [], Heard()
+    assert scatter(workers, [task(0)], 0, done.append, heard) == {}
+    lost = "batch 0 failed at attempt 1 and will be tried again: those who might have run it are gone"
+    assert heard.said["retry"] == [lost] * 2
     assert workers.submitted == [(0, 1)] * 3
     assert done == [DONE]
 
