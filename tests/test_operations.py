@@ -40,6 +40,7 @@ SLOW = (
     .replace("10", "799")
     .replace("batch: 4", "batch: 4")
 )
+GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "operations.md"
 COMMAND = [sys.executable, "-m", "sssp_pipeline.cli"]
 
 
@@ -151,8 +152,9 @@ def wait_for(what, timeout_s: float = 60.0):
 def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at):
     Path("w.yaml").write_text(SLOW)
     assert invoke("ingest", "w.yaml").exit_code == 0
-    run = [*COMMAND, "run", "w.yaml", "--set", "cluster.workers=1", "--log-format", "json"]
-    process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = [*COMMAND, "run", "w.yaml", "--log-format", "json"]
+    with Path("log").open("w") as log:
+        process = subprocess.Popen([*run, "--set", "cluster.workers=1"], stderr=log)
     try:
         wait_for(lambda: list(Path().glob("run/distances/batch-0000*")))
         going = wait_for(lambda: (facts := describe("run"))["batches_left"] is not None and facts)
@@ -164,13 +166,16 @@ def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at):
         process.wait()
     assert (going["kind"], going["driver"]) == ("unfinished run", "alive")
     assert going["driver_process"].endswith(f":{process.pid}")
+    (told,) = (e for e in entries(Path("log").read_text()) if e["event"] == "workers")
+    expected = {"workers": 1, "scheduler": going["scheduler"], "dashboard": going["dashboard"]}
+    assert told.items() >= expected.items()
     assert going["next"] == "nothing: it goes on"
     assert going["batches"] == going["batches_committed"] + going["batches_left"] == 200
     assert going["left_s"] == pytest.approx(going["batches_left"] / going["batches_per_s"])
     assert 0 <= going["last_commit_s_ago"] < 60
 
     dead = json.loads(invoke("inspect", "run", "--json").stdout)
-    assert (dead["driver"], dead["dashboard"]) == ("none on this machine", None)
+    assert (dead["driver"], dead["scheduler"], dead["dashboard"]) == ("none on this machine", None, None)
     assert dead["next"] == "the same `sssp-pipeline run` command goes on where it stopped"
     committed = {int(p.stem[6:]) for p in Path("run/distances").glob("batch-*")}
     assert dead["batches_committed"] == len(committed) >= going["batches_committed"]
@@ -184,7 +189,7 @@ def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at):
     assert "batches_left" in invoke("inspect", "run").stdout
 
     # It goes on; what an earlier start had done says nothing of this one's rate.
-    process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(run, stderr=subprocess.PIPE, text=True)
     again = wait_for(lambda: (f := describe("run"))["driver"] == "alive" and f["batches_before"] and f)
     assert again["batches_before"] == len(committed)
     process.send_signal(signal.SIGTERM)
@@ -192,8 +197,6 @@ def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at):
     last = entries(log)[-1]
     assert process.returncode == last["exit_code"] == 130
     assert (last["event"], last["level"]) == ("interrupted", "warning")
-    (entry,) = (e for e in entries(log) if e["event"] == "workers")
-    assert (entry["workers"], entry["dashboard"]) == (1, again["dashboard"])
     assert describe("run")["driver"] == "none on this machine"
 
 
@@ -224,9 +227,10 @@ def test_a_worker_counts_for_prometheus_what_it_does(at):
         with cluster.get_client() as client:
             lost = SolveTask("nowhere", "id", "run", (), "dijkstra", SolveOptions(), None, attempt=2)
             assert isinstance(client.submit(solve_task, lost).exception(), InputError)
-        identity = cluster.dashboard_link.replace("/status", "/json/identity.json")
-        (worker,) = json.loads(fetched(identity))["workers"].values()
-        text = fetched(f"http://{worker['host']}:{worker['services']['dashboard']}/metrics")
+        targets = re.search(r"```python\n(# targets.py\n.*?)```", GUIDE.read_text(), re.DOTALL)[1]
+        asked = [sys.executable, "-c", targets, cluster.scheduler_address]
+        ((worker,),) = (e["targets"] for e in json.loads(subprocess.check_output(asked, timeout=60)))
+        text = fetched(f"http://{worker}/metrics")
     found = {
         (sample.name, sample.labels.get("solver")): sample.value
         for family in text_string_to_metric_families(text)

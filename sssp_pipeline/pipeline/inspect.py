@@ -82,6 +82,7 @@ def _standing(folder: RunFolder) -> dict[str, Any]:
         "name": noted.get("name"),
         "driver": {True: "alive", False: "none on this machine", None: "not known"}[held],
         "driver_process": noted.get("driver"),
+        "scheduler": noted.get("scheduler") if held is not False else None,
         "dashboard": noted.get("dashboard") if held is not False else None,
         "solver": noted.get("solver"),
         "batches": batches,

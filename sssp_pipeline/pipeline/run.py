@@ -400,6 +400,7 @@ class _Job:
                 workers=workers.n_processes,
                 threads=workers.n_threads,
                 aside=workers.n_aside,
+                scheduler=workers.scheduler,
                 dashboard=workers.dashboard,
             )
             folder.note_start(
@@ -412,6 +413,7 @@ class _Job:
                     "batch": len(self.batches[0]),
                     "began": datetime.now(UTC).isoformat(timespec="milliseconds"),
                     "batches_before": done,
+                    "scheduler": workers.scheduler,
                     "dashboard": workers.dashboard,
                 }
             )

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.workers import Threads
+from sssp_pipeline.workflow import Graph
 
 FORM = DistanceFormat("long", None, "none", False)
 
@@ -76,6 +83,20 @@ class Fake:
             else:
                 future.set_exception(result)
         return ["looked"]
+
+
+def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
+    store, folder = str(tmp_path / "graph"), RunFolder(str(tmp_path / "run"))
+    manifest, _ = ingest(Graph(input="generated:grid?rows=9&cols=9&seed=1", store=store), store, Quiet())
+    batches = ((4, np.arange(5, dtype=np.uint32)), (7, np.array([60], np.uint32)))
+    given = SolveTask(store, manifest.content_id, folder.url, batches, "dijkstra", SolveOptions(), FORM, 2)
+    done = scatter_stage.solve_task(given)
+    paths = [*tmp_path.glob("run/**/*.parquet")]
+    metrics = pa.concat_tables(pq.read_table(path) for path in sorted(paths) if "metrics" in path.name)
+    assert (done.batches, done.n_sources, done.attempt) == ((4, 7), 6, 2)
+    assert done.source_s == pytest.approx(np.mean(metrics["solve_s"].to_numpy()))
+    assert done.n_bytes == sum(path.stat().st_size for path in paths)
+    assert done.worker == f"{platform.node()}:{os.getpid()}"
 
 
 def number(task: SolveTask) -> int:
