@@ -1,12 +1,15 @@
 """What those who operate runs rely on: logs for programs, metrics for Prometheus, `inspect` of unfinished runs."""
 
+import fcntl
 import importlib.util
 import json
 import logging
+import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 import warnings
@@ -94,6 +97,14 @@ def test_the_environment_chooses_the_format_and_errors_have_it_too(at):
     assert entry["message"] == "`nowhere.yaml` does not exist"
     assert entry["hint"] == "check the path, or the bucket and key"
     assert invoke("run", "w.yaml", env={"SSSP_LOG_FORMAT": "xml"}).exit_code == 2
+
+
+def test_no_password_comes_into_the_log(at):
+    place = "output.path=ftp://me:geheim@127.0.0.1:9/run"
+    result = invoke("run", "w.yaml", "--set", place, "--log-format", "json")
+    assert result.exit_code == 1
+    assert entries(result.stderr)[-1]["run"] == "ftp://127.0.0.1:9/run"
+    assert "geheim" not in result.stderr
 
 
 def test_a_defect_is_an_object_with_its_traceback(at, monkeypatch):
@@ -197,6 +208,7 @@ def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at):
     last = entries(log)[-1]
     assert process.returncode == last["exit_code"] == 130
     assert (last["event"], last["level"]) == ("interrupted", "warning")
+    assert last["hint"] == "to go on, run the same command again"
     assert describe("run")["driver"] == "none on this machine"
 
 
@@ -208,11 +220,17 @@ def test_a_run_that_nobody_has_begun_to_solve_has_no_rate(at):
 
 def test_a_look_keeps_nobody_from_a_folder(at):
     Path("run").mkdir()
+    Path("run/file").touch()
     assert storage.is_held("run") is False
     with storage.exclusive("run"):
         assert storage.is_held("run") is True
         with pytest.raises(InputError, match="another process is writing to `run`"), storage.exclusive("run"):
             pass
+    look = os.open("run", os.O_RDONLY)
+    fcntl.flock(look, fcntl.LOCK_SH)
+    threading.Timer(0.01, os.close, [look]).start()
+    with storage.exclusive("run"):
+        assert storage.is_held("run") is True
     assert storage.is_held("nowhere") is None
     assert storage.is_held("memory://run") is None
 

@@ -28,7 +28,7 @@ from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline import worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
-from sssp_pipeline.pipeline.progress import Progress, Quiet, shortened
+from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.pipeline.results import Place, RunFolder
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.workers import Workers
@@ -238,8 +238,8 @@ def scatter(
             future.add_done_callback(ended.put)
 
     def judge(given: _Given, error: BaseException) -> None:
-        ended = given.task
-        given.task = replace(ended, attempt=ended.attempt + 1)
+        tried = given.task
+        given.task = replace(tried, attempt=tried.attempt + 1)
         if deaths := workers.deaths(error):
             given.deaths += deaths
             reason = "its worker died"
@@ -248,28 +248,26 @@ def scatter(
             elif not given.alone:
                 suspects.append(given)
             else:
-                give_up(ended, f"{given.deaths} workers died under it")
+                give_up(tried, f"{given.deaths} workers died under it")
                 return
         else:
             given.errors += 1
             given.alone = False
             reason = str(error) or type(error).__name__
             if given.errors > retries:
-                give_up(ended, reason)
+                give_up(tried, reason)
                 return
             again.append(given)
-        retried(ended, reason)
-
-    def retried(task: SolveTask, reason: str) -> None:
-        line = f"{_named(task)} failed at attempt {task.attempt} and will be tried again: {reason}"
-        facts = {"batches": task.numbers, "attempt": task.attempt, "error": reason}
-        progress.say(line, "retry", level="warning", **facts)
+        tell(tried, "retry", "warning", f"will be tried again: {reason}", reason)
 
     def give_up(task: SolveTask, reason: str) -> None:
         failed.update(dict.fromkeys(task.numbers, reason))
-        line = f"{_named(task)} failed at attempt {task.attempt} and is set aside: {reason}"
-        facts = {"batches": task.numbers, "attempt": task.attempt, "error": reason}
-        progress.say(line, "set_aside", level="error", **facts)
+        tell(task, "set_aside", "error", f"is set aside: {reason}", reason)
+
+    def tell(task: SolveTask, event: str, level: Level, outcome: str, reason: str) -> None:
+        who = ("batch " if len(task.batches) == 1 else "batches ") + shortened(task.numbers)
+        line = f"{who} failed at attempt {task.attempt} and {outcome}"
+        progress.say(line, event, level=level, batches=task.numbers, attempt=task.attempt, error=reason)
 
     try:
         refill()
@@ -280,7 +278,8 @@ def scatter(
                 future = ended.get(timeout=_TEND_S)
                 given = under_way.pop(future)
                 if future.cancelled():
-                    retried(given.task, "those who might have run it are gone")
+                    reason = "those who might have run it are gone"
+                    tell(given.task, "retry", "warning", f"will be tried again: {reason}", reason)
                     (suspects if given.alone else again).append(given)
                 elif (error := future.exception()) is None:
                     on_done(future.result())
@@ -296,8 +295,3 @@ def scatter(
     if hopeless is not None:
         raise hopeless
     return failed
-
-
-def _named(task: SolveTask) -> str:
-    """Return the batches of a task as people say them: `batch 3`, `batches 3, 4, 5`."""
-    return ("batch " if len(task.batches) == 1 else "batches ") + shortened(task.numbers)
