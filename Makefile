@@ -76,7 +76,7 @@ lock:
 		| uv pip compile $(LOCK_OPTIONS) - -o requirements-build.lock
 
 # What the container image and the wheel folder of deploy/ hold.
-GPU_EXTRAS = --extra cuda12 --extra s3 --extra gcs --extra azure --extra kubernetes
+GPU_EXTRAS = --extra cuda12 --extra s3 --extra gcs --extra azure --extra kubernetes --extra prometheus
 
 # No header and no index address: the locks mean the same whatever registry serves the files.
 LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sssp_pipeline import __version__
-from sssp_pipeline.console import Console, table
+from sssp_pipeline.console import Console, LogFormat, console, table
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.progress import plural
 
@@ -44,6 +43,15 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the workflow: solve.delta=500."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for programs.")]
+Log = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        metavar="text|json",
+        envvar="SSSP_LOG_FORMAT",
+        help="What goes to standard error: text, or a JSON object a line; also set by SSSP_LOG_FORMAT.",
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -56,33 +64,50 @@ def _top(
 
 
 @app.command()
-def run(workflow: WorkflowFile, overrides: Overrides = [], as_json: Json = False) -> None:  # noqa: B006
+def run(
+    workflow: WorkflowFile,
+    overrides: Overrides = [],  # noqa: B006
+    log: Log = "text",
+    as_json: Json = False,
+) -> None:
     """Do all of it: ingest, solve, verify, report. Running it again goes on where it stopped."""
-    with _told(["run", workflow], overrides) as console:
+    with _told(["run", workflow], log, overrides) as progress:
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(_load(workflow, overrides), console)
+        folder, record = run_pipeline(_load(workflow, overrides, progress), progress)
         _show_run(folder.url, record, as_json)
 
 
 @app.command()
-def solve(workflow: WorkflowFile, overrides: Overrides = [], as_json: Json = False) -> None:  # noqa: B006
+def solve(
+    workflow: WorkflowFile,
+    overrides: Overrides = [],  # noqa: B006
+    log: Log = "text",
+    as_json: Json = False,
+) -> None:
     """Solve on a graph store that is there already, without verify and report."""
-    with _told(["solve", workflow], overrides) as console:
+    with _told(["solve", workflow], log, overrides) as progress:
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(_load(workflow, overrides), console, may_ingest=False, finish=False)
+        folder, record = run_pipeline(
+            _load(workflow, overrides, progress), progress, may_ingest=False, finish=False
+        )
         _show_run(folder.url, record, as_json)
 
 
 @app.command()
-def ingest(workflow: WorkflowFile, overrides: Overrides = [], as_json: Json = False) -> None:  # noqa: B006
+def ingest(
+    workflow: WorkflowFile,
+    overrides: Overrides = [],  # noqa: B006
+    log: Log = "text",
+    as_json: Json = False,
+) -> None:
     """Turn the workflow's edge lists into a graph store, and stop there."""
-    with _told(["ingest", workflow], overrides) as console:
+    with _told(["ingest", workflow], log, overrides) as progress:
         from sssp_pipeline.pipeline import storage
         from sssp_pipeline.pipeline.run import ingest_stage
 
-        stored = ingest_stage(_load(workflow, overrides), console)
+        stored = ingest_stage(_load(workflow, overrides, progress), progress)
         if as_json:
             print(stored.manifest.model_dump_json())
         else:
@@ -96,13 +121,14 @@ def plan(
     probe: Annotated[
         int, typer.Option(min=0, help="Sources to solve for the estimate of time; 0 for none.")
     ] = 2,
+    log: Log = "text",
     as_json: Json = False,
 ) -> None:
     """Tell what a run would do, and about how long it would take; the graph must be ingested."""
-    with _told(["plan", workflow], overrides) as console:
+    with _told(["plan", workflow], log, overrides) as progress:
         from sssp_pipeline.pipeline.run import outlook
 
-        facts = outlook(_load(workflow, overrides), probe, console)
+        facts = outlook(_load(workflow, overrides, progress), probe, progress)
         print(json.dumps(facts) if as_json else table(facts))
 
 
@@ -115,14 +141,17 @@ def verify(
     store: Annotated[
         str | None, typer.Option(help="Graph store, when it is not where the run found it.")
     ] = None,
+    log: Log = "text",
     as_json: Json = False,
 ) -> None:
     """Read the distances of a finished run back and prove or refute them; exit code 3 when refuted."""
-    with _told(["verify", run_folder]) as console:
+    with _told(["verify", run_folder], log) as progress:
         from sssp_pipeline.pipeline.finished import verify_run
         from sssp_pipeline.pipeline.results import judged
+        from sssp_pipeline.pipeline.storage import redacted
 
-        record = verify_run(run_folder, store, "certificate" if certificate else "sample", console)
+        progress.about(run=redacted(run_folder))
+        record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress)
         what = judged(record.get("targets"))
         print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
 
@@ -130,10 +159,11 @@ def verify(
 @app.command()
 def inspect(
     url: Annotated[str, typer.Argument(metavar="STORE|RUN", help="A graph store or a run folder.")],
+    log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Show what is in a graph store or a run folder."""
-    with _told(["inspect", url]):
+    """Show what is in a graph store or a run folder, and how far an unfinished run is."""
+    with _told(["inspect", url], log):
         from sssp_pipeline.pipeline.inspect import describe
 
         facts = describe(url)
@@ -175,7 +205,7 @@ def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("workflow.yaml"),
 ) -> None:
     """Write a commented workflow file to start from."""
-    with _told(["init", str(path)]):
+    with _told(["init", str(path)], "text"):
         template = resources.files("sssp_pipeline").joinpath("template.yaml").read_text()
         try:
             with path.open("x") as file:
@@ -194,36 +224,44 @@ def main() -> None:
     app()
 
 
-def _load(workflow: str, overrides: list[str]) -> Workflow:
+def _load(workflow: str, overrides: list[str], progress: Console) -> Workflow:
+    from sssp_pipeline.pipeline.storage import redacted
     from sssp_pipeline.workflow_loading import load_workflow
 
-    return load_workflow(workflow, overrides)
+    loaded = load_workflow(workflow, overrides)
+    progress.about(run=redacted(loaded.output.path), name=loaded.name)
+    return loaded
 
 
 @contextmanager
-def _told(command: list[str], overrides: list[str] = []) -> Iterator[Console]:  # noqa: B006
+def _told(command: list[str], log: LogFormat, overrides: list[str] = []) -> Iterator[Console]:  # noqa: B006
     """Give a console; turn expected errors into messages and exit codes, and Ctrl-C into how to go on."""
     # An orchestrator's SIGTERM ends a run as cleanly as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = Console()
+    told = console(log)
     try:
-        with console:
-            yield console
+        with told:
+            yield told
+        told.succeeded()
     except SsspError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"\nhint: {error.hint}", file=sys.stderr)
+        told.failed(error.message, error.hint, error.exit_code)
         raise typer.Exit(error.exit_code) from None
     except MemoryError as error:
-        print(f"error: not enough memory: {error or 'no more can be had'}", file=sys.stderr)
-        print("\nhint: a machine with more memory, or a smaller graph or batch", file=sys.stderr)
+        told.failed(
+            f"not enough memory: {error or 'no more can be had'}",
+            "a machine with more memory, or a smaller graph or batch",
+            exit_code=1,
+        )
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        again = shlex.join(["sssp-pipeline", *command, *(w for o in overrides for w in ("--set", o))])
-        print(f"\ninterrupted; what is committed is kept. To go on:\n\n    {again}", file=sys.stderr)
+        options = [word for override in overrides for word in ("--set", override)]
+        options += ["--log-format", log] * (log != "text")
+        told.interrupted(shlex.join(["sssp-pipeline", *command, *options]), EXIT_INTERRUPTED)
         # A second Ctrl-C comes here while threads still solve: what they have not committed counts for nothing.
-        sys.stderr.flush()
         os._exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        told.crashed(error)
+        raise typer.Exit(1) from None
 
 
 def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:

@@ -1,32 +1,102 @@
-"""What the command line shows while it works: a moving line on a terminal, a log line now and then otherwise.
+"""What the command line shows while it works, for people or, as JSON, for programs that gather logs.
 
-All of it goes to standard error; standard output carries data only.
+For people there is a moving line on a terminal, a log line now and then otherwise. All of it goes to standard error;
+standard output carries data only.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import sys
+import threading
 import time
-from typing import IO, Any
+import traceback
+from datetime import UTC, datetime
+from typing import IO, Any, Literal, Protocol, Self
+
+from sssp_pipeline.pipeline.progress import Level, Progress
 
 #: Seconds between two log lines about the same stage where nobody watches.
 LOG_EVERY_S = 10.0
 #: Seconds between two redraws of the moving line.
 DRAW_EVERY_S = 0.2
 
+LogFormat = Literal["text", "json"]
 
-class Console:
-    """A `pipeline.progress.Progress` that writes to standard error."""
 
-    def __init__(self, stream: IO[str] | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._live = self._stream.isatty()
-        self._stage = ""
-        self._began = self._drawn = time.monotonic()
+class Console(Progress, Protocol):
+    """A `Progress` that writes to standard error, and is also told how a command ends."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def about(self, **facts: Any) -> None:
+        """Say what all that follows is about: `run`, `name`."""
+        ...
+
+    def succeeded(self) -> None:
+        """The command has done what it was to do."""
+        ...
+
+    def failed(self, message: str, hint: str | None, exit_code: int) -> None:
+        """The command ends with an expected error."""
+        ...
+
+    def crashed(self, error: Exception) -> None:
+        """The command ends with an error that nobody expected; raise it if its traceback is not shown otherwise."""
+        ...
+
+    def interrupted(self, again: str, exit_code: int) -> None:
+        """The command ends with Ctrl-C or SIGTERM; `again` is how to go on."""
+        ...
+
+
+def console(log_format: LogFormat, stream: IO[str] | None = None) -> Console:
+    """Return what writes to `stream`, standard error by default, in this format."""
+    stream = sys.stderr if stream is None else stream
+    return JsonConsole(stream) if log_format == "json" else TextConsole(stream)
+
+
+class _Pace:
+    """How fast the present stage goes on, counted from the first that was heard of it."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self.begin()
+
+    def begin(self) -> None:
+        self._began = self._told = time.monotonic()
         self._first_done: int | None = None
-        self._line = ""
 
-    def __enter__(self) -> Console:
+    def at(self, done: int, total: int | None) -> tuple[float | None, float | None] | None:
+        """Return how many are done a second, and the seconds left, each where known; None if it is too soon to tell."""
+        now = time.monotonic()
+        if self._first_done is None:
+            # What an earlier run had done already says nothing about the rate of this one.
+            self._first_done = done if total is not None else 0
+            self._began = now if total is not None else self._began
+        if now - self._told < self._every_s and done != total:
+            return None
+        self._told = now
+        elapsed, fresh = now - self._began, done - self._first_done
+        if fresh <= 0 or elapsed <= 0:
+            return None, None
+        rate = fresh / elapsed
+        return rate, None if total is None else (total - done) / rate
+
+
+class TextConsole:
+    """A `Console` for people."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._live = stream.isatty()
+        self._pace = _Pace(DRAW_EVERY_S if self._live else LOG_EVERY_S)
+        self._stage = self._line = ""
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -35,34 +105,44 @@ class Console:
     def stage(self, name: str) -> None:
         """A stage begins."""
         self._settle()
-        self._stage, self._began, self._first_done = name, time.monotonic(), None
-        self._drawn = self._began if not self._live else 0.0
+        self._stage = name
+        self._pace.begin()
         self._draw(name)
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
         """Show how far the stage is, its rate, and the time left when `total` is known."""
-        now = time.monotonic()
-        if self._first_done is None:
-            # What an earlier run had done already says nothing about the rate of this one.
-            self._first_done = done if total is not None else 0
-            self._began = now if total is not None else self._began
-        if now - self._drawn < (DRAW_EVERY_S if self._live else LOG_EVERY_S) and done != total:
+        if (pace := self._pace.at(done, total)) is None:
             return
-        self._drawn = now
-        elapsed = now - self._began
-        fresh = done - self._first_done
+        rate, left_s = pace
         line = f"{self._stage}: {done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"
-        if fresh > 0 and elapsed > 0:
-            rate = fresh / elapsed
+        if rate is not None:
             line += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.2g}/s"
-            if total is not None and done < total:
-                line += f", {duration((total - done) / rate)} left"
+        if left_s:
+            line += f", {duration(left_s)} left"
         self._draw(line)
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
         """Show a line that stays."""
         self._settle()
         self._write(line + "\n")
+
+    def event(self, name: str, **facts: Any) -> None:
+        """Leave it out: the moving line says as much as people can follow."""
+
+    def about(self, **facts: Any) -> None:
+        """Leave it out: they know what they have called."""
+
+    def succeeded(self) -> None:
+        """Leave it out: the command has printed its answer."""
+
+    def failed(self, message: str, hint: str | None, exit_code: int) -> None:
+        self._write(f"error: {message}\n" + (f"\nhint: {hint}\n" if hint else ""))
+
+    def crashed(self, error: Exception) -> None:
+        raise error
+
+    def interrupted(self, again: str, exit_code: int) -> None:
+        self._write(f"\ninterrupted; what is committed is kept. To go on:\n\n    {again}\n")
 
     def _draw(self, line: str) -> None:
         if self._live:
@@ -79,6 +159,93 @@ class Console:
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+class JsonConsole:
+    """A `Console` for programs: a JSON object a line, also for Python's own log and warnings of this process."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._pace = _Pace(LOG_EVERY_S)
+        self._facts: dict[str, Any] = {}
+        self._began = time.monotonic()
+        # Other threads than the one that tells of progress have something for the log.
+        self._one_at_a_time = threading.Lock()
+        self._handler = _ToConsole(self)
+
+    def __enter__(self) -> Self:
+        logging.getLogger().addHandler(self._handler)
+        logging.captureWarnings(True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.captureWarnings(False)
+        logging.getLogger().removeHandler(self._handler)
+
+    def stage(self, name: str) -> None:
+        self._facts["stage"] = name
+        self._pace.begin()
+        self.event("stage")
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        """Write how far the stage is every `LOG_EVERY_S`, and at its end."""
+        if (pace := self._pace.at(done, total)) is None:
+            return
+        rate, left_s = pace
+        self.event("progress", done=done, total=total, unit=unit, per_s=rate, left_s=left_s)
+
+    def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
+        self.write(level, event, {"message": line, **facts})
+
+    def event(self, name: str, **facts: Any) -> None:
+        self.write("info", name, facts)
+
+    def about(self, **facts: Any) -> None:
+        self._facts |= facts
+
+    def succeeded(self) -> None:
+        self._end("info", "succeeded", exit_code=0)
+
+    def failed(self, message: str, hint: str | None, exit_code: int) -> None:
+        self._end("error", "failed", message=message, hint=hint, exit_code=exit_code)
+
+    def crashed(self, error: Exception) -> None:
+        lines = traceback.format_exception(error)
+        self._end("error", "crashed", message=lines[-1].strip(), traceback="".join(lines), exit_code=1)
+
+    def interrupted(self, again: str, exit_code: int) -> None:
+        # The command is left out: with --set it may hold what must not come into a log.
+        kept, hint = "interrupted; what is committed is kept", "to go on, run the same command again"
+        self._end("warning", "interrupted", message=kept, hint=hint, exit_code=exit_code)
+
+    def _end(self, level: Level, event: str, **facts: Any) -> None:
+        self.write(level, event, {**facts, "seconds": time.monotonic() - self._began})
+
+    def write(self, level: str, event: str, facts: dict[str, Any]) -> None:
+        """Write a line of all the facts that are known; None is left out, seconds are rounded to microseconds."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        entry = {"time": now, "level": level, "event": event, **self._facts, **facts}
+        known = {
+            key: round(value, 6) if isinstance(value, float) else value
+            for key, value in entry.items()
+            if value is not None
+        }
+        line = json.dumps(known, default=str) + "\n"
+        with self._one_at_a_time:
+            self._stream.write(line)
+            self._stream.flush()
+
+
+class _ToConsole(logging.Handler):
+    """Hands what Python's `logging` and `warnings` would print on to a console."""
+
+    def __init__(self, console: JsonConsole) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "warning" if record.levelno < logging.ERROR else "error"
+        self._console.write(level, "log", {"message": record.getMessage(), "logger": record.name})
 
 
 def duration(seconds: float) -> str:

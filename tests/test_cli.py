@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from sssp_pipeline import __version__
 from sssp_pipeline.cli import app
-from sssp_pipeline.console import Console, duration, table
+from sssp_pipeline.console import console, duration, table
 from sssp_pipeline.pipeline.progress import in_bytes, plural
 from sssp_pipeline.workflow_loading import load_workflow
 
@@ -224,11 +224,11 @@ def test_progress_tells_rate_and_time_left(monkeypatch):
     clock = iter([0.0, 0.0, 0.0, 12.0, 30.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     stream = Recorder()
-    console = Console(stream)
-    console.stage("solve")
-    console.advance(100, 1000, "batches")  # an earlier run's work says nothing about the rate
-    console.advance(160, 1000, "batches")
-    console.advance(1000, 1000, "batches")
+    shown = console("text", stream)
+    shown.stage("solve")
+    shown.advance(100, 1000, "batches")  # an earlier run's work says nothing about the rate
+    shown.advance(160, 1000, "batches")
+    shown.advance(1000, 1000, "batches")
     assert stream == [
         "solve\n",
         "solve: 160 of 1,000 batches, 5/s, 2m 48s left\n",

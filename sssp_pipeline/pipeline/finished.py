@@ -13,7 +13,7 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_targets
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.lease import exclusive
-from sssp_pipeline.pipeline.progress import Progress, plural
+from sssp_pipeline.pipeline.progress import Progress, plural, shortened
 from sssp_pipeline.pipeline.report import render_report
 from sssp_pipeline.pipeline.results import METRICS_FILE, NO_DISTANCES, REPORT_FILE, RunFolder, judged
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
@@ -95,7 +95,11 @@ def verify_stage(
     if verdict.refuted is None:
         checked = plural(verdict.checked_sources, "source")
         what = judged(None if targets is None else len(targets))
-        progress.say(f"verified {checked} ({mode}): every {what} is exact")
+        progress.say(
+            f"verified {checked} ({mode}): every {what} is exact",
+            "verified",
+            checked_sources=verdict.checked_sources,
+        )
     return asdict(verdict)
 
 
@@ -147,11 +151,6 @@ def check_complete(folder: RunFolder, n_batches: int, identity: dict[str, Any]) 
             f"`{storage.redacted(folder.url)}` is a finished run, but batches are gone: {shortened(gone)}",
             hint="remove the run folder and run the same command again",
         )
-
-
-def shortened(numbers: list[int]) -> str:
-    """Return the first few of `numbers`, for a message."""
-    return ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
 
 
 def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:

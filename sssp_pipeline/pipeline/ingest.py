@@ -147,7 +147,9 @@ def _read_edges(
     if not edge_list.has_weights:
         seen.add(default_weight(spec.weights))
         if spec.weights.column == "auto":
-            progress.say(f"no weights found in the input: every edge weighs {spec.weights.default}")
+            progress.say(
+                f"no weights found in the input: every edge weighs {spec.weights.default}", level="warning"
+            )
     for chunk in edge_list.chunks(threads):
         group = [ids.add(end) for end in (chunk.src, chunk.dst)]
         if chunk.weights is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.graph_store import MANIFEST, read_manifest
+from sssp_pipeline.pipeline.lease import is_held
 from sssp_pipeline.pipeline.results import RunFolder
 
 
@@ -29,8 +31,12 @@ def describe(url: str) -> dict[str, Any]:
             "bytes": sum(part.bytes for p in parts.values() for part in p),
         }
     folder = RunFolder(url)
-    if (progress := folder.unfinished()) is not None:
-        return {"kind": "unfinished run", **progress}
+    if folder.is_unfinished():
+        try:
+            return {"kind": "unfinished run", **_standing(folder)}
+        except InputError:
+            if folder.is_unfinished():  # it has not come to its end meanwhile
+                raise
     if not folder.is_begun():
         raise InputError(
             f"`{storage.redacted(url)}` is neither a graph store nor a run", hint="name the folder of one"
@@ -50,3 +56,57 @@ def describe(url: str) -> dict[str, Any]:
         "finished",
     )
     return {"kind": "run", **{key: record.get(key) for key in shown}}
+
+
+def _standing(folder: RunFolder) -> dict[str, Any]:
+    """Return what is done of an unfinished run, what is left, and how long that will take, with one listing.
+
+    What takes a number of batches or a time is None until the first batch is given out.
+    """
+    held = is_held(folder.url)
+    commits, noted = folder.commits(), folder.noted()
+    now = datetime.now(UTC)
+    last = max((when for when in commits.values() if when is not None), default=None)
+    batches, sources = noted.get("batches"), noted.get("sources")
+    left = sources_left = rate = None
+    if batches is not None and sources is not None:
+        left = batches - len(commits)
+        size = noted["batch"]
+        # All batches have so many sources but the last, which has the rest.
+        sources_left = sources - sum(min(size, sources - size * number) for number in commits)
+        # A driver that hangs is slow, one that is dead was as fast as it was.
+        until = now if held else last
+        seconds = (until - datetime.fromisoformat(noted["began"])).total_seconds() if until else 0.0
+        fresh = len(commits) - noted["batches_before"]
+        rate = fresh / seconds if fresh > 0 and seconds > 0 else None
+    return {
+        "name": noted.get("name"),
+        "driver": _DRIVER[held],
+        "driver_process": noted.get("driver"),
+        "scheduler": noted.get("scheduler") if held is not False else None,
+        "dashboard": noted.get("dashboard") if held is not False else None,
+        "solver": noted.get("solver"),
+        "batches": batches,
+        "batches_committed": len(commits),
+        "batches_left": left,
+        "sources": sources,
+        "sources_left": sources_left,
+        "began": noted.get("began"),
+        "batches_before": noted.get("batches_before"),
+        "batches_per_s": rate,
+        "last_commit": last.isoformat(timespec="milliseconds") if last else None,
+        "last_commit_s_ago": (now - last).total_seconds() if last else None,
+        "left_s": left / rate if left is not None and rate is not None else None,
+        "next": _next_step(held, left),
+    }
+
+
+_DRIVER = {True: "alive", False: "none", None: "not known"}
+
+
+def _next_step(held: bool | None, left: int | None) -> str:
+    """Return what to do about an unfinished run."""
+    if held:
+        return "nothing: it goes on" if left != 0 else "nothing: metrics, verify and report remain"
+    again = "the same `sssp-pipeline run` command goes on where it stopped"
+    return again if held is False else f"if it has stopped, {again}"

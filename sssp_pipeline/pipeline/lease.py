@@ -28,8 +28,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import storage
@@ -85,7 +85,7 @@ def _locked(url: str) -> Iterator[None]:
         folder = os.open(path, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(folder)
         except BlockingIOError:
             raise _refusal(url, "another process") from None
         except OSError as error:
@@ -97,6 +97,47 @@ def _locked(url: str) -> Iterator[None]:
             storage.remove_if_empty(url)
     finally:
         os.close(folder)
+
+
+def _lock(folder: int) -> None:
+    """Lock an open folder; raise `BlockingIOError` if another process holds it for longer than a look takes."""
+    for _ in range(_LOOKS - 1):
+        with suppress(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOOK_AGAIN_S)
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+#: `is_held` holds the lock itself for some microseconds: who finds it held looks so often again, so many seconds apart.
+_LOOKS, _LOOK_AGAIN_S = 3, 0.02
+
+
+def is_held(url: str) -> bool | None:
+    """Return whether a process holds the folder `url` as `exclusive`: of this machine, or by a lease that lives.
+
+    None where that cannot be told. A lease is judged by one look, from this machine's clock and the store's.
+    """
+    if storage.is_object_store(url):
+        times = storage.file_times(storage.join(url, "_lease")).values()
+        if None in times:
+            return None
+        return any(datetime.now(UTC) - when < timedelta(seconds=LEASE_S) for when in times if when)
+    if not storage.is_local(url):
+        return None
+    try:
+        folder = os.open(storage.filesystem(url)[1], os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+    return False
 
 
 def _refusal(url: str, who: str) -> InputError:

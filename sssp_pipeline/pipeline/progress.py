@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+Level = Literal["info", "warning", "error"]
 
 
 class Progress(Protocol):
-    """Told of stages, of how far the present one is, and of facts worth a line."""
+    """Told of stages, of how far the present one is, of facts worth a line, and of events for programs.
+
+    Facts have plain JSON values, and the same name whenever they mean the same: `docs/guides/operations.md` lists them.
+    """
 
     def stage(self, name: str) -> None:
         """A stage begins; the one before it is done."""
@@ -16,8 +22,12 @@ class Progress(Protocol):
         """`done` of `total` (None: unknown) are done in the present stage."""
         ...
 
-    def say(self, line: str) -> None:
-        """Something the user wants to know, in one line."""
+    def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
+        """Something the user wants to know, in one line; a program knows it by its `event` and its `facts`."""
+        ...
+
+    def event(self, name: str, **facts: Any) -> None:
+        """Something that only programs that read along want to know."""
         ...
 
 
@@ -30,7 +40,10 @@ class Quiet:
     def advance(self, done: int, total: int | None, unit: str) -> None:
         """Ignore it."""
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
+        """Ignore it."""
+
+    def event(self, name: str, **facts: Any) -> None:
         """Ignore it."""
 
 
@@ -38,6 +51,11 @@ def plural(count: int, noun: str) -> str:
     """Return `count` with `noun` in the number that fits it: `1 batch`, `2,000 vertices`."""
     many = noun[:-2] + "ices" if noun.endswith("ex") else noun + ("es" if noun.endswith("ch") else "s")
     return f"{count:,} {noun if count == 1 else many}"
+
+
+def shortened(numbers: Sequence[int]) -> str:
+    """Return the first few of `numbers`, for a message."""
+    return ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
 
 
 def in_bytes(count: float) -> str:

@@ -21,6 +21,7 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -136,15 +137,16 @@ class RunFolder:
         return storage.exists(self.path(RUN_FILE)) or storage.exists(self.path(_IDENTITY))
 
     def note_start(self, facts: dict[str, Any]) -> None:
-        """Write down for `unfinished` what is known when the solving of the run begins, or goes on."""
+        """Write down for `noted` what is known when the solving of the run begins, or goes on."""
         storage.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
 
-    def unfinished(self) -> dict[str, Any] | None:
-        """Return `batches_committed` of an unfinished run and what was noted at its last start, None without one."""
-        if storage.exists(self.path(RUN_FILE)) or not self.is_begun():
-            return None
-        noted = _read_object(self.path(_STARTED), ()) if storage.exists(self.path(_STARTED)) else {}
-        return {"batches_committed": len(self.committed()), **noted}
+    def noted(self) -> dict[str, Any]:
+        """Return what was noted at the last start of an unfinished run; empty if it did not come so far."""
+        return _read_object(self.path(_STARTED), ()) if storage.exists(self.path(_STARTED)) else {}
+
+    def is_unfinished(self) -> bool:
+        """Return whether the folder holds a run without `run.json`."""
+        return not storage.exists(self.path(RUN_FILE)) and storage.exists(self.path(_IDENTITY))
 
     def clean(self) -> None:
         """Remove what killed processes left half-written."""
@@ -159,13 +161,17 @@ class RunFolder:
 
     def committed(self) -> set[int]:
         """Return the numbers of the batches that are done; of a finished run without distances, none."""
+        return set(self.commits())
+
+    def commits(self) -> dict[int, datetime | None]:
+        """Return when each batch of `committed` was, in UTC, None where the storage does not tell."""
         folder, pattern = "distances", _BATCH
         if storage.exists(self.path(_IDENTITY)):
             identity = _read_object(self.path(_IDENTITY), ())
             if identity.get("targets") == NO_DISTANCES:
                 folder, pattern = _UNFINISHED, _BATCH_METRICS
-        names = storage.list_files(self.path(folder))
-        return {int(found[1]) for name in names if (found := pattern.fullmatch(name))}
+        times = storage.file_times(self.path(folder))
+        return {int(found[1]): when for name, when in times.items() if (found := pattern.fullmatch(name))}
 
     def commit_batch(
         self,
@@ -176,17 +182,19 @@ class RunFolder:
         ids: VertexIds,
         form: DistanceFormat,
         targets: np.ndarray | None = None,
-    ) -> None:
+    ) -> int:
         """Write a batch's metrics, then its distances, to `targets` (T,) or to every vertex, which commit it.
 
-        With no targets there are no distances, and the metrics commit it.
+        With no targets there are no distances, and the metrics commit it. Returns how many bytes were written.
         """
         with storage.open_atomic(self._batch_metrics_path(batch)) as handle:
             pq.write_table(metrics_table(solution.metrics, ids.originals(sources), batch, place), handle)
+            n_bytes: int = handle.tell()
         if targets is not None and len(targets) == 0:
-            return
+            return n_bytes
         with storage.open_atomic(self.batch_path(batch)) as handle:
             write_distances(handle, sources, solution, ids, form, targets)
+            return n_bytes + int(handle.tell())
 
     def finish_metrics(self, n_batches: int) -> pa.Table:
         """Write `metrics.parquet` from the metrics of all batches and return it."""
@@ -222,7 +230,7 @@ class RunFolder:
         """
         url = self.path(RUN_FILE)
         if not storage.exists(url):
-            unfinished = self.unfinished() is not None
+            unfinished = self.is_unfinished()
             raise InputError(
                 f"`{storage.redacted(self.url)}` "
                 + ("is an unfinished run" if unfinished else "is not a run"),

@@ -41,6 +41,7 @@ class DaskWorkers:
         #: Where each task may run; only of those that may not run everywhere.
         self._places: dict[Future, frozenset[str]] = {}
         self._looked = self._last_able = time.monotonic()
+        self.scheduler: str = client.scheduler.address
         self.dashboard = client.dashboard_link
         threads_of = client.nthreads()
         if needs is not None:

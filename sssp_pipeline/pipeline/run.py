@@ -6,6 +6,8 @@ interrupted run of the same workflow has already committed, so that going on is 
 
 from __future__ import annotations
 
+import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +27,6 @@ from sssp_pipeline.pipeline.finished import (
     digest_of,
     finish_run,
     identity_of,
-    shortened,
     verify_stage,
 )
 from sssp_pipeline.pipeline.graph_store import read_manifest
@@ -33,7 +34,7 @@ from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.plan import Plan, cut, make_plan, solve_options
-from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
+from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural, shortened
 from sssp_pipeline.pipeline.results import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
@@ -61,9 +62,14 @@ def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
     """Return the workflow's graph, ingested unless the store already holds it."""
     manifest, fresh = ingest(workflow.graph, workflow.store, progress)
     size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
+    store = storage.redacted(workflow.store)
     progress.say(
-        f"graph: {size}, {manifest.weights.dtype} weights in {storage.redacted(workflow.store)}"
-        + ("" if fresh else " (unchanged, not ingested again)")
+        f"graph: {size}, {manifest.weights.dtype} weights in {store}"
+        + ("" if fresh else " (unchanged, not ingested again)"),
+        "graph",
+        vertices=manifest.n_vertices,
+        edges=manifest.n_edges,
+        store=store,
     )
     return StoredGraph(workflow.store, manifest)
 
@@ -219,7 +225,9 @@ class _Job:
         if finished:
             record = self.folder.read_run()
             check_complete(self.folder, len(self.batches), record["identity"])
-            self.progress.say(f"{storage.redacted(self.folder.url)} is finished already, nothing to solve")
+            self.progress.say(
+                f"{storage.redacted(self.folder.url)} is finished already, nothing to solve", "nothing_to_do"
+            )
         else:
             with self.timings.of("solve"):
                 solved = self._solve()
@@ -287,9 +295,12 @@ class _Job:
         missing = [number for number in range(len(self.batches)) if number not in committed]
         if committed:
             self.progress.say(
-                f"going on: {len(committed)} of {len(self.batches)} batches are committed already"
+                f"going on: {len(committed)} of {len(self.batches)} batches are committed already",
+                "going_on",
+                done=len(committed),
+                total=len(self.batches),
             )
-        noted = self.folder.unfinished() or {}
+        noted = self.folder.noted()
         if not missing and "solver" in noted:
             return _Solved(noted["solver"], "chosen when the run was begun")
         try:
@@ -303,7 +314,10 @@ class _Job:
                     self.targets,
                 )
                 self.progress.say(
-                    f"solver: {plan.solver} ({plan.solver_reason}); {plural(len(self.batches), 'batch')}"
+                    f"solver: {plan.solver} ({plan.solver_reason}); {plural(len(self.batches), 'batch')}",
+                    "solver",
+                    solver=plan.solver,
+                    total=len(self.batches),
                 )
                 return self._scatter(plan, crew, missing)
         except InputError as error:
@@ -319,14 +333,6 @@ class _Job:
         if not missing:
             return solved
         done = len(self.batches) - len(missing)
-        folder.note_start(
-            {
-                "batches": len(self.batches),
-                "solver": plan.solver,
-                "began": datetime.now(UTC).isoformat(timespec="seconds"),
-                "batches_before": done,
-            }
-        )
         self._warn_of_space(plan.written_bytes * len(missing) / len(self.batches))
         on_gpu = solver_named(plan.solver).device == "gpu"
         load = crew.fitted(
@@ -364,11 +370,25 @@ class _Job:
         def on_done(task: TaskDone) -> None:
             nonlocal done
             self.still_ours()
-            done += task.n_batches
+            done += len(task.batches)
             solved.add(task)
             self.progress.advance(done, len(self.batches), "batches")
+            self.progress.event(
+                "solved",
+                batches=task.batches,
+                sources=task.n_sources,
+                solver=task.solver,
+                worker=task.worker,
+                attempt=task.attempt,
+                load_s=task.load_s,
+                solve_s=task.solve_s,
+                write_s=task.write_s,
+                bytes=task.n_bytes,
+                done=done,
+                total=len(self.batches),
+            )
             if (change := calibration.learn(task.solver, task.source_s, n_left)) is not None:
-                self.progress.say(change)
+                self.progress.say(change, "solver", solver=calibration.solver)
                 solved.solver, solved.reason = calibration.solver, calibration.reason
 
         demands = Demands(
@@ -379,16 +399,36 @@ class _Job:
             plan.gpu.least_bytes if plan.gpu else 0,
         )
         with lent(self.stored), crew.hired(load, demands) as workers:
-            self.progress.say(_who(workers))
+            self.progress.say(
+                _who(workers),
+                "workers",
+                workers=workers.n_processes,
+                threads=workers.n_threads,
+                aside=workers.n_aside,
+                scheduler=workers.scheduler,
+                dashboard=workers.dashboard,
+            )
+            folder.note_start(
+                {
+                    "name": workflow.name,
+                    "driver": f"{platform.node()}:{os.getpid()}",
+                    "solver": plan.solver,
+                    "batches": len(self.batches),
+                    "sources": len(self.sources),
+                    "batch": len(self.batches[0]),
+                    "began": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                    "batches_before": done,
+                    "scheduler": workers.scheduler,
+                    "dashboard": workers.dashboard,
+                }
+            )
 
             def one_by_one() -> bool:
                 # A GPU solves one call at a time, so little waits until it is known what a call takes.
                 return on_gpu and not workers.n_processes and not calibration.is_done
 
             try:
-                failed = scatter(
-                    workers, tasks(), workflow.solve.retries, on_done, self.progress.say, one_by_one
-                )
+                failed = scatter(workers, tasks(), workflow.solve.retries, on_done, self.progress, one_by_one)
             except KeyboardInterrupt:
                 if not workers.n_processes:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
@@ -410,7 +450,11 @@ class _Job:
         free = storage.free_bytes(self.folder.url)
         if free is not None and wanted > free:
             self.progress.say(
-                f"warning: up to {in_bytes(wanted)} will be written, {in_bytes(free)} are free there"
+                f"warning: up to {in_bytes(wanted)} will be written, {in_bytes(free)} are free there",
+                "space",
+                level="warning",
+                wanted_bytes=round(wanted),
+                free_bytes=free,
             )
 
 

@@ -25,9 +25,12 @@ import numpy as np
 from sssp_pipeline.errors import InputError, PathTooLongError, SsspError, StoreAwayError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
+from sssp_pipeline.pipeline import worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
+from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.pipeline.results import Place, RunFolder
+from sssp_pipeline.pipeline.shown import told
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.workers import Workers
 
@@ -62,20 +65,39 @@ class SolveTask:
     form: DistanceFormat
     attempt: int = 1
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(number for number, _ in self.batches)
+
 
 @dataclass(frozen=True)
 class TaskDone:
-    """What a worker tells of committed batches; seconds are those of one thread.
+    """What a worker tells of committed batches, at few bytes, which all go through Dask's scheduler.
 
-    `source_s` is what a source took in the mean: of the thread, or of the GPU.
+    Attributes
+    ----------
+    batches, n_sources
+        The numbers of the batches, and how many sources they have together.
+    source_s
+        What a source took in the mean: of the thread, or of the GPU.
+    load_s, solve_s, write_s
+        Seconds of one thread.
+    n_bytes
+        What was written, distances and metrics.
+    worker, attempt
+        Host and process, and which attempt it was.
     """
 
     solver: str
-    n_batches: int
+    batches: tuple[int, ...]
+    n_sources: int
     source_s: float
     load_s: float
     solve_s: float
     write_s: float
+    n_bytes: int
+    worker: str
+    attempt: int
 
 
 def solve_task(task: SolveTask) -> TaskDone:
@@ -87,6 +109,21 @@ def solve_task(task: SolveTask) -> TaskDone:
         The store does not hold the expected graph, or a path is longer than the weights' type holds.
     """
     sys.setswitchinterval(_SWITCH_S)
+    with worker_metrics.counted(task.attempt):
+        done = _solved(task)
+        worker_metrics.add(
+            done.solver,
+            len(done.batches),
+            done.n_sources,
+            solve_s=done.source_s * done.n_sources,
+            load_s=done.load_s,
+            write_s=done.write_s,
+            n_bytes=done.n_bytes,
+        )
+    return done
+
+
+def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
     stored = resident(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
@@ -104,10 +141,10 @@ def solve_task(task: SolveTask) -> TaskDone:
     place = Place(worker, device, task.attempt)
     folder = RunFolder(task.run)
 
-    def commit(number: int, sources: np.ndarray, part: Solution) -> float:
+    def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
         began = time.perf_counter()
-        folder.commit_batch(number, sources, part, place, ids, task.form, task.options.targets)
-        return time.perf_counter() - began
+        n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, task.options.targets)
+        return time.perf_counter() - began, n_bytes
 
     # The batches of one call are written side by side: writing takes many times as long as solving.
     with ThreadPoolExecutor(min(len(task.batches), usable_cores())) as writers:
@@ -116,9 +153,19 @@ def solve_task(task: SolveTask) -> TaskDone:
             part = solution.part(first, first + len(sources))
             writing.append(writers.submit(commit, number, sources, part))
             first += len(sources)
-        write_s = sum(future.result() for future in writing)
-    source_s = float(np.mean(metrics_column(solution.metrics, "solve_s")))
-    return TaskDone(task.solver, len(task.batches), source_s, loaded - began, solved - loaded, write_s)
+        write_s, n_bytes = map(sum, zip(*(future.result() for future in writing), strict=True))
+    return TaskDone(
+        task.solver,
+        task.numbers,
+        first,
+        float(np.mean(metrics_column(solution.metrics, "solve_s"))),
+        loaded - began,
+        solved - loaded,
+        write_s,
+        n_bytes,
+        worker,
+        task.attempt,
+    )
 
 
 #: A batch under which so many workers have died, the last of them alone with it, is given up.
@@ -145,14 +192,15 @@ def scatter(
     tasks: Iterable[SolveTask],
     retries: int,
     on_done: Callable[[TaskDone], None],
-    say: Callable[[str], None] = lambda line: None,
+    progress: Progress = Quiet(),  # noqa: B008
     one_by_one: Callable[[], bool] = lambda: False,
 ) -> dict[int, str]:
     """Solve `tasks`; return the batches that failed for good, each with its last error.
 
     A task is asked for when it is submitted. One that fails is tried again `retries` times, and holds up no other.
     One that was there when a worker died is tried again whatever `retries` says, until it is the one to blame.
-    While `one_by_one()`, none is submitted before the last one has ended. What becomes of the workers is said.
+    While `one_by_one()`, none is submitted before the last one has ended. `progress` is told what becomes of the
+    workers, and of every attempt that failed.
 
     Raises
     ------
@@ -192,37 +240,51 @@ def scatter(
 
     def judge(given: _Given, error: BaseException) -> None:
         nonlocal hopeless
-        given.task = replace(given.task, attempt=given.task.attempt + 1)
+        tried = given.task
+        given.task = replace(tried, attempt=tried.attempt + 1)
         if deaths := workers.deaths(error):
             given.deaths += deaths
+            reason = "its worker died"
             if given.deaths < MOST_DEATHS - 1:
                 again.append(given)
-                return
-            if not given.alone:
+            elif not given.alone:
                 suspects.append(given)
+            else:
+                give_up(tried, f"{given.deaths} workers died under it")
                 return
-            reason = f"{given.deaths} workers died under it"
         else:
             given.errors += 1
             given.alone = False
-            if given.errors <= retries:
-                again.append(given)
+            reason = told(error)
+            if given.errors > retries:
+                if isinstance(error, StoreAwayError):  # the batches after it would find it away, too
+                    hopeless = hopeless or error
+                else:
+                    give_up(tried, reason)
                 return
-            if isinstance(error, StoreAwayError):  # the batches after it would find it away, too
-                hopeless = hopeless or error
-                return
-            reason = str(error) or type(error).__name__
-        failed.update(dict.fromkeys((number for number, _ in given.task.batches), reason))
+            again.append(given)
+        tell(tried, "retry", "warning", f"will be tried again: {reason}", reason)
+
+    def give_up(task: SolveTask, reason: str) -> None:
+        failed.update(dict.fromkeys(task.numbers, reason))
+        tell(task, "set_aside", "error", f"is set aside: {reason}", reason)
+
+    def tell(task: SolveTask, event: str, level: Level, outcome: str, reason: str) -> None:
+        who = ("batch " if len(task.batches) == 1 else "batches ") + shortened(task.numbers)
+        line = f"{who} failed at attempt {task.attempt} and {outcome}"
+        progress.say(line, event, level=level, batches=task.numbers, attempt=task.attempt, error=reason)
 
     try:
         refill()
         while under_way or (hopeless is None and (again or suspects or not all_asked_for)):
             for line in workers.tend():
-                say(line)
+                progress.say(line, "cluster")
             with suppress(Empty):
                 future = ended.get(timeout=_TEND_S)
                 given = under_way.pop(future)
-                if future.cancelled():  # those who might have run it are gone
+                if future.cancelled():
+                    reason = "those who might have run it are gone"
+                    tell(given.task, "retry", "warning", f"will be tried again: {reason}", reason)
                     (suspects if given.alone else again).append(given)
                 elif (error := future.exception()) is None:
                     on_done(future.result())

@@ -13,6 +13,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -183,12 +184,33 @@ def list_files(url: str, deep: bool = True) -> list[str]:
 
 def file_sizes(url: str, deep: bool = True) -> dict[str, int]:
     """Return the size of every file that `list_files` lists."""
+    return {name: info["size"] for name, info in _found(url, deep).items()}
+
+
+def file_times(url: str, deep: bool = True) -> dict[str, datetime | None]:
+    """Return when each file that `list_files` lists was written, in UTC, None where the storage does not tell."""
+    return {name: _written(info) for name, info in _found(url, deep).items()}
+
+
+def _found(url: str, deep: bool) -> dict[str, dict[str, Any]]:
+    """Return what the filesystem tells of each file below the folder `url`, by the path relative to it."""
     fs, path = filesystem(url)
     fs.invalidate_cache()
     with reading(url):
         root = path.rstrip("/") + "/"
         found = _done(url, fs.find, path, maxdepth=None if deep else 1, detail=True)
-        return {p[len(root) :]: info["size"] for p, info in found.items() if p.startswith(root)}
+        return {p[len(root) :]: info for p, info in found.items() if p.startswith(root)}
+
+
+def _written(info: dict[str, Any]) -> datetime | None:
+    when = next((info[key] for key in _TIMES if info.get(key) is not None), None)
+    if isinstance(when, int | float):
+        return datetime.fromtimestamp(when, UTC)
+    return when.astimezone(UTC) if isinstance(when, datetime) else None
+
+
+#: What the filesystems call the time of the last change.
+_TIMES = ("LastModified", "last_modified", "mtime", "created")
 
 
 def fingerprint(url: str) -> dict[str, Any]:

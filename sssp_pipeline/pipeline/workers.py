@@ -96,6 +96,11 @@ class Workers(Protocol):
         ...
 
     @property
+    def scheduler(self) -> str | None:
+        """Address of Dask's scheduler; None without Dask."""
+        ...
+
+    @property
     def dashboard(self) -> str | None:
         """URL of Dask's dashboard; None without Dask."""
         ...
@@ -133,6 +138,7 @@ class Threads:
     in_flight: int
     n_processes: int = 0
     n_aside: int = 0
+    scheduler: str | None = None
     dashboard: str | None = None
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:

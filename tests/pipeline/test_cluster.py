@@ -82,6 +82,8 @@ def test_pods():
     assert (made["kind"], made["metadata"]["name"]) == ("DaskCluster", "sssp-1")
     assert made["spec"]["worker"]["replicas"] == 3
     assert worker["command"][:6] == ["dask", "worker", "--nthreads", "1", "--memory-limit", "32GB"]
+    assert worker["command"][-2:] == ["--dashboard-address", "8788"]  # where the guide has Prometheus look
+    assert [(port["name"], port["containerPort"]) for port in worker["ports"]] == [("http-dashboard", 8788)]
     assert scheduler["command"] == ["dask", "scheduler", "--host", "0.0.0.0"]
     assert worker["resources"]["limits"] == {"memory": "32000000000"}
     assert {"name": "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "value": "0"} in scheduler["env"]

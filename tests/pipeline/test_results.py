@@ -41,7 +41,8 @@ def form(layout="long", unreached=None, compression="none", predecessors=False) 
 @pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
 def test_what_is_committed_is_read_back_as_the_solver_gave_it(tmp_path, layout, unreached, ids):
     folder, how = RunFolder(str(tmp_path)), form(layout, unreached)
-    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, how)
+    n_bytes = folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, how)
+    assert n_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*.parquet"))
     assert folder.committed() == {0}
     read = list(read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), range(2)))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
@@ -154,7 +155,7 @@ def test_without_distances_the_metrics_commit_a_batch(tmp_path):
     assert folder.begin({"targets": results.NO_DISTANCES}) is False
     commit(1)
     assert folder.committed() == {1}
-    assert folder.unfinished() == {"batches_committed": 1}
+    assert (folder.is_unfinished(), folder.noted()) == (True, {})
     with pytest.raises(InputError, match="holds another run: it differs in targets"):
         folder.begin({"targets": None})
     commit(0)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.errors import InputError, StoreAwayError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.workers import Threads
+from sssp_pipeline.workflow import Graph
 
 FORM = DistanceFormat("long", None, "none", False)
 
@@ -24,7 +32,17 @@ def task(number: int) -> SolveTask:
     return SolveTask("store", "id", "run", batches, "adds", SolveOptions(), FORM)
 
 
-DONE = TaskDone("adds", 1, 0.0, 0.0, 0.0, 0.0)
+DONE = TaskDone("adds", (0,), 1, 0.0, 0.0, 0.0, 0.0, 0, "worker", 1)
+
+
+class Heard(Quiet):
+    """A listener that remembers what was said, by event."""
+
+    def __init__(self):
+        self.said: dict[str, list[str]] = {}
+
+    def say(self, line, event="note", *, level="info", **facts):
+        self.said.setdefault(event, []).append(line)
 
 
 class Died(Exception):
@@ -67,6 +85,20 @@ class Fake:
         return ["looked"]
 
 
+def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
+    store, folder = str(tmp_path / "graph"), RunFolder(str(tmp_path / "run"))
+    manifest, _ = ingest(Graph(input="generated:grid?rows=9&cols=9&seed=1", store=store), store, Quiet())
+    batches = ((4, np.arange(5, dtype=np.uint32)), (7, np.array([60], np.uint32)))
+    given = SolveTask(store, manifest.content_id, folder.url, batches, "dijkstra", SolveOptions(), FORM, 2)
+    done = scatter_stage.solve_task(given)
+    paths = [*tmp_path.glob("run/**/*.parquet")]
+    metrics = pa.concat_tables(pq.read_table(path) for path in sorted(paths) if "metrics" in path.name)
+    assert (done.batches, done.n_sources, done.attempt) == ((4, 7), 6, 2)
+    assert done.source_s == pytest.approx(np.mean(metrics["solve_s"].to_numpy()))
+    assert done.n_bytes == sum(path.stat().st_size for path in paths)
+    assert done.worker == f"{platform.node()}:{os.getpid()}"
+
+
 def number(task: SolveTask) -> int:
     return task.batches[0][0]
 
@@ -80,13 +112,17 @@ def test_a_batch_that_kills_three_workers_is_given_up_and_no_other():
             return Died()
         return None
 
-    workers, lines = Fake(outcome), []
-    failed = scatter(workers, map(task, range(20)), 0, lambda _: None, lines.append)
+    workers, heard = Fake(outcome), Heard()
+    failed = scatter(workers, map(task, range(20)), 0, lambda _: None, heard)
     assert failed == {3: "3 workers died under it"}
     assert len(dead) == 3
     assert {n for n, _ in workers.submitted} == set(range(20))
     assert [attempt for n, attempt in workers.submitted if n == 3] == [1, 2, 3]
-    assert set(lines) == {"looked"}
+    assert set(heard.said.pop("cluster")) == {"looked"}
+    assert heard.said == {
+        "retry": [f"batch 3 failed at attempt {n} and will be tried again: its worker died" for n in (1, 2)],
+        "set_aside": ["batch 3 failed at attempt 3 and is set aside: 3 workers died under it"],
+    }
 
 
 def test_what_was_beside_a_killer_is_not_blamed():
@@ -134,8 +170,10 @@ def test_errors_count_apart_from_deaths():
 
 def test_what_is_lost_with_its_workers_is_given_out_again():
     fates = iter(["lost", "lost", None])
-    workers, done = Fake(lambda given, others: next(fates)), []
-    assert scatter(workers, [task(0)], 0, done.append) == {}
+    workers, done, heard = Fake(lambda given, others: next(fates)), [], Heard()
+    assert scatter(workers, [task(0)], 0, done.append, heard) == {}
+    lost = "batch 0 failed at attempt 1 and will be tried again: those who might have run it are gone"
+    assert heard.said["retry"] == [lost] * 2
     assert workers.submitted == [(0, 1)] * 3
     assert done == [DONE]
 

@@ -1,0 +1,66 @@
+"""Worker metrics: what a worker process has done since it began, as Prometheus counters.
+
+Dask's workers answer `/metrics` with all that is in `prometheus_client`'s own registry of their process, and so with
+these. Without that package nothing is counted. `docs/guides/operations.md` says what each means and how to scrape them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+try:
+    from prometheus_client import Counter
+except ImportError:
+    _counters: dict[str, Counter] = {}
+else:
+    _counters = {
+        name: Counter(f"sssp_{name}", told, labels)
+        for name, told, labels in (
+            ("task_attempts", "Tasks begun, each of one batch or several.", ()),
+            ("task_retries", "Tasks begun that had failed before, here or elsewhere.", ()),
+            ("tasks_failed", "Tasks that ended with an error; not those whose worker died.", ()),
+            ("sources_solved", "Sources whose distances are committed.", ("solver",)),
+            ("solve_seconds", "Seconds that these sources took, of a thread or of the GPU.", ("solver",)),
+            ("batches_committed", "Batches committed.", ()),
+            ("written_bytes", "Bytes of distances and metrics committed.", ()),
+            ("load_seconds", "Seconds that threads waited for the graph.", ()),
+            ("write_seconds", "Seconds that threads took to encode and write.", ()),
+        )
+    }
+
+
+@contextmanager
+def counted(attempt: int) -> Iterator[None]:
+    """Count the block as an attempt at a task, and as a failure if it ends with an error."""
+    _add("task_attempts", 1)
+    _add("task_retries", attempt > 1)
+    try:
+        yield
+    except BaseException:
+        _add("tasks_failed", 1)
+        raise
+
+
+def add(
+    solver: str,
+    n_batches: int,
+    n_sources: int,
+    *,
+    solve_s: float,
+    load_s: float,
+    write_s: float,
+    n_bytes: int,
+) -> None:
+    """Count what a task has done; `solve_s` is what its sources took together, of a thread or of the GPU."""
+    _add("sources_solved", n_sources, solver)
+    _add("solve_seconds", solve_s, solver)
+    _add("batches_committed", n_batches)
+    _add("written_bytes", n_bytes)
+    _add("load_seconds", load_s)
+    _add("write_seconds", write_s)
+
+
+def _add(name: str, amount: float, *labels: str) -> None:
+    if (counter := _counters.get(name)) is not None:
+        (counter.labels(*labels) if labels else counter).inc(amount)
