@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "container" / "Dockerfile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: What the image can do beyond solving on CPUs, as the Makefile locks it.
-EXTRAS = {"cuda12", "s3", "gcs", "azure", "kubernetes"}
+EXTRAS = {"cuda12", "s3", "gcs", "azure", "kubernetes", "prometheus"}
 
 
 def copied() -> list[str]:
