@@ -132,6 +132,15 @@ class RunFolder:
         """Return whether the folder holds a run, finished or not."""
         return storage.exists(self.path(RUN_FILE)) or storage.exists(self.path(_IDENTITY))
 
+    def is_unfinished(self, identity: dict[str, Any]) -> bool:
+        """Return whether the folder holds the run of this `identity`, and it is not finished."""
+        try:
+            return _read_object(self.path(_IDENTITY), ()) == identity
+        except InputError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return False
+            raise
+
     def note_start(self, facts: dict[str, Any]) -> None:
         """Write down for `unfinished` what is known when the solving of the run begins, or goes on."""
         storage.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
