@@ -29,7 +29,8 @@ SETTINGS = {
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s",  # it refuses less
 }
 N_BATCHES = 15
-PATIENCE_S = 45
+#: Ends a test that hangs; nothing is expected to take so long.
+PATIENCE_S = 120
 
 
 def until(what: Callable[[], Any], told: Callable[[], str] = lambda: "") -> Any:
