@@ -313,6 +313,26 @@ def test_another_run_is_not_mixed_in(tmp_path, undisturbed, change, differs):
     assert digests(folder) == before
 
 
+def test_a_task_that_comes_late_writes_nothing_into_another_run(tmp_path, monkeypatch):
+    def noting(task):
+        tasks.append(task)
+        return solve_task(task)
+
+    tasks = []
+    monkeypatch.setattr(scatter_stage, "solve_task", noting)
+    folder, _ = run(made(tmp_path), Quiet())
+    done = files(tmp_path / "run")
+    with pytest.raises(InputError) as caught:
+        solve_task(tasks[0])
+    assert caught.value.message == f"`{folder.url}` no longer holds the run of this batch"
+    assert files(tmp_path / "run") == done
+    shutil.rmtree(tmp_path / "run")
+    folder.begin({"another": "run"})
+    with pytest.raises(InputError):
+        solve_task(tasks[0])
+    assert folder.committed() == set()
+
+
 def test_a_refuted_distance_ends_the_run_and_is_recorded(tmp_path):
     run(made(tmp_path, verify="off"), Quiet())
     path = tmp_path / "run" / "distances" / "batch-00002.parquet"

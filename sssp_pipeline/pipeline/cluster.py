@@ -275,7 +275,8 @@ def _secured(spec: workflow.Cluster) -> dict[str, Any]:
 @contextmanager
 def _configured() -> Iterator[None]:
     # Without this a worker that dies under a task prints pages of stream closures on the user's terminal.
-    for name in ("distributed", "tornado.application"):
+    # `distributed.client` has a level of its own.
+    for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set(_SETTINGS):
         yield

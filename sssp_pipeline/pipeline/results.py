@@ -136,6 +136,11 @@ class RunFolder:
         """Return whether the folder holds a run, finished or not."""
         return storage.exists(self.path(RUN_FILE)) or storage.exists(self.path(_IDENTITY))
 
+    def awaits(self, identity: dict[str, Any]) -> bool:
+        """Return whether the folder holds the run of this `identity`, and it is not finished."""
+        there = storage.read_if_there(self.path(_IDENTITY))
+        return there is not None and json.loads(there) == identity
+
     def note_start(self, facts: dict[str, Any]) -> None:
         """Write down for `noted` what is known when the solving of the run begins, or goes on."""
         storage.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())

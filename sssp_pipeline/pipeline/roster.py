@@ -19,7 +19,7 @@ from sssp_pipeline import workflow
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.pipeline import cluster
 from sssp_pipeline.pipeline.hardware import Machine
-from sssp_pipeline.pipeline.preflight import Needs, check, fitness, survey
+from sssp_pipeline.pipeline.preflight import ANSWER_S, Needs, check, fitness, survey
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, shared, thread_memory
 
@@ -123,8 +123,8 @@ class DaskWorkers:
                 hint="start it again, and run the same command again: it solves only what is missing",
             )
         try:
-            return dict(self._client.nthreads())
-        except (OSError, TimeoutError):  # it is being looked for, or restarting
+            return dict(self._client.nthreads(callback_timeout=ANSWER_S))
+        except (OSError, TimeoutError):  # it is being looked for, restarting, or frozen
             return {}
 
     def _unfit(self, workers: set[str]) -> dict[str, str]:

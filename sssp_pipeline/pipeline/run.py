@@ -350,6 +350,8 @@ class _Job:
         calls.sort(key=lambda numbers: -sum(len(self.batches[number]) for number in numbers))
         n_left = sum(len(self.batches[number]) for number in missing)
 
+        identity = self._identity()
+
         def tasks() -> Iterator[SolveTask]:
             nonlocal n_left
             for numbers in calls:
@@ -359,6 +361,7 @@ class _Job:
                     self.stored.store,
                     self.stored.manifest.content_id,
                     folder.url,
+                    identity,
                     batches,
                     calibration.solver,
                     solve_options(workflow.solve, self.targets),

@@ -19,13 +19,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.errors import InputError, PathTooLongError, SsspError, StoreAwayError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
-from sssp_pipeline.pipeline import worker_metrics
+from sssp_pipeline.pipeline import storage, worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
 from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
@@ -48,8 +49,8 @@ class SolveTask:
     ----------
     store, content_id
         The graph store and the identity of its graph.
-    run
-        The run folder.
+    run, identity
+        The run folder, and the identity of the run that is to be there.
     batches
         Numbers, each with its sources (n,) uint32.
     attempt
@@ -59,6 +60,7 @@ class SolveTask:
     store: str
     content_id: str
     run: str
+    identity: dict[str, Any]
     batches: tuple[tuple[int, np.ndarray], ...]
     solver: str
     options: SolveOptions
@@ -106,7 +108,8 @@ def solve_task(task: SolveTask) -> TaskDone:
     Raises
     ------
     InputError
-        The store does not hold the expected graph, or a path is longer than the weights' type holds.
+        The store does not hold the expected graph, the folder no longer holds the run, or a path is longer than
+        the weights' type holds.
     """
     sys.setswitchinterval(_SWITCH_S)
     with worker_metrics.counted(task.attempt):
@@ -140,6 +143,13 @@ def _solved(task: SolveTask) -> TaskDone:
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
     place = Place(worker, device, task.attempt)
     folder = RunFolder(task.run)
+    # One that was frozen, or that a killed driver left behind, may come to this when the run is over and done with,
+    # or has made room for another.
+    if not folder.awaits(task.identity):
+        raise InputError(
+            f"`{storage.redacted(task.run)}` no longer holds the run of this batch",
+            hint="run the same command again, and leave the folder to it until it ends",
+        )
 
     def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
         began = time.perf_counter()

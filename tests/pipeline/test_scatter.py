@@ -29,7 +29,7 @@ FORM = DistanceFormat("long", None, "none", False)
 
 def task(number: int) -> SolveTask:
     batches = ((number, np.array([number], np.uint32)),)
-    return SolveTask("store", "id", "run", batches, "adds", SolveOptions(), FORM)
+    return SolveTask("store", "id", "run", {}, batches, "adds", SolveOptions(), FORM)
 
 
 DONE = TaskDone("adds", (0,), 1, 0.0, 0.0, 0.0, 0.0, 0, "worker", 1)
@@ -89,7 +89,9 @@ def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
     store, folder = str(tmp_path / "graph"), RunFolder(str(tmp_path / "run"))
     manifest, _ = ingest(Graph(input="generated:grid?rows=9&cols=9&seed=1", store=store), store, Quiet())
     batches = ((4, np.arange(5, dtype=np.uint32)), (7, np.array([60], np.uint32)))
-    given = SolveTask(store, manifest.content_id, folder.url, batches, "dijkstra", SolveOptions(), FORM, 2)
+    folder.begin(identity := {"sources": "all"})
+    graph = store, manifest.content_id
+    given = SolveTask(*graph, folder.url, identity, batches, "dijkstra", SolveOptions(), FORM, 2)
     done = scatter_stage.solve_task(given)
     paths = [*tmp_path.glob("run/**/*.parquet")]
     metrics = pa.concat_tables(pq.read_table(path) for path in sorted(paths) if "metrics" in path.name)

@@ -1,0 +1,57 @@
+"""Makes a Dask worker stop where a test wants it to: `dask worker` loads this first (`distributed.worker.preload`).
+
+A gate is a file, named after a moment and a batch, in the folder `SSSP_TEST_GATES`. A thread that comes to one takes
+it, by renaming it after its process and itself, and waits until that file is gone. The moments are
+
+solved    a task is solved, and nothing of it is written yet
+writing   the distances of a batch are in their temporary file, which has not been renamed yet
+
+A worker that comes to a file `deadly-<batch>` with that batch solved ends there, as if the batch had killed it.
+"""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from sssp_pipeline.pipeline import results, scatter
+
+GATES = Path(os.environ["SSSP_TEST_GATES"])
+at = threading.local()
+
+
+def stop(moment: str, batch: int) -> None:
+    taken = GATES / f"{moment}-{batch}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        (GATES / f"{moment}-{batch}").rename(taken)
+    except FileNotFoundError:
+        return
+    while taken.exists():
+        time.sleep(0.02)
+
+
+def dask_setup(worker: object) -> None:
+    solve_task, folder = scatter.solve_task, scatter.RunFolder
+    commit, write = results.RunFolder.commit_batch, results.write_distances
+
+    def solving(task):
+        at.batch = task.batches[0][0]
+        return solve_task(task)
+
+    def solved(url):
+        if (GATES / f"deadly-{at.batch}").exists():
+            os._exit(1)
+        stop("solved", at.batch)
+        return folder(url)
+
+    def committing(self, batch, *rest):
+        at.batch = batch
+        commit(self, batch, *rest)
+
+    def writing(handle, *rest):
+        write(handle, *rest)
+        stop("writing", at.batch)
+
+    # Tasks name the function that solves them, so that this one is found.
+    scatter.solve_task, scatter.RunFolder = solving, solved
+    results.RunFolder.commit_batch, results.write_distances = committing, writing

@@ -1,0 +1,183 @@
+"""Workers, schedulers, clients, disks and networks fail in the middle of a run; the bytes are those of a calm one.
+
+The moments are exact: a worker stops at a gate (see gates.py) until the test has done its harm.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed import Client
+
+from sssp_pipeline import workflow
+from sssp_pipeline.pipeline import roster
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_a_worker_killed_in_mid_batch(runs, gates, undisturbed):
+    gates.close("solved", 4)
+    run = runs.start()
+    os.kill(run.stops("solved", 4), signal.SIGKILL)
+    run.ends(0)
+    assert runs.digests() == undisturbed[1]
+
+
+def test_a_worker_killed_while_it_writes(runs, gates, cluster, undisturbed):
+    cluster.start_workers(3)
+    gates.close("writing", 4)
+    run = runs.start(cluster)
+    writer = run.stops("writing", 4)
+    (half_written,) = (runs.path / "distances").glob(".*-batch-00004.parquet")
+    assert half_written.stat().st_size > 0
+    os.kill(writer, signal.SIGKILL)
+    run.ends(0)
+    assert runs.digests() == undisturbed[1]
+
+
+def test_a_batch_that_kills_its_workers(runs, gates, undisturbed):
+    gates.close("deadly", 4)
+    said = runs.start().ends(1)
+    assert "error: 1 of 15 batches failed: 4; batch 4: 3 workers died under it\n" in said
+    assert runs.batches() == set(range(15)) - {4}
+    gates.open()
+    runs.here()
+    assert runs.digests() == undisturbed[1]
+
+
+def test_a_frozen_worker_is_done_without_and_does_no_harm_when_it_wakes(runs, gates, cluster, undisturbed):
+    cluster.start_workers(3)
+    gates.close("solved", 4)
+    run = runs.start(cluster)
+    frozen = psutil.Process(run.stops("solved", 4))
+    frozen.suspend()
+    run.until(
+        lambda: all(" T " in stat.read_text() for stat in Path(f"/proc/{frozen.pid}/task").glob("*/stat"))
+    )
+    gates.open()
+    run.ends(0)
+    assert runs.digests() == undisturbed[1]
+    frozen.resume()
+    frozen.wait(30)  # it hears that the scheduler has given it up, and has finished its batch
+    assert runs.digests() == undisturbed[1]
+
+
+def test_the_scheduler_killed(runs, gates, cluster, undisturbed):
+    workers = cluster.start_workers(3)
+    gates.close("solved", *range(4, 15))
+    run = runs.start(cluster)
+    run.stops("solved", 4)
+    cluster.scheduler.kill()
+    said = run.ends(1)
+    assert said.endswith(
+        "\nerror: the Dask scheduler is lost\n\n"
+        "hint: start it again, and run the same command again: it solves only what is missing\n"
+    )
+    gates.open()
+    for worker in workers:
+        worker.wait(30)
+    assert runs.batches() < set(range(15))
+    runs.here()
+    assert runs.digests() == undisturbed[1]
+
+
+def test_the_scheduler_killed_and_started_again(runs, gates, cluster, undisturbed):
+    cluster.start_workers(3)
+    gates.close("solved", *range(4, 15))
+    run = runs.start(cluster)
+    run.stops("solved", 4)
+    cluster.scheduler.kill()
+    cluster.scheduler.wait()
+    gates.open()
+    cluster.start_scheduler(int(cluster.address.rpartition(":")[2]))
+    cluster.start_workers(3)
+    run.ends(0)
+    print(run.log())
+    assert runs.digests() == undisturbed[1]
+
+
+def test_a_scheduler_that_does_not_answer_is_waited_for(cluster, monkeypatch):
+    monkeypatch.setattr(roster, "ANSWER_S", 1)
+    monkeypatch.setattr(roster, "LOOK_S", 0)
+    cluster.start_workers(3)
+    with Client(cluster.address, set_as_default=False) as client:
+        workers = roster.DaskWorkers(client, workflow.Cluster(kind="address", address=cluster.address))
+        cluster.scheduler.send_signal(signal.SIGSTOP)
+        assert workers.tend() == ["0 workers: 3 gone"]
+        cluster.scheduler.send_signal(signal.SIGCONT)
+        assert workers.tend() == ["3 workers: 3 more"]
+
+
+def test_an_interrupt_while_the_scheduler_is_looked_for(runs, gates, cluster, undisturbed):
+    cluster.start_workers(3)
+    gates.close("solved", *range(4, 15))
+    run = runs.start(cluster)
+    run.stops("solved", 4)
+    cluster.scheduler.kill()
+    cluster.scheduler.wait()
+    run.process.send_signal(signal.SIGINT)
+    assert "\ninterrupted; what is committed is kept." in run.ends(130)
+    gates.open()
+    runs.here()
+    assert runs.digests() == undisturbed[1]
+
+
+def test_the_client_killed_and_its_run_begun_again_at_once(runs, gates, cluster, undisturbed):
+    workers = cluster.start_workers(3, threads=2)
+    gates.close("solved", *range(15))
+    run = runs.start(cluster)
+    run.until(lambda: len({gate.pid for gate in gates.taken("solved")}) == 3)
+    run.process.kill()
+    run.process.wait()
+    # A thread of each worker stays at a batch for the driver that is dead; the other threads end theirs.
+    twice, *late = {gate.pid: gate for gate in gates.taken("solved")}.values()
+    gates.open(but=[twice, *late])
+    gates.close("writing", twice.batch)
+    again = runs.start(cluster)
+    again.stops("writing", twice.batch)
+    # Two write the same batch: the old one begins when the new one has begun, and ends first.
+    gates.open(but=[*late, *gates.taken("writing")])
+    again.until(lambda: twice.batch in runs.batches())
+    gates.open(but=late)
+    again.ends(0)
+    assert runs.digests() == undisturbed[1]
+    gates.open()
+    for worker in workers:
+        worker.terminate()
+        worker.wait(30)
+    assert runs.digests() == undisturbed[1]
+
+
+def test_a_disk_that_fills(runs, undisturbed, disk):
+    runs.path = disk / "run"
+    filler = disk / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(disk).free - 150_000))
+    said = runs.start().ends(2)
+    assert "cannot be written: No space left on device\n\nhint: free some space and run the same" in said
+    assert 0 < len(runs.batches()) < 15
+    filler.unlink()
+    runs.here()
+    assert runs.digests() == undisturbed[1]
+
+
+def test_a_network_cut_off_and_joined_again(runs, gates, cluster_on, undisturbed, network):
+    far = {"host": network.far.host, "prefix": network.far.prefix}
+    cluster_on.start_workers(2)
+    (away,) = cluster_on.start_workers(1, **far)
+    gates.close("solved", *range(15))
+    run = runs.start(cluster_on, network.near.prefix)
+    run.until(lambda: away.pid in (gate.pid for gate in gates.taken("solved")))
+    network.cut()
+    run.says("\n2 workers: 1 gone\n")
+    network.join()
+    cluster_on.start_workers(1, **far)
+    run.says("\n3 workers: 1 more\n")
+    gates.open()
+    run.ends(0)
+    away.wait(30)  # it has heard that the scheduler has given it up
+    assert runs.digests() == undisturbed[1]
