@@ -5,7 +5,8 @@
 <run>/distances/batch-*.parquet      a batch is there whole, or not at all
 <run>/metrics.parquet                a row a source
 <run>/report.html
-<run>/_run/                          only while the run is unfinished: its identity, its last start, the metrics so far
+<run>/_run/                          only while the run is unfinished: its identity, its last start, its targets, the
+                                     metrics so far
 ```
 
 A batch's metrics are written before its distances: where the distances are, the batch is done; where the metrics are,
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -43,6 +45,7 @@ _BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.parquet")
 _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
 _STARTED = f"{_UNFINISHED}/started.json"
+_TARGETS = f"{_UNFINISHED}/targets.u32"
 #: What stands under "targets" in the identity of a run that writes no distances.
 NO_DISTANCES = "none"
 
@@ -137,6 +140,14 @@ class RunFolder:
         """Write down for `unfinished` what is known when the solving of the run begins, or goes on."""
         storage.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
 
+    def note_targets(self, targets: np.ndarray) -> None:
+        """Keep the run's targets (T,) uint32 where its workers read them."""
+        storage.write_atomic(self.path(_TARGETS), targets.astype("<u4").tobytes())
+
+    def noted_targets(self) -> np.ndarray:
+        """Return what `note_targets` kept; raises `InputError` if it is gone."""
+        return np.frombuffer(storage.read_bytes(self.path(_TARGETS)), "<u4")
+
     def unfinished(self) -> dict[str, Any] | None:
         """Return `batches_committed` of an unfinished run and what was noted at its last start, None without one."""
         if storage.exists(self.path(RUN_FILE)) or not self.is_begun():
@@ -188,9 +199,20 @@ class RunFolder:
 
     def finish_metrics(self, n_batches: int) -> pa.Table:
         """Write `metrics.parquet` from the metrics of all batches and return it."""
-        tables = []
-        for batch in range(n_batches):
-            tables.append(pq.read_table(pa.BufferReader(storage.read_bytes(self._batch_metrics_path(batch)))))
+
+        def read(batch: int) -> pa.Table:
+            content = pa.BufferReader(storage.read_bytes(self._batch_metrics_path(batch)))
+            return pq.ParquetFile(content).read(use_threads=False)
+
+        # An object store answers each after some milliseconds, whatever else it is asked. A table of its own takes
+        # 35 kB of memory however few its rows, so they do not stay apart.
+        with ThreadPoolExecutor(_READERS) as readers:
+            tables = [
+                pa.concat_tables(
+                    readers.map(read, range(first, min(first + _GATHERED, n_batches)))
+                ).combine_chunks()
+                for first in range(0, n_batches, _GATHERED)
+            ]
         table = pa.concat_tables(tables)
         with storage.open_atomic(self.path(METRICS_FILE)) as handle:
             pq.write_table(table, handle)
@@ -249,6 +271,9 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return content
 
 
+#: Files of metrics that are read at a time, and those made one table before the next are read.
+_READERS = 16
+_GATHERED = 1024
 _START_ANEW = "remove the run folder and run the same command again"
 
 

@@ -21,10 +21,17 @@ from sssp_pipeline.pipeline import cluster
 from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.preflight import Needs, check, fitness, survey
 from sssp_pipeline.pipeline.progress import plural
-from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, thread_memory
+from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, sharing, thread_memory
 
 #: Seconds between two looks at who is there.
 LOOK_S = 2.0
+
+
+def most_threads(spec: workflow.Cluster, threads_of: dict[str, int]) -> int:
+    """Return how many threads there are, or will be where Dask starts more workers as tasks wait for them."""
+    if isinstance(spec.workers, workflow.WorkerRange):
+        return spec.workers.maximum * max(threads_of.values(), default=1)
+    return sum(threads_of.values())
 
 
 class DaskWorkers:
@@ -65,13 +72,7 @@ class DaskWorkers:
 
     @property
     def in_flight(self) -> int:
-        if not self._able:
-            return 0
-        n_threads = self.n_threads
-        if isinstance(self._spec.workers, workflow.WorkerRange):
-            # Dask starts more workers only where tasks wait for them.
-            n_threads = self._spec.workers.maximum * max(self._able.values())
-        return in_flight(self._spec, n_threads)
+        return in_flight(self._spec, most_threads(self._spec, self._able)) if self._able else 0
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
         if not self._aside:
@@ -149,7 +150,7 @@ class Elsewhere:
             yield cls(spec, client)
 
     def fitted(self, load: Load) -> Load:
-        return load
+        return sharing(load, most_threads(self._spec, self._client.nthreads()))
 
     @contextmanager
     def hired(self, load: Load, demands: Demands) -> Iterator[DaskWorkers]:

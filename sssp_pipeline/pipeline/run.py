@@ -323,6 +323,8 @@ class _Job:
                 "batches_before": done,
             }
         )
+        if self.targets is not None and len(self.targets):
+            folder.note_targets(self.targets)
         self._warn_of_space(plan.written_bytes * len(missing) / len(self.batches))
         on_gpu = solver_named(plan.solver).device == "gpu"
         load = crew.fitted(
@@ -335,6 +337,8 @@ class _Job:
                 plan.expected_s * len(missing) / len(self.batches),
             )
         )
+        options, form = solve_options(workflow.solve, None), self._form()
+        targets = identity_of(self.targets)
         calls = [missing[i : i + load.together] for i in range(0, len(missing), load.together)]
         # The longest first, so that at the end nobody waits for one that began late.
         calls.sort(key=lambda numbers: -sum(len(self.batches[number]) for number in numbers))
@@ -351,8 +355,9 @@ class _Job:
                     folder.url,
                     batches,
                     calibration.solver,
-                    solve_options(workflow.solve, self.targets),
-                    self._form(),
+                    targets,
+                    options,
+                    form,
                 )
 
         self.progress.stage("solve")

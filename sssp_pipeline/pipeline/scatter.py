@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from queue import Empty, SimpleQueue
 
 import numpy as np
@@ -27,7 +28,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
-from sssp_pipeline.pipeline.results import Place, RunFolder
+from sssp_pipeline.pipeline.results import NO_DISTANCES, Place, RunFolder
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.workers import Workers
 
@@ -49,6 +50,10 @@ class SolveTask:
         The run folder.
     batches
         Numbers, each with its sources (n,) uint32.
+    targets
+        As the run's identity names them.
+    options
+        Without targets: they may be many, and are the same for all tasks, so a worker reads them itself.
     attempt
         Counts from 1.
     """
@@ -58,6 +63,7 @@ class SolveTask:
     run: str
     batches: tuple[tuple[int, np.ndarray], ...]
     solver: str
+    targets: str | None
     options: SolveOptions
     form: DistanceFormat
     attempt: int = 1
@@ -78,6 +84,14 @@ class TaskDone:
     write_s: float
 
 
+@lru_cache(maxsize=1)
+def _targets(run: str, identity: str | None) -> np.ndarray | None:
+    """Return the targets (T,) of a run, None for every vertex; this process keeps those of one run."""
+    if identity is None:
+        return None
+    return np.empty(0, np.uint32) if identity == NO_DISTANCES else RunFolder(run).noted_targets()
+
+
 def solve_task(task: SolveTask) -> TaskDone:
     """Return what it took to solve a task's batches and commit them; runs on a worker.
 
@@ -94,7 +108,8 @@ def solve_task(task: SolveTask) -> TaskDone:
     try:
         solver = solver_named(task.solver)
         sources = np.concatenate([sources for _, sources in task.batches])
-        solution = solver.solve(graph, sources, task.options)
+        targets = _targets(task.run, task.targets)
+        solution = solver.solve(graph, sources, replace(task.options, targets=targets))
     except PathTooLongError as error:
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
         raise PathTooLongError(*ends, error.dtype, error.wider) from error
@@ -106,7 +121,7 @@ def solve_task(task: SolveTask) -> TaskDone:
 
     def commit(number: int, sources: np.ndarray, part: Solution) -> float:
         began = time.perf_counter()
-        folder.commit_batch(number, sources, part, place, ids, task.form, task.options.targets)
+        folder.commit_batch(number, sources, part, place, ids, task.form, targets)
         return time.perf_counter() - began
 
     # The batches of one call are written side by side: writing takes many times as long as solving.

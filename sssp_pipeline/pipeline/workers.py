@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any, Protocol
 
 from sssp_pipeline import workflow
@@ -75,6 +76,30 @@ class Demands:
     run: str
     solver: str
     gpu_bytes: int = 0
+
+
+#: CPU seconds of Dask's client and scheduler for a task (benchmarks/results/scheduling.jsonl), the share of the time
+#: of a run that they may take, and the seconds that nobody minds.
+SCHEDULING_S = 2.5e-3
+_SCHEDULING_SHARE = 0.05
+_SCHEDULING_FREE_S = 1.0
+#: Tasks that each thread has at least, so that all are done at about the same time.
+_TASKS_A_THREAD = 4
+#: Most distances of small batches that share a task: as many as a large batch has.
+_SHARED_BYTES = 32 * 2**20
+
+
+def sharing(load: Load, n_threads: int) -> Load:
+    """Return `load` with as many batches in a task as it takes for scheduling to cost little on so many Dask threads.
+
+    Dask takes some milliseconds for each task, whatever is in it and however many workers there are; batches that
+    take less, all workers together, would wait for it.
+    """
+    wanted = ceil(
+        load.n_batches * SCHEDULING_S / max(_SCHEDULING_SHARE * load.expected_s, _SCHEDULING_FREE_S)
+    )
+    fit = min(load.n_batches // (_TASKS_A_THREAD * n_threads), _SHARED_BYTES // max(load.batch_bytes, 1))
+    return replace(load, together=max(load.together, min(wanted, fit)))
 
 
 class Workers(Protocol):
@@ -205,6 +230,9 @@ class _Here:
 
     def fitted(self, load: Load) -> Load:
         spec = self._spec
+        if not _is_this_process(spec):
+            processes, threads = _size(spec, load)
+            load = sharing(load, processes * threads)
         if load.together == 1:
             return load
         import psutil

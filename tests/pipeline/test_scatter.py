@@ -21,7 +21,7 @@ FORM = DistanceFormat("long", None, "none", False)
 
 def task(number: int) -> SolveTask:
     batches = ((number, np.array([number], np.uint32)),)
-    return SolveTask("store", "id", "run", batches, "adds", SolveOptions(), FORM)
+    return SolveTask("store", "id", "run", batches, "adds", None, SolveOptions(), FORM)
 
 
 DONE = TaskDone("adds", 1, 0.0, 0.0, 0.0, 0.0)
