@@ -259,8 +259,9 @@ def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluste
     (folder / "_run").mkdir()
     (folder / "_run" / "identity.json").write_text(json.dumps(identity))
     for batch in range(5):
-        mask = np.equal(metrics["batch"].to_numpy(), batch)
-        pq.write_table(metrics.filter(mask), folder / "_run" / f"metrics-{batch:05d}.parquet")
+        of_batch = metrics.filter(np.equal(metrics["batch"].to_numpy(), batch))
+        with pa.ipc.new_stream(folder / "_run" / f"metrics-{batch:05d}.arrow", of_batch.schema) as stream:
+            stream.write_table(of_batch)
     for name in (
         "run.json",
         "metrics.parquet",

@@ -165,7 +165,7 @@ def test_without_distances_the_metrics_commit_a_batch(tmp_path):
 def test_metrics_without_distances_are_no_commit_of_a_run_that_has_none(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     folder.begin({"cutoff": 5})
-    left = tmp_path / "run" / "_run" / "metrics-00000.parquet"
+    left = tmp_path / "run" / "_run" / "metrics-00000.arrow"
     left.touch()  # as a run leaves them that is killed before it writes the distances
     assert folder.committed() == set()
     folder.begin({"targets": results.NO_DISTANCES})
