@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 import shutil
 from functools import partial
 from pathlib import Path
@@ -247,6 +248,24 @@ def test_a_scheduler_without_workers(tmp_path, monkeypatch):
         address = {"kind": "address", "address": cluster.scheduler_address}
         with pytest.raises(InputError, match="has no workers"):
             run(made(tmp_path, cluster=address), Quiet())
+
+
+def test_tasks_stay_small_however_many_the_targets(tmp_path, monkeypatch):
+    sizes = []
+
+    def weighed(workers, tasks, *others):
+        def seen():
+            for task in tasks:
+                sizes.append(len(pickle.dumps(task)))
+                yield task
+
+        return scatter_stage.scatter(workers, seen(), *others)
+
+    monkeypatch.setattr("sssp_pipeline.pipeline.run.scatter", weighed)
+    targets = {"random": {"count": 1600, "seed": 2}}
+    run(made(tmp_path, output={"targets": targets}, verify="off"), Quiet())
+    assert len(sizes) == 8
+    assert max(sizes) < 1500  # the targets take 6,400
 
 
 @ROUTES

@@ -210,8 +210,8 @@ class RunFolder:
                 return stream.read_all()
 
         # An object store answers each after some milliseconds, whatever else it is asked. A table of its own takes
-        # 35 kB of memory however few its rows, so they do not stay apart.
-        with ThreadPoolExecutor(_READERS) as readers:
+        # 18 kB of memory however few its rows, so they do not stay apart.
+        with ThreadPoolExecutor(1 if storage.is_local(self.url) else _READERS) as readers:
             tables = [
                 pa.concat_tables(
                     readers.map(read, range(first, min(first + _GATHERED, n_batches)))
@@ -276,7 +276,7 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return content
 
 
-#: Files of metrics that are read at a time, and those made one table before the next are read.
+#: Files of metrics that an object store is asked for at a time, and those made one table before the next are read.
 _READERS = 16
 _GATHERED = 1024
 _START_ANEW = "remove the run folder and run the same command again"

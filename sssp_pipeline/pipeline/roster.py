@@ -150,7 +150,12 @@ class Elsewhere:
             yield cls(spec, client)
 
     def fitted(self, load: Load) -> Load:
-        return sharing(load, most_threads(self._spec, self._client.nthreads()))
+        if not load.on_gpu:
+            return sharing(load, most_threads(self._spec, self._client.nthreads()))
+        workers = self._spec.workers
+        return sharing(
+            load, workers.maximum if isinstance(workers, workflow.WorkerRange) else self.machine.n_gpus
+        )
 
     @contextmanager
     def hired(self, load: Load, demands: Demands) -> Iterator[DaskWorkers]:

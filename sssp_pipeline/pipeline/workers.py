@@ -83,23 +83,24 @@ class Demands:
 SCHEDULING_S = 2.5e-3
 _SCHEDULING_SHARE = 0.05
 _SCHEDULING_FREE_S = 1.0
-#: Tasks that each thread has at least, so that all are done at about the same time.
-_TASKS_A_THREAD = 4
+#: Tasks that each of those who solve keeps where batches share them, so that all are done at about the same time.
+_TASKS_EACH = 4
 #: Most distances of small batches that share a task: as many as a large batch has.
 _SHARED_BYTES = 32 * 2**20
 
 
-def sharing(load: Load, n_threads: int) -> Load:
-    """Return `load` with as many batches in a task as it takes for scheduling to cost little on so many Dask threads.
+def sharing(load: Load, n_solving: int) -> Load:
+    """Return `load` with as many batches in a task as suit `n_solving` GPUs, or threads, of Dask workers.
 
     Dask takes some milliseconds for each task, whatever is in it and however many workers there are; batches that
-    take less, all workers together, would wait for it.
+    take less, all workers together, would wait for it. With few batches each GPU gets a task before one gets a full
+    call.
     """
     wanted = ceil(
         load.n_batches * SCHEDULING_S / max(_SCHEDULING_SHARE * load.expected_s, _SCHEDULING_FREE_S)
     )
-    fit = min(load.n_batches // (_TASKS_A_THREAD * n_threads), _SHARED_BYTES // max(load.batch_bytes, 1))
-    return replace(load, together=max(load.together, min(wanted, fit)))
+    fit = min(load.n_batches // (_TASKS_EACH * n_solving), _SHARED_BYTES // max(load.batch_bytes, 1))
+    return replace(load, together=min(max(load.together, min(wanted, fit)), -(-load.n_batches // n_solving)))
 
 
 class Workers(Protocol):
@@ -232,7 +233,7 @@ class _Here:
         spec = self._spec
         if not _is_this_process(spec):
             processes, threads = _size(spec, load)
-            load = sharing(load, processes * threads)
+            load = sharing(load, processes if load.on_gpu else processes * threads)
         if load.together == 1:
             return load
         import psutil

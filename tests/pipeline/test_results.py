@@ -118,6 +118,17 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
     assert folder.read_metrics().equals(table)
 
 
+def test_metrics_of_many_batches_come_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "_GATHERED", 2)
+    folder = RunFolder(str(tmp_path))
+    folder.begin({})
+    for vertex in (4, 3, 2, 1, 0):
+        solution = Solution(DISTANCES[:1], None, [a_metric(vertex)])
+        folder.commit_batch(vertex, np.array([vertex], np.uint32), solution, PLACE, OFFSET, form())
+    assert folder.finish_metrics(5)["batch"].to_pylist() == [0, 1, 2, 3, 4]
+    assert folder.read_metrics()["batch"].num_chunks == 1
+
+
 def test_a_distance_that_no_float_holds_is_rounded_in_the_metrics():
     metrics = [a_metric(0, max_distance=2**63 + 1)]
     assert metrics_table(metrics, pa.array([5]), 0, PLACE)["max_distance"].to_pylist() == [2.0**63]
