@@ -279,6 +279,11 @@ class _Watched:
         """Return the CPU seconds of a role between two moments."""
         return float(np.diff(np.interp([begin, end], self.times, self.cpu_s[role]))[0])
 
+    def tenths_mb(self, role: str, begin: float, end: float) -> list[float]:
+        """Return the memory of a role at eleven moments, evenly from one to another."""
+        found = np.interp(np.linspace(begin, end, 11), self.times, self.memory[role])
+        return [round(memory / 1e6, 1) for memory in found.tolist()]
+
     def growth(self, role: str, begin: float, end: float) -> float | None:
         """Return the bytes a second by which a role grows between two moments, None if it was seen less than thrice."""
         times = np.array(self.times)
@@ -292,7 +297,8 @@ def measure(
     variant: str, batches: int, n_workers: int, processes: int, folder: Path, every_s: float = 1.0
 ) -> None:
     """Record a line about `batches` batches of a variant on so many workers."""
-    shutil.rmtree(folder / "scheduling-run", ignore_errors=True)
+    if variant == "run":
+        shutil.rmtree(folder / "scheduling-run", ignore_errors=True)
     spawn = multiprocessing.get_context("spawn")
     with ExitStack() as stack:
 
@@ -342,9 +348,7 @@ def measure(
         scheduling_ms=round(cpu_ms["client"] + cpu_ms["scheduler"], 4),
         bytes_a_batch={way: round((after[way] - before[way]) / batches) for way in after},
         peak_mb={role: max(watched.memory[role]) / 1e6 for role in growth},
-        half_mb={
-            role: float(np.interp(seen.half, watched.times, watched.memory[role])) / 1e6 for role in growth
-        },
+        tenths_mb={role: watched.tenths_mb(role, first, last) for role in growth},
         growth_bytes_a_batch={
             role: None if g is None else round(g * span_s / batches, 1) for role, g in growth.items()
         },

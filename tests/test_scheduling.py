@@ -20,14 +20,14 @@ def scheduling(benchmark_module, monkeypatch, tmp_path):
 
 
 def test_a_run_and_its_tasks_without_work_are_measured(scheduling, tmp_path):
-    for variant, batches in (("run", 500), ("idle", 100)):
+    for variant, batches in (("run", 500), ("idle", 50)):
         scheduling.measure(variant, batches, 4, 1, tmp_path, every_s=0.05)
     ran, idle = map(json.loads, (tmp_path / "scheduling.jsonl").read_text().splitlines())
     assert len(list((tmp_path / "scheduling-run" / "distances").iterdir())) == 500
     assert not (tmp_path / "scheduling-run" / "_run").exists()
     assert (ran["batches"], ran["tasks"]) == (500, 250)  # two batches share a task
     assert set(ran["calls_s"]) == set(scheduling.AT_THE_END)
-    assert (idle["batches"], idle["tasks"], idle["calls_s"]) == (100, 100, {})
+    assert (idle["batches"], idle["tasks"], idle["calls_s"]) == (50, 50, {})
     for line in (ran, idle):
         assert line["span_s"] > 0
         assert min(line["cpu_ms"][role] for role in ("client", "scheduler")) > 0
