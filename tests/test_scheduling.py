@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -49,14 +50,16 @@ def test_what_is_short_limits(benchmark_module):
         smaller_road_s=20e-12,
         rmat_s={"adds": {1: 30e-12}, "adds-lanes": {1: 100e-12, 64: 3e-12}},
         written_bytes_per_s=1e9,
-        scheduler_s=2e-3,
+        scheduler_s=1e-4,
         client_s=1e-3,
         batch_end_s=1e-4,
         batch_client_bytes=1e3,
     )
     metrics_alone, _, every_distance, *_ = scaling.workloads(m)
-    few, many = (scaling.outcome(metrics_alone, n, m) for n in (10, 10_000))
+    few, many = (scaling.outcome(metrics_alone, n, m) for n in (10, 4096))
     assert (few.limit, many.limit) == ("solving", "too few tasks")
+    slow = replace(m, scheduler_s=5e-3)
+    assert scaling.outcome(metrics_alone, 4096, slow).limit == "the scheduler"
     assert few.seconds == pytest.approx(23_947_347 * 20e-12 * 81_655_971 / 10, rel=0.01)
     assert many.efficiency < 0.6 < 0.98 < few.efficiency
     # 2.3 PB through 100 GB/s.

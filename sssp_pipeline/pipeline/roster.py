@@ -6,6 +6,7 @@ who is fit for them: so it is told, where not all are.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -25,6 +26,12 @@ from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, sharing, th
 
 #: Seconds between two looks at who is there.
 LOOK_S = 2.0
+
+
+def unpacked(packed: bytes) -> Any:
+    """Return what a pickled function of one argument gives; runs on a worker."""
+    function, task = pickle.loads(packed)
+    return function(task)
 
 
 def most_threads(spec: workflow.Cluster, threads_of: dict[str, int]) -> int:
@@ -75,10 +82,13 @@ class DaskWorkers:
         return in_flight(self._spec, most_threads(self._spec, self._able)) if self._able else 0
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
+        # Dask's scheduler opens what it passes on, and keeps the last thousand messages to each worker: as objects,
+        # with an array a batch, they took 26 kB a task.
+        packed = pickle.dumps((function, task))
         if not self._aside:
-            return self._client.get_executor(pure=False).submit(function, task)
+            return self._client.get_executor(pure=False).submit(unpacked, packed)
         able = sorted(self._able)
-        future = self._client.get_executor(pure=False, workers=able).submit(function, task)
+        future = self._client.get_executor(pure=False, workers=able).submit(unpacked, packed)
         self._places[future] = frozenset(able)
         future.add_done_callback(lambda done: self._places.pop(done, None))
         return future

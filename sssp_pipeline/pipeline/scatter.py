@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +68,18 @@ class SolveTask:
     options: SolveOptions
     form: DistanceFormat
     attempt: int = 1
+
+    # On the way its batches are three arrays: each pickled array takes 60 bytes, and a small batch has one source.
+    def __getstate__(self) -> dict[str, Any]:
+        numbers, sources = zip(*self.batches, strict=True)
+        ends = np.cumsum([len(some) for some in sources])
+        packed = np.array(numbers), ends, np.concatenate(sources)
+        return {**self.__dict__, "batches": packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        numbers, ends, sources = state["batches"]
+        batches = tuple(zip(numbers.tolist(), np.split(sources, ends[:-1]), strict=True))
+        self.__dict__.update(state, batches=batches)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +27,18 @@ def task(number: int) -> SolveTask:
 
 
 DONE = TaskDone("adds", 1, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_a_task_arrives_as_it_was_sent_and_is_small():
+    batches = tuple((number, np.arange(number % 3, dtype=np.uint32)) for number in range(900, 1000))
+    sent = replace(task(0), batches=batches, attempt=2)
+    packed = pickle.dumps(sent)
+    arrived = pickle.loads(packed)
+    assert len(packed) < 3000
+    assert [number for number, _ in arrived.batches] == list(range(900, 1000))
+    for (_, ours), (_, theirs) in zip(batches, arrived.batches, strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+    assert (arrived.store, arrived.form, arrived.attempt) == (sent.store, sent.form, 2)
 
 
 class Died(Exception):
