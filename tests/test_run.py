@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 import shutil
 from functools import partial
 from pathlib import Path
@@ -250,6 +251,24 @@ def test_a_scheduler_without_workers(tmp_path, monkeypatch):
             run(made(tmp_path, cluster=address), Quiet())
 
 
+def test_tasks_stay_small_however_many_the_targets(tmp_path, monkeypatch):
+    sizes = []
+
+    def weighed(workers, tasks, *others):
+        def seen():
+            for task in tasks:
+                sizes.append(len(pickle.dumps(task)))
+                yield task
+
+        return scatter_stage.scatter(workers, seen(), *others)
+
+    monkeypatch.setattr("sssp_pipeline.pipeline.run.scatter", weighed)
+    targets = {"random": {"count": 1600, "seed": 2}}
+    run(made(tmp_path, output={"targets": targets}, verify="off"), Quiet())
+    assert len(sizes) == 8
+    assert max(sizes) < 1500  # the targets take 6,400
+
+
 @ROUTES
 def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluster):
     folder = tmp_path / "run"
@@ -260,8 +279,9 @@ def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluste
     (folder / "_run").mkdir()
     (folder / "_run" / "identity.json").write_text(json.dumps(identity))
     for batch in range(5):
-        mask = np.equal(metrics["batch"].to_numpy(), batch)
-        pq.write_table(metrics.filter(mask), folder / "_run" / f"metrics-{batch:05d}.parquet")
+        of_batch = metrics.filter(np.equal(metrics["batch"].to_numpy(), batch))
+        with pa.ipc.new_stream(folder / "_run" / f"metrics-{batch:05d}.arrow", of_batch.schema) as stream:
+            stream.write_table(of_batch)
     for name in (
         "run.json",
         "metrics.parquet",

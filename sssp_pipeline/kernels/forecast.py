@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.kernels._compile import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.near_far import TOGETHER
 
 #: Until the first source can be solved on a GPU, beside what it takes to know that there is one: upload, pinned memory,
@@ -47,9 +48,10 @@ def forecast(solver: str, traits: GraphTraits, n_sources: int) -> Forecast:
 
 
 def graph_device_bytes(traits: GraphTraits) -> int:
-    """Return the device memory of a graph (`device_graph.cuh`), while row offsets fit 32 bits."""
+    """Return the device memory of a graph (`device_graph.cuh`)."""
+    per_offset = 4 if traits.n_edges <= MOST_EDGES_IN_32_BITS else 8
     per_edge = 8 if traits.weight_dtype.itemsize == 4 else 12
-    return 4 * (traits.n_vertices + 1) + per_edge * traits.n_edges
+    return per_offset * (traits.n_vertices + 1) + per_edge * traits.n_edges
 
 
 def _depth(traits: GraphTraits) -> float:

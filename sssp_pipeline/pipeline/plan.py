@@ -263,19 +263,23 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
-def cut(
-    traits: GraphTraits, sources: np.ndarray, solve: Solve, targets: np.ndarray | None = None
-) -> list[np.ndarray]:
-    """Return `sources` (S,) cut into batches, which do not depend on who solves them."""
+def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, targets: np.ndarray | None = None) -> int:
+    """Return how many of `n_sources` a batch has, which does not depend on who solves them."""
     per_source = _source_bytes(traits, solve, targets)
     if solve.batch == "auto":
         largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
         # Whatever is kept of a row, the whole of it is solved.
         row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
         smallest = SMALL_BATCH_BYTES // max(row_bytes, per_source, 1)
-        size = max(1, min(largest, max(smallest, -(-len(sources) // BATCHES))))
-    else:
-        size = solve.batch
+        return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
+    return solve.batch
+
+
+def cut(
+    traits: GraphTraits, sources: np.ndarray, solve: Solve, targets: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Return `sources` (S,) as batches of `batch_size`."""
+    size = batch_size(traits, len(sources), solve, targets)
     return [sources[i : i + size] for i in range(0, len(sources), size)]
 
 

@@ -5,7 +5,8 @@
 <run>/distances/batch-*.parquet      a batch is there whole, or not at all
 <run>/metrics.parquet                a row a source
 <run>/report.html
-<run>/_run/                          only while the run is unfinished: its identity, its last start, the metrics so far
+<run>/_run/                          only while the run is unfinished: its identity, its last start, its
+                                     targets, the metrics so far
 <run>/_lease/                        only in an object store and while a process writes to the folder: which one
 ```
 
@@ -41,11 +42,11 @@ RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 1
 _RUN_KEYS = ("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished")
 _BATCH = re.compile(r"batch-(\d{5,})\.parquet")
-_BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.parquet")
+_BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.arrow")
 _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
 _STARTED = f"{_UNFINISHED}/started.json"
-_READERS = 16
+_TARGETS = f"{_UNFINISHED}/targets.u32"
 #: What stands under "targets" in the identity of a run that writes no distances.
 NO_DISTANCES = "none"
 
@@ -95,7 +96,7 @@ class RunFolder:
         return self.path("distances", f"batch-{batch:05d}.parquet")
 
     def _batch_metrics_path(self, batch: int) -> str:
-        return self.path(_UNFINISHED, f"metrics-{batch:05d}.parquet")
+        return self.path(_UNFINISHED, f"metrics-{batch:05d}.arrow")
 
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the folder for the run that `identity` describes; return whether that run is already finished.
@@ -145,6 +146,14 @@ class RunFolder:
         """Write down for `noted` what is known when the solving of the run begins, or goes on."""
         storage.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
 
+    def note_targets(self, targets: np.ndarray) -> None:
+        """Keep the run's targets (T,) uint32 where its workers read them."""
+        storage.write_atomic(self.path(_TARGETS), targets.astype("<u4").tobytes())
+
+    def noted_targets(self) -> np.ndarray:
+        """Return what `note_targets` kept; raises `InputError` if it is gone."""
+        return np.frombuffer(storage.read_bytes(self.path(_TARGETS)), "<u4")
+
     def noted(self) -> dict[str, Any]:
         """Return what was noted at the last start of an unfinished run; empty if it did not come so far."""
         return _read_object(self.path(_STARTED), ()) if storage.exists(self.path(_STARTED)) else {}
@@ -192,8 +201,11 @@ class RunFolder:
 
         With no targets there are no distances, and the metrics commit it. Returns how many bytes were written.
         """
+        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place)
+        # Of a few rows Arrow's own format is written and read several times as fast as Parquet.
         with storage.open_atomic(self._batch_metrics_path(batch)) as handle:
-            pq.write_table(metrics_table(solution.metrics, ids.originals(sources), batch, place), handle)
+            with pa.ipc.new_stream(handle, metrics.schema) as stream:
+                stream.write_table(metrics)
             n_bytes: int = handle.tell()
         if targets is not None and len(targets) == 0:
             return n_bytes
@@ -205,11 +217,19 @@ class RunFolder:
         """Write `metrics.parquet` from the metrics of all batches and return it."""
 
         def read(batch: int) -> pa.Table:
-            return pq.read_table(pa.BufferReader(storage.read_bytes(self._batch_metrics_path(batch))))
+            with pa.ipc.open_stream(storage.read_bytes(self._batch_metrics_path(batch))) as stream:
+                return stream.read_all()
 
-        # An object store takes as long to answer for one batch as for many at once.
-        with ThreadPoolExecutor(_READERS) as readers:
-            table = pa.concat_tables(readers.map(read, range(n_batches)))
+        # An object store answers each after some milliseconds, whatever else it is asked. A table of its own takes
+        # 18 kB of memory however few its rows, so they do not stay apart.
+        with ThreadPoolExecutor(1 if storage.is_local(self.url) else _READERS) as readers:
+            tables = [
+                pa.concat_tables(
+                    readers.map(read, range(first, min(first + _GATHERED, n_batches)))
+                ).combine_chunks()
+                for first in range(0, n_batches, _GATHERED)
+            ]
+        table = pa.concat_tables(tables)
         with storage.open_atomic(self.path(METRICS_FILE)) as handle:
             pq.write_table(table, handle)
         return table
@@ -267,6 +287,9 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return content
 
 
+#: Files of metrics that an object store is asked for at a time, and those made one table before the next are read.
+_READERS = 16
+_GATHERED = 1024
 _START_ANEW = "remove the run folder and run the same command again"
 
 

@@ -6,6 +6,7 @@ who is fit for them: so it is told, where not all are.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -21,10 +22,23 @@ from sssp_pipeline.pipeline import cluster
 from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.preflight import ANSWER_S, Needs, check, fitness, survey
 from sssp_pipeline.pipeline.progress import plural
-from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, shared, thread_memory
+from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, sharing, thread_memory
 
 #: Seconds between two looks at who is there.
 LOOK_S = 2.0
+
+
+def unpacked(packed: bytes) -> Any:
+    """Return what a pickled function of one argument gives; runs on a worker."""
+    function, task = pickle.loads(packed)
+    return function(task)
+
+
+def most_threads(spec: workflow.Cluster, threads_of: dict[str, int]) -> int:
+    """Return how many threads there are, or will be where Dask starts more workers as tasks wait for them."""
+    if isinstance(spec.workers, workflow.WorkerRange):
+        return spec.workers.maximum * max(threads_of.values(), default=1)
+    return sum(threads_of.values())
 
 
 class DaskWorkers:
@@ -66,19 +80,16 @@ class DaskWorkers:
 
     @property
     def in_flight(self) -> int:
-        if not self._able:
-            return 0
-        n_threads = self.n_threads
-        if isinstance(self._spec.workers, workflow.WorkerRange):
-            # Dask starts more workers only where tasks wait for them.
-            n_threads = self._spec.workers.maximum * max(self._able.values())
-        return in_flight(self._spec, n_threads)
+        return in_flight(self._spec, most_threads(self._spec, self._able)) if self._able else 0
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
+        # Dask's scheduler opens what it passes on, and keeps the last thousand messages to each worker: as objects,
+        # with an array a batch, they took 26 kB a task.
+        packed = pickle.dumps((function, task))
         if not self._aside:
-            return self._client.get_executor(pure=False).submit(function, task)
+            return self._client.get_executor(pure=False).submit(unpacked, packed)
         able = sorted(self._able)
-        future = self._client.get_executor(pure=False, workers=able).submit(function, task)
+        future = self._client.get_executor(pure=False, workers=able).submit(unpacked, packed)
         self._places[future] = frozenset(able)
         future.add_done_callback(lambda done: self._places.pop(done, None))
         return future
@@ -150,7 +161,12 @@ class Elsewhere:
             yield cls(spec, client)
 
     def fitted(self, load: Load) -> Load:
-        return shared(load, self.machine.n_gpus)
+        if not load.on_gpu:
+            return sharing(load, most_threads(self._spec, self._client.nthreads()))
+        workers = self._spec.workers
+        return sharing(
+            load, workers.maximum if isinstance(workers, workflow.WorkerRange) else self.machine.n_gpus
+        )
 
     @contextmanager
     def hired(self, load: Load, demands: Demands) -> Iterator[DaskWorkers]:

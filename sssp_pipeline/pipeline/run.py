@@ -333,6 +333,8 @@ class _Job:
         if not missing:
             return solved
         done = len(self.batches) - len(missing)
+        if self.targets is not None and len(self.targets):
+            folder.note_targets(self.targets)
         self._warn_of_space(plan.written_bytes * len(missing) / len(self.batches))
         on_gpu = solver_named(plan.solver).device == "gpu"
         load = crew.fitted(
@@ -345,6 +347,7 @@ class _Job:
                 plan.expected_s * len(missing) / len(self.batches),
             )
         )
+        options, form = solve_options(workflow.solve, None), self._form()
         calls = [missing[i : i + load.together] for i in range(0, len(missing), load.together)]
         # The longest first, so that at the end nobody waits for one that began late.
         calls.sort(key=lambda numbers: -sum(len(self.batches[number]) for number in numbers))
@@ -364,8 +367,8 @@ class _Job:
                     identity,
                     batches,
                     calibration.solver,
-                    solve_options(workflow.solve, self.targets),
-                    self._form(),
+                    options,
+                    form,
                 )
 
         self.progress.stage("solve")

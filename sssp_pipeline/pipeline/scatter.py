@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -30,7 +31,7 @@ from sssp_pipeline.pipeline import storage, worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
 from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
-from sssp_pipeline.pipeline.results import Place, RunFolder
+from sssp_pipeline.pipeline.results import NO_DISTANCES, Place, RunFolder
 from sssp_pipeline.pipeline.shown import told
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.workers import Workers
@@ -53,6 +54,8 @@ class SolveTask:
         The run folder, and the identity of the run that is to be there.
     batches
         Numbers, each with its sources (n,) uint32.
+    options
+        Without targets: they may be many, and are the same for all tasks, so a worker reads them itself.
     attempt
         Counts from 1.
     """
@@ -70,6 +73,18 @@ class SolveTask:
     @property
     def numbers(self) -> tuple[int, ...]:
         return tuple(number for number, _ in self.batches)
+
+    # On the way its batches are three arrays: each pickled array takes 60 bytes, and a small batch has one source.
+    def __getstate__(self) -> dict[str, Any]:
+        numbers, sources = zip(*self.batches, strict=True)
+        ends = np.cumsum([len(some) for some in sources])
+        packed = np.array(numbers), ends, np.concatenate(sources)
+        return {**self.__dict__, "batches": packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        numbers, ends, sources = state["batches"]
+        batches = tuple(zip(numbers.tolist(), np.split(sources, ends[:-1]), strict=True))
+        self.__dict__.update(state, batches=batches)
 
 
 @dataclass(frozen=True)
@@ -100,6 +115,14 @@ class TaskDone:
     n_bytes: int
     worker: str
     attempt: int
+
+
+@lru_cache(maxsize=1)
+def _targets(run: str, identity: str | None) -> np.ndarray | None:
+    """Return the targets (T,) of a run, None for every vertex; this process keeps those of one run."""
+    if identity is None:
+        return None
+    return np.empty(0, np.uint32) if identity == NO_DISTANCES else RunFolder(run).noted_targets()
 
 
 def solve_task(task: SolveTask) -> TaskDone:
@@ -134,7 +157,8 @@ def _solved(task: SolveTask) -> TaskDone:
     try:
         solver = solver_named(task.solver)
         sources = np.concatenate([sources for _, sources in task.batches])
-        solution = solver.solve(graph, sources, task.options)
+        targets = _targets(task.run, task.identity.get("targets"))
+        solution = solver.solve(graph, sources, replace(task.options, targets=targets))
     except PathTooLongError as error:
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
         raise PathTooLongError(*ends, error.dtype, error.wider) from error
@@ -153,7 +177,7 @@ def _solved(task: SolveTask) -> TaskDone:
 
     def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
         began = time.perf_counter()
-        n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, task.options.targets)
+        n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, targets)
         return time.perf_counter() - began, n_bytes
 
     # The batches of one call are written side by side: writing takes many times as long as solving.

@@ -179,7 +179,22 @@ def list_files(url: str, deep: bool = True) -> list[str]:
 
     With `deep` False, those in folders below it are left out.
     """
-    return sorted(file_sizes(url, deep))
+    if not is_local(url):
+        return sorted(file_sizes(url, deep))
+    root = filesystem(url)[1].rstrip("/") + "/"
+    found: list[str] = []
+    with reading(url):
+        # Names alone: fsspec asks the disk about every file, which for the 200,000 of a large run takes 20 s.
+        for folder, _, names in os.walk(root, onerror=_unless_it_is_gone):
+            found += [os.path.join(folder, name)[len(root) :] for name in names]  # noqa: PTH118
+            if not deep:
+                break
+    return sorted(found)
+
+
+def _unless_it_is_gone(error: OSError) -> None:
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
 
 
 def file_sizes(url: str, deep: bool = True) -> dict[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any, Protocol
 
 from sssp_pipeline import workflow
@@ -75,6 +76,31 @@ class Demands:
     run: str
     solver: str
     gpu_bytes: int = 0
+
+
+#: CPU seconds of Dask's client and scheduler for a task (benchmarks/results/scheduling.jsonl), the share of the time
+#: of a run that they may take, and the seconds that nobody minds.
+SCHEDULING_S = 2.5e-3
+_SCHEDULING_SHARE = 0.05
+_SCHEDULING_FREE_S = 1.0
+#: Tasks that each of those who solve keeps where batches share them, so that all are done at about the same time.
+_TASKS_EACH = 4
+#: Most distances of small batches that share a task: as many as a large batch has.
+_SHARED_BYTES = 32 * 2**20
+
+
+def sharing(load: Load, n_solving: int) -> Load:
+    """Return `load` with as many batches in a task as suit `n_solving` GPUs, or threads, of Dask workers.
+
+    Dask takes some milliseconds for each task, whatever is in it and however many workers there are; batches that
+    take less, all workers together, would wait for it. With few batches each GPU gets a task before one gets a full
+    call.
+    """
+    wanted = ceil(
+        load.n_batches * SCHEDULING_S / max(_SCHEDULING_SHARE * load.expected_s, _SCHEDULING_FREE_S)
+    )
+    fit = min(load.n_batches // (_TASKS_EACH * n_solving), _SHARED_BYTES // max(load.batch_bytes, 1))
+    return replace(load, together=min(max(load.together, min(wanted, fit)), -(-load.n_batches // n_solving)))
 
 
 class Workers(Protocol):
@@ -210,7 +236,10 @@ class _Here:
             self.machine = replace(self.machine, n_gpus=_workers_on_gpus(spec))
 
     def fitted(self, load: Load) -> Load:
-        spec, load = self._spec, shared(load, self.machine.n_gpus)
+        spec = self._spec
+        if not _is_this_process(spec):
+            processes, threads = _size(spec, load)
+            load = sharing(load, processes if load.on_gpu else processes * threads)
         if load.together == 1:
             return load
         import psutil
@@ -243,11 +272,6 @@ class _Here:
         needed = _checked_memory(processes, threads, load)
         with cluster.started_here(spec, processes, threads, needed) as client:
             yield DaskWorkers(client, spec)
-
-
-def shared(load: Load, n_gpus: int) -> Load:
-    """Return `load` with a task for each GPU at least, where there are so many batches."""
-    return replace(load, together=max(1, min(load.together, load.n_batches // n_gpus)))
 
 
 def _workers_on_gpus(spec: workflow.Cluster) -> int:

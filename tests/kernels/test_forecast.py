@@ -5,12 +5,19 @@ import gc
 import numpy as np
 import pytest
 
-from sssp_pipeline.csr import csr_from_edges
+from sssp_pipeline.csr import GraphTraits, csr_from_edges
 from sssp_pipeline.generators import grid
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels._device_graph import device_graph, free_bytes
 from sssp_pipeline.kernels.forecast import forecast, graph_device_bytes
 from sssp_pipeline.kernels.solver import SolveOptions
+
+
+def test_offsets_take_twice_the_memory_beyond_32_bits():
+    def offsets_bytes(n_edges: int) -> int:
+        return graph_device_bytes(GraphTraits(100, n_edges, np.dtype("uint32"), 1, 9, 5.0, 1.0)) - 8 * n_edges
+
+    assert (offsets_bytes(2**32 - 2**20), offsets_bytes(2**32 - 2**20 + 1)) == (404, 808)
 
 
 @pytest.mark.gpu

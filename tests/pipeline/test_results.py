@@ -42,7 +42,7 @@ def form(layout="long", unreached=None, compression="none", predecessors=False) 
 def test_what_is_committed_is_read_back_as_the_solver_gave_it(tmp_path, layout, unreached, ids):
     folder, how = RunFolder(str(tmp_path)), form(layout, unreached)
     n_bytes = folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, how)
-    assert n_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*.parquet"))
+    assert n_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
     assert folder.committed() == {0}
     read = list(read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), range(2)))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
@@ -119,6 +119,17 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
     assert folder.read_metrics().equals(table)
 
 
+def test_metrics_of_many_batches_come_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "_GATHERED", 2)
+    folder = RunFolder(str(tmp_path))
+    folder.begin({})
+    for vertex in (4, 3, 2, 1, 0):
+        solution = Solution(DISTANCES[:1], None, [a_metric(vertex)])
+        folder.commit_batch(vertex, np.array([vertex], np.uint32), solution, PLACE, OFFSET, form())
+    assert folder.finish_metrics(5)["batch"].to_pylist() == [0, 1, 2, 3, 4]
+    assert folder.read_metrics()["batch"].num_chunks == 1
+
+
 def test_a_distance_that_no_float_holds_is_rounded_in_the_metrics():
     metrics = [a_metric(0, max_distance=2**63 + 1)]
     assert metrics_table(metrics, pa.array([5]), 0, PLACE)["max_distance"].to_pylist() == [2.0**63]
@@ -166,7 +177,7 @@ def test_without_distances_the_metrics_commit_a_batch(tmp_path):
 def test_metrics_without_distances_are_no_commit_of_a_run_that_has_none(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     folder.begin({"cutoff": 5})
-    left = tmp_path / "run" / "_run" / "metrics-00000.parquet"
+    left = tmp_path / "run" / "_run" / "metrics-00000.arrow"
     left.touch()  # as a run leaves them that is killed before it writes the distances
     assert folder.committed() == set()
     folder.begin({"targets": results.NO_DISTANCES})

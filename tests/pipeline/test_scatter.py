@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 import platform
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.errors import InputError, StoreAwayError
@@ -43,6 +44,18 @@ class Heard(Quiet):
 
     def say(self, line, event="note", *, level="info", **facts):
         self.said.setdefault(event, []).append(line)
+
+
+def test_a_task_arrives_as_it_was_sent_and_is_small():
+    batches = tuple((number, np.arange(number % 3, dtype=np.uint32)) for number in range(900, 1000))
+    sent = replace(task(0), batches=batches, attempt=2)
+    packed = pickle.dumps(sent)
+    arrived = pickle.loads(packed)
+    assert len(packed) < 3000
+    assert [number for number, _ in arrived.batches] == list(range(900, 1000))
+    for (_, ours), (_, theirs) in zip(batches, arrived.batches, strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+    assert (arrived.store, arrived.form, arrived.attempt) == (sent.store, sent.form, 2)
 
 
 class Died(Exception):
@@ -93,8 +106,11 @@ def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
     graph = store, manifest.content_id
     given = SolveTask(*graph, folder.url, identity, batches, "dijkstra", SolveOptions(), FORM, 2)
     done = scatter_stage.solve_task(given)
-    paths = [*tmp_path.glob("run/**/*.parquet")]
-    metrics = pa.concat_tables(pq.read_table(path) for path in sorted(paths) if "metrics" in path.name)
+    paths = [*tmp_path.glob("run/distances/*.parquet"), *tmp_path.glob("run/_run/metrics-*.arrow")]
+    assert len(paths) == 4
+    metrics = pa.concat_tables(
+        pa.ipc.open_stream(path.read_bytes()).read_all() for path in sorted(paths) if path.suffix == ".arrow"
+    )
     assert (done.batches, done.n_sources, done.attempt) == ((4, 7), 6, 2)
     assert done.source_s == pytest.approx(np.mean(metrics["solve_s"].to_numpy()))
     assert done.n_bytes == sum(path.stat().st_size for path in paths)

@@ -64,6 +64,15 @@ def test_works_on_any_fsspec_filesystem():
     storage.write_atomic("memory://bucket/run/a.txt", b"one")
     storage.write_atomic("memory://bucket/run/deep/b.txt", b"two")
     assert storage.list_files("memory://bucket/run") == ["a.txt", "deep/b.txt"]
+    assert storage.list_files("memory://bucket/run", deep=False) == ["a.txt"]
+
+
+def test_local_files_are_listed_as_others(tmp_path):
+    for name in ("run/deep/b.txt", "run/a.txt", "run/.sssp-partial-1"):
+        storage.write_atomic(str(tmp_path / name), b"")
+    assert storage.list_files(str(tmp_path / "run")) == [".sssp-partial-1", "a.txt", "deep/b.txt"]
+    assert storage.list_files(str(tmp_path / "run") + "/", deep=False) == [".sssp-partial-1", "a.txt"]
+    assert storage.list_files(str(tmp_path / "none")) == storage.list_files(str(tmp_path / "run/a.txt")) == []
     assert storage.read_bytes("memory://bucket/run/deep/b.txt") == b"two"
     assert storage.expand(["memory://bucket/run/*.txt"]) == ["memory://bucket/run/a.txt"]
     storage.remove("memory://bucket/run")

@@ -7,7 +7,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import workers
-from sssp_pipeline.pipeline.workers import Demands, Load, assembled, shared
+from sssp_pipeline.pipeline.workers import Demands, Load, assembled
 from sssp_pipeline.workflow import Cluster
 
 MB = 10**6
@@ -33,6 +33,28 @@ def hire(spec, asked):
 
 def load(n_batches=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Load:
     return Load(n_batches, graph_mb * MB, batch_mb * MB, together, on_gpu)
+
+
+def waiting(n_batches, expected_s, *, batch_mb=0, together=1, on_gpu=False) -> Load:
+    return Load(n_batches, 0, batch_mb * MB, together, on_gpu, expected_s)
+
+
+@pytest.mark.parametrize(
+    ("asked", "n_solving", "together"),
+    [
+        (waiting(400, 0.1), 8, 1),  # a second of scheduling
+        (waiting(4_000, 0.1), 8, 10),
+        (waiting(4_000, 100.0), 8, 2),  # a twentieth of the time
+        (waiting(4_000, 1000.0), 8, 1),
+        (waiting(4_000, 0.1), 250, 4),  # four tasks each
+        (waiting(4_000, 0.1, batch_mb=10), 8, 3),  # as many distances as a large batch has
+        (waiting(4_000, 1000.0, together=64, on_gpu=True), 8, 64),
+        (waiting(1_000, 1000.0, together=64, on_gpu=True), 100, 10),  # a task for each GPU
+        (waiting(3, 1000.0, together=64, on_gpu=True), 100, 1),
+    ],
+)
+def test_small_batches_share_a_task_of_dask(asked, n_solving, together):
+    assert workers.sharing(asked, n_solving).together == together
 
 
 @pytest.mark.parametrize(
@@ -69,12 +91,6 @@ def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, asked, 
     with assembled(spec) as crew:
         fit = crew.fitted(asked)
     assert (fit.together, fit.n_tasks) == (together, -(-100 // together))
-
-
-def test_no_gpu_goes_without_a_task():
-    assert shared(load(n_batches=64, together=32), 4).together == 16
-    assert shared(load(n_batches=64, together=4), 4).together == 4
-    assert shared(load(n_batches=3, together=2), 4).together == 1
 
 
 def test_what_is_asked_for_is_taken(machine):
