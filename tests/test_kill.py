@@ -23,7 +23,8 @@ def workflow(folder: Path) -> str:
     data = {
         "graph": {"input": "generated:road?vertices=30000&seed=5", "store": str(folder / "graph")},
         "sources": {"random": {"count": 240, "seed": 2}},
-        "solve": {"batch": 2, "solver": "delta-stepping"},  # where the machine is busy, `auto` may change its mind
+        # Where the machine is busy, `auto` may change its mind.
+        "solve": {"batch": 2, "solver": "delta-stepping"},
         "output": {"path": str(folder / "run")},
     }
     folder.mkdir()
