@@ -363,6 +363,14 @@ def _scheduling() -> Iterator[str]:
         "killed "
         f"processes left, at the start too, {calls['clean']:.1f} s; the report the rest."
     )
+    tenths = {
+        role: " ".join(f"{mb:,.0f}" for mb in largest["tenths_mb"][role]) for role in ("client", "scheduler")
+    }
+    yield _wrapped(
+        f"Memory while 100,000 batches were done, in MB from tenth to tenth: client {tenths['client']}; scheduler "
+        f"{tenths['scheduler']}. Dask keeps the last thousand messages to each worker, here the bytes of its tasks, so "
+        "the scheduler's grows until every worker has had so many."
+    )
     yield _wrapped(
         "Small batches share a task, so that there are fewer tasks than batches: as many share one as it takes "
         "for client "
