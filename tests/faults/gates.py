@@ -46,7 +46,7 @@ def dask_setup(worker: object) -> None:
 
     def committing(self, batch, *rest):
         at.batch = batch
-        commit(self, batch, *rest)
+        return commit(self, batch, *rest)
 
     def writing(handle, *rest):
         write(handle, *rest)
