@@ -26,6 +26,7 @@ FLOORS = (
     ("kernels", "pipeline"),
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
     ("pipeline.calibration", "pipeline.finished"),
+    ("pipeline.solving",),
     ("pipeline.run",),
     ("cli", "console"),
 )

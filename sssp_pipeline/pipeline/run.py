@@ -6,8 +6,6 @@ interrupted run of the same workflow has already committed, so that going on is 
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, SsspError, UnsolvableError
+from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.calibration import Calibration
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.finished import (
     check_complete,
@@ -34,12 +31,12 @@ from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.plan import Plan, cut, make_plan, solve_options
-from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural, shortened
+from sssp_pipeline.pipeline.progress import Progress, plural
 from sssp_pipeline.pipeline.results import RUN_FORMAT, RUN_VERSION, RunFolder
-from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
+from sssp_pipeline.pipeline.solving import Solved, Solving
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
-from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
-from sssp_pipeline.pipeline.workers import Crew, Demands, Load, Workers, assembled
+from sssp_pipeline.pipeline.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.workers import assembled
 from sssp_pipeline.workflow import Workflow
 
 
@@ -189,19 +186,6 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
 
 
 @dataclass
-class _Solved:
-    """What the batches were solved with, and the seconds all threads spent on it, by kind of work."""
-
-    solver: str
-    reason: str
-    thread_s: dict[str, float] = field(default_factory=lambda: {"load": 0.0, "solve": 0.0, "write": 0.0})
-
-    def add(self, task: TaskDone) -> None:
-        for work in self.thread_s:
-            self.thread_s[work] += getattr(task, f"{work}_s")
-
-
-@dataclass
 class _Job:
     """One run, from its plan to its run.json; the run folder is this process's alone meanwhile."""
 
@@ -268,7 +252,7 @@ class _Job:
             **asdict(self._form()),
         }
 
-    def _record(self, solved: _Solved) -> dict[str, Any]:
+    def _record(self, solved: Solved) -> dict[str, Any]:
         """Return run.json without what the stages after solving add."""
         described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts"}
         return {
@@ -289,7 +273,7 @@ class _Job:
             "verify": None,
         }
 
-    def _solve(self) -> _Solved:
+    def _solve(self) -> Solved:
         """Solve and commit what is not committed yet."""
         committed = self.folder.committed()
         missing = [number for number in range(len(self.batches)) if number not in committed]
@@ -302,7 +286,7 @@ class _Job:
             )
         noted = self.folder.noted()
         if not missing and "solver" in noted:
-            return _Solved(noted["solver"], "chosen when the run was begun")
+            return Solved(noted["solver"], "chosen when the run was begun")
         try:
             with assembled(self.workflow.cluster) as crew:
                 plan = make_plan(
@@ -319,159 +303,23 @@ class _Job:
                     solver=plan.solver,
                     total=len(self.batches),
                 )
-                return self._scatter(plan, crew, missing)
+                return Solving(
+                    self.workflow,
+                    self.stored,
+                    self.batches,
+                    missing,
+                    self.targets,
+                    self.folder,
+                    self._identity(),
+                    self._form(),
+                    plan,
+                    self.progress,
+                    self.still_ours,
+                ).by(crew)
         except InputError as error:
             if isinstance(error, UnsolvableError) or not self.folder.committed():
                 self.folder.abandon()
             raise
-
-    def _scatter(self, plan: Plan, crew: Crew, missing: list[int]) -> _Solved:
-        """Have a `crew` solve the batches whose numbers are `missing`."""
-        workflow, folder = self.workflow, self.folder
-        calibration = Calibration(plan)
-        solved = _Solved(plan.solver, plan.solver_reason)
-        if not missing:
-            return solved
-        done = len(self.batches) - len(missing)
-        if self.targets is not None and len(self.targets):
-            folder.note_targets(self.targets)
-        self._warn_of_space(plan.written_bytes * len(missing) / len(self.batches))
-        on_gpu = solver_named(plan.solver).device == "gpu"
-        load = crew.fitted(
-            Load(
-                len(missing),
-                plan.graph_bytes,
-                plan.batch_bytes,
-                plan.together,
-                on_gpu,
-                plan.expected_s * len(missing) / len(self.batches),
-            )
-        )
-        options, form = solve_options(workflow.solve, None), self._form()
-        calls = [missing[i : i + load.together] for i in range(0, len(missing), load.together)]
-        # The longest first, so that at the end nobody waits for one that began late.
-        calls.sort(key=lambda numbers: -sum(len(self.batches[number]) for number in numbers))
-        n_left = sum(len(self.batches[number]) for number in missing)
-
-        identity = self._identity()
-
-        def tasks() -> Iterator[SolveTask]:
-            nonlocal n_left
-            for numbers in calls:
-                batches = tuple((number, self.batches[number]) for number in numbers)
-                n_left -= sum(len(sources) for _, sources in batches)
-                yield SolveTask(
-                    self.stored.store,
-                    self.stored.manifest.content_id,
-                    folder.url,
-                    identity,
-                    batches,
-                    calibration.solver,
-                    options,
-                    form,
-                )
-
-        self.progress.stage("solve")
-
-        def on_done(task: TaskDone) -> None:
-            nonlocal done
-            self.still_ours()
-            done += len(task.batches)
-            solved.add(task)
-            self.progress.advance(done, len(self.batches), "batches")
-            self.progress.event(
-                "solved",
-                batches=task.batches,
-                sources=task.n_sources,
-                solver=task.solver,
-                worker=task.worker,
-                attempt=task.attempt,
-                load_s=task.load_s,
-                solve_s=task.solve_s,
-                write_s=task.write_s,
-                bytes=task.n_bytes,
-                done=done,
-                total=len(self.batches),
-            )
-            if (change := calibration.learn(task.solver, task.source_s, n_left)) is not None:
-                self.progress.say(change, "solver", solver=calibration.solver)
-                solved.solver, solved.reason = calibration.solver, calibration.reason
-
-        demands = Demands(
-            self.stored.store,
-            self.stored.manifest.content_id,
-            folder.url,
-            plan.solver,
-            plan.gpu.least_bytes if plan.gpu else 0,
-        )
-        with lent(self.stored), crew.hired(load, demands) as workers:
-            self.progress.say(
-                _who(workers),
-                "workers",
-                workers=workers.n_processes,
-                threads=workers.n_threads,
-                aside=workers.n_aside,
-                scheduler=workers.scheduler,
-                dashboard=workers.dashboard,
-            )
-            folder.note_start(
-                {
-                    "name": workflow.name,
-                    "driver": f"{platform.node()}:{os.getpid()}",
-                    "solver": plan.solver,
-                    "batches": len(self.batches),
-                    "sources": len(self.sources),
-                    "batch": len(self.batches[0]),
-                    "began": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                    "batches_before": done,
-                    "scheduler": workers.scheduler,
-                    "dashboard": workers.dashboard,
-                }
-            )
-
-            def one_by_one() -> bool:
-                # A GPU solves one call at a time, so little waits until it is known what a call takes.
-                return on_gpu and not workers.n_processes and not calibration.is_done
-
-            try:
-                failed = scatter(workers, tasks(), workflow.solve.retries, on_done, self.progress, one_by_one)
-            except KeyboardInterrupt:
-                if not workers.n_processes:
-                    self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
-                raise
-        if failed:
-            committed = folder.committed()  # of a task that failed, too
-            failed = {number: reason for number, reason in failed.items() if number not in committed}
-        if failed:
-            number, reason = next(iter(sorted(failed.items())))
-            raise SsspError(
-                f"{len(failed)} of {len(self.batches)} batches failed: {shortened(sorted(failed))}; "
-                f"batch {number}: {reason}",
-                hint="run the same command again: it solves only what is missing",
-            )
-        return solved
-
-    def _warn_of_space(self, wanted: float) -> None:
-        """Say so when the bytes still to be written may not fit; how much is unreached decides."""
-        free = storage.free_bytes(self.folder.url)
-        if free is not None and wanted > free:
-            self.progress.say(
-                f"warning: up to {in_bytes(wanted)} will be written, {in_bytes(free)} are free there",
-                "space",
-                level="warning",
-                wanted_bytes=round(wanted),
-                free_bytes=free,
-            )
-
-
-def _who(workers: Workers) -> str:
-    threads = plural(workers.n_threads, "thread")
-    if workers.dashboard is None:
-        return f"solving with {threads} of this process"
-    aside = f" ({workers.n_aside} without a GPU left aside)" if workers.n_aside else ""
-    return (
-        f"cluster: {plural(workers.n_processes, 'worker')}{aside}, {threads}, dashboard {workers.dashboard}"
-    )
 
 
 def _included(verdict: dict[str, Any] | None) -> tuple[str, ...]:

@@ -1,0 +1,233 @@
+"""Solving: the missing batches of a run, from its plan to their commits, by whoever is there."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.calibration import Calibration
+from sssp_pipeline.pipeline.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.plan import Plan, solve_options
+from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural, shortened
+from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
+from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
+from sssp_pipeline.pipeline.workers import Crew, Demands, Load, Workers
+from sssp_pipeline.workflow import Workflow
+
+
+@dataclass
+class Solved:
+    """What the batches were solved with, and the seconds all threads spent on it, by kind of work."""
+
+    solver: str
+    reason: str
+    thread_s: dict[str, float] = field(default_factory=lambda: {"load": 0.0, "solve": 0.0, "write": 0.0})
+
+
+@dataclass
+class Solving:
+    """The batches of a run that are missing, and how they are to be solved.
+
+    Attributes
+    ----------
+    batches
+        The sources (n,) of every batch of the run.
+    missing
+        The numbers of those not yet committed.
+    targets
+        As `sources.select_targets` returns them.
+    identity
+        What decides the bytes of the run's distances.
+    still_ours
+        As `lease.exclusive` gives it.
+    """
+
+    workflow: Workflow
+    stored: StoredGraph
+    batches: list[np.ndarray]
+    missing: list[int]
+    targets: np.ndarray | None
+    folder: RunFolder
+    identity: dict[str, Any]
+    form: DistanceFormat
+    plan: Plan
+    progress: Progress
+    still_ours: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._calibration = Calibration(self.plan)
+        self._solved = Solved(self.plan.solver, self.plan.solver_reason)
+        self._n_done = len(self.batches) - len(self.missing)
+        #: Sources that are not yet on their way.
+        self._n_left = sum(len(self.batches[number]) for number in self.missing)
+        self._on_gpu = solver_named(self.plan.solver).device == "gpu"
+
+    def by(self, crew: Crew) -> Solved:
+        """Return what it took to have `crew` solve and commit them.
+
+        Raises
+        ------
+        InputError
+            Something given cannot be used.
+        SsspError
+            Batches failed for good; or there are no workers any more, or the storage is away.
+        """
+        if not self.missing:
+            return self._solved
+        if self.targets is not None and len(self.targets):
+            self.folder.note_targets(self.targets)
+        share = len(self.missing) / len(self.batches)
+        self._warn_of_space(self.plan.written_bytes * share)
+        plan = self.plan
+        expected_s = plan.expected_s * share
+        load = crew.fitted(
+            Load(
+                len(self.missing),
+                plan.graph_bytes,
+                plan.batch_bytes,
+                plan.together,
+                self._on_gpu,
+                expected_s,
+            )
+        )
+        gpu_bytes = plan.gpu.least_bytes if plan.gpu else 0
+        content_id = self.stored.manifest.content_id
+        demands = Demands(self.stored.store, content_id, self.folder.url, plan.solver, gpu_bytes)
+        self.progress.stage("solve")
+        with lent(self.stored), crew.hired(load, demands) as workers:
+            self._begin(workers)
+
+            def one_by_one() -> bool:
+                # A GPU solves one call at a time, so little waits until it is known what a call takes.
+                return self._on_gpu and not workers.n_processes and not self._calibration.is_done
+
+            retries = self.workflow.solve.retries
+            try:
+                failed = scatter(
+                    workers, self._tasks(load.together), retries, self._take_in, self.progress, one_by_one
+                )
+            except KeyboardInterrupt:
+                if not workers.n_processes:
+                    self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
+                raise
+        self._refuse(failed)
+        return self._solved
+
+    def _tasks(self, together: int) -> Iterator[SolveTask]:
+        """Yield a task for each call, of so many batches; the solver is the best one known by then."""
+        numbers = self.missing
+        calls = [numbers[i : i + together] for i in range(0, len(numbers), together)]
+        # The longest first, so that at the end nobody waits for one that began late.
+        calls.sort(key=lambda call: -sum(len(self.batches[number]) for number in call))
+        options = solve_options(self.workflow.solve, None)
+        for call in calls:
+            batches = tuple((number, self.batches[number]) for number in call)
+            self._n_left -= sum(len(sources) for _, sources in batches)
+            yield SolveTask(
+                self.stored.store,
+                self.stored.manifest.content_id,
+                self.folder.url,
+                self.identity,
+                batches,
+                self._calibration.solver,
+                options,
+                self.form,
+            )
+
+    def _begin(self, workers: Workers) -> None:
+        """Say who solves, and note it for `inspect`."""
+        self.progress.say(
+            _who(workers),
+            "workers",
+            workers=workers.n_processes,
+            threads=workers.n_threads,
+            aside=workers.n_aside,
+            scheduler=workers.scheduler,
+            dashboard=workers.dashboard,
+        )
+        self.folder.note_start(
+            {
+                "name": self.workflow.name,
+                "driver": f"{platform.node()}:{os.getpid()}",
+                "solver": self.plan.solver,
+                "batches": len(self.batches),
+                "sources": sum(map(len, self.batches)),
+                "batch": len(self.batches[0]),
+                "began": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "batches_before": self._n_done,
+                "scheduler": workers.scheduler,
+                "dashboard": workers.dashboard,
+            }
+        )
+
+    def _take_in(self, task: TaskDone) -> None:
+        """Tell what a task has done, and learn from it."""
+        self.still_ours()
+        solved, calibration = self._solved, self._calibration
+        self._n_done += len(task.batches)
+        for work in solved.thread_s:
+            solved.thread_s[work] += getattr(task, f"{work}_s")
+        self.progress.advance(self._n_done, len(self.batches), "batches")
+        self.progress.event(
+            "solved",
+            batches=task.batches,
+            sources=task.n_sources,
+            solver=task.solver,
+            worker=task.worker,
+            attempt=task.attempt,
+            load_s=task.load_s,
+            solve_s=task.solve_s,
+            write_s=task.write_s,
+            bytes=task.n_bytes,
+            done=self._n_done,
+            total=len(self.batches),
+        )
+        if (change := calibration.learn(task.solver, task.source_s, self._n_left)) is not None:
+            self.progress.say(change, "solver", solver=calibration.solver)
+            solved.solver, solved.reason = calibration.solver, calibration.reason
+
+    def _refuse(self, failed: dict[int, str]) -> None:
+        """Raise `SsspError` if batches have `failed` and are not there all the same."""
+        if not failed:
+            return
+        committed = self.folder.committed()  # of a task that failed, too
+        failed = {number: reason for number, reason in failed.items() if number not in committed}
+        if failed:
+            number, reason = next(iter(sorted(failed.items())))
+            raise SsspError(
+                f"{len(failed)} of {len(self.batches)} batches failed: {shortened(sorted(failed))}; "
+                f"batch {number}: {reason}",
+                hint="run the same command again: it solves only what is missing",
+            )
+
+    def _warn_of_space(self, wanted: float) -> None:
+        """Say so when the bytes still to be written may not fit; how much is unreached decides."""
+        free = storage.free_bytes(self.folder.url)
+        if free is not None and wanted > free:
+            self.progress.say(
+                f"warning: up to {in_bytes(wanted)} will be written, {in_bytes(free)} are free there",
+                "space",
+                level="warning",
+                wanted_bytes=round(wanted),
+                free_bytes=free,
+            )
+
+
+def _who(workers: Workers) -> str:
+    threads = plural(workers.n_threads, "thread")
+    if workers.dashboard is None:
+        return f"solving with {threads} of this process"
+    aside = f" ({workers.n_aside} without a GPU left aside)" if workers.n_aside else ""
+    return (
+        f"cluster: {plural(workers.n_processes, 'worker')}{aside}, {threads}, dashboard {workers.dashboard}"
+    )
