@@ -16,6 +16,7 @@ import warnings
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
@@ -244,7 +245,10 @@ def test_a_worker_counts_for_prometheus_what_it_does(at):
         address = f"cluster={{kind: address, address: '{cluster.scheduler_address}'}}"
         assert invoke("run", "w.yaml", "--set", address, "--set", "solve.solver=dijkstra").exit_code == 0
         with cluster.get_client() as client:
-            lost = SolveTask("nowhere", "id", "run", {}, (), "dijkstra", SolveOptions(), None, attempt=2)
+            batch = 0, np.zeros(1, np.uint32)
+            lost = SolveTask(
+                "nowhere", "id", "run", {}, (batch,), "dijkstra", SolveOptions(), None, attempt=2
+            )
             assert isinstance(client.submit(solve_task, lost).exception(), InputError)
         targets = re.search(r"```python\n(# targets.py\n.*?)```", GUIDE.read_text(), re.DOTALL)[1]
         asked = [sys.executable, "-c", targets, cluster.scheduler_address]
