@@ -262,7 +262,7 @@ def test_tasks_stay_small_however_many_the_targets(tmp_path, monkeypatch):
 
         return scatter_stage.scatter(workers, seen(), *others)
 
-    monkeypatch.setattr("sssp_pipeline.pipeline.run.scatter", weighed)
+    monkeypatch.setattr("sssp_pipeline.pipeline.solving.scatter", weighed)
     targets = {"random": {"count": 1600, "seed": 2}}
     run(made(tmp_path, output={"targets": targets}, verify="off"), Quiet())
     assert len(sizes) == 8

@@ -6,7 +6,6 @@ who is fit for them: so it is told, where not all are.
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from distributed import Client
+from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
 
 from sssp_pipeline import workflow
