@@ -34,7 +34,7 @@ from sssp_pipeline.pipeline import cluster
 from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.progress import Level, Quiet
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.workflow import Cluster, Graph, Workflow
 
@@ -47,8 +47,8 @@ class Clock(Quiet):
 
     began = ended = 0.0
 
-    def say(self, line: str) -> None:
-        if line.startswith("cluster: "):
+    def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
+        if event == "workers":
             self.began = time.perf_counter()
 
     def advance(self, done: int, total: int | None, unit: str) -> None:

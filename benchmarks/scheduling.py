@@ -46,7 +46,7 @@ from sssp_pipeline.pipeline import cluster
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.finished import identity_of
 from sssp_pipeline.pipeline.plan import cut, solve_options
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.progress import Level, Quiet
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.roster import DaskWorkers
 from sssp_pipeline.pipeline.run import ingest_stage, run, select_stage
@@ -151,7 +151,10 @@ class _Seen:
     def stage(self, name: str) -> None:
         pass
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
+        pass
+
+    def event(self, name: str, **facts: Any) -> None:
         pass
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
@@ -206,12 +209,13 @@ def _give_out(variant: str, workflow: Workflow, seen: _Seen) -> None:
         workers = _Idle(client, workflow.cluster)
         if variant == "idle":
             place = workflow.store, stored.manifest.content_id, workflow.output.path
+            identity = {"targets": identity_of(targets)}
             options, form = (
                 solve_options(workflow.solve, None),
                 DistanceFormat("long", "null", "none", False),
             )
             tasks = (
-                SolveTask(*place, ((number, batch),), "delta-stepping", identity_of(targets), options, form)
+                SolveTask(*place, identity, ((number, batch),), "delta-stepping", options, form)
                 for number, batch in enumerate(batches)
             )
             scatter(workers, tasks, 0, on_done)

@@ -123,7 +123,7 @@ def test_only_those_who_hold_a_certificate_are_let_in(tmp_path):
     with (
         dask.config.set(ours),
         LocalCluster(
-            n_workers=1, processes=False, protocol="tls", security=Security(), dashboard_address=None
+            n_workers=1, processes=False, protocol="tls", security=Security(), dashboard_address="127.0.0.1:0"
         ) as cluster,
     ):
         address = cluster.scheduler_address
