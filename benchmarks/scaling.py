@@ -318,18 +318,17 @@ def _elements(traits: GraphTraits) -> int:
 def page() -> str:
     """Return the page as Markdown."""
     m = measured()
-    parts = [_opening(), _scheduling(), _inputs(m), _memory(m), _times(m), _readings(m)]
+    parts = [_opening(), _one_machine(), _scheduling(), _inputs(m), _memory(m), _times(m), _readings(m)]
     return "\n\n".join(paragraph for part in parts for paragraph in part) + "\n"
 
 
 def _opening() -> Iterator[str]:
     yield "<!-- Rendered by `python benchmarks/scaling.py`: do not edit. -->\n# Ten, a hundred, a thousand GPUs"
     yield _wrapped(
-        "**Computed, not run.** What one scheduler takes for a batch was measured, with 64 workers and 100,000 "
-        "batches, "
-        "and what a source takes on one H200. From these `benchmarks/scaling.py` computes what more GPUs would "
-        "do with "
-        "two large tasks, and where more would no longer help."
+        "What one machine of several GPUs does was measured, what one scheduler takes for a batch, with 64 workers "
+        "and 100,000 batches, and what a source takes on one H200. **Computed, not run** is the rest: from these "
+        "`benchmarks/scaling.py` computes what more GPUs would do with two large tasks, and where more would no "
+        "longer help."
     )
 
 
@@ -380,6 +379,42 @@ def _scheduling() -> Iterator[str]:
         "worker reads "
         "from storage itself."
     )
+
+
+def _one_machine() -> Iterator[str]:
+    yield "## One machine: measured"
+    found = lines("gpus")
+    most = max(max(map(int, line["gpus"])) for line in found)
+    machine = found[-1]["machine"]
+    yield _wrapped(
+        "`benchmarks/gpus.py`, in `benchmarks/results/gpus.jsonl`: the same runs on one GPU and on more of one "
+        f"machine ({machine['gpu']}, {machine['cores']} cores), a worker for each GPU as `cluster.kind: local-cuda` "
+        "starts it, from the first task given out to the last one told as done, files and all; distances to 1,000 "
+        "targets, or metrics alone. The bytes are those of one GPU. Solving alone: the seconds that one GPU solves, "
+        f"over those that the busiest of {most} does. Lost on the way from {most}: since the others wait for the "
+        "busiest, and since it does not solve all the time."
+    )
+    rows = [_gpus_row(line, most) for line in found]
+    head = ["", "sources", "targets", "1 GPU, s", *(f"{n} GPUs" for n in (2, most) if n > 1)]
+    yield table([*head, "solving alone", "unequal", "idle"], rows)
+    yield _wrapped(
+        "What is lost does not grow with the run: some 50 ms at its beginning and end, until the first task has come "
+        "to a GPU and the last files are written, beside which a fifth of a second of solving is short."
+    )
+
+
+def _gpus_row(line: dict[str, Any], most: int) -> list[str]:
+    seconds, speedup = line["gpus"], line["speedup"]
+    alone = seconds["1"]["busiest_s"] / seconds[str(most)]["busiest_s"]
+    return [
+        f"{line['graph']}, `{line['solver']}`",
+        f"{line['sources']:,}",
+        f"{line['targets']:,}" if line["targets"] else "none",
+        f"{seconds['1']['span_s']:.2f}",
+        *(f"{speedup[str(n)]['times']:.2f} ×" for n in (2, most)),
+        f"{alone:.2f} ×",
+        *(f"{100 * max(0.0, speedup[str(most)][loss]):.0f} %" for loss in ("unequal", "idle")),
+    ]
 
 
 def _in_order(item: tuple[tuple[str, int], Any]) -> tuple[bool, str, int]:
