@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import shutil
 import signal
+import subprocess
 import threading
 import uuid
 from collections.abc import Iterator
@@ -160,9 +161,18 @@ def _slurm(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
     """Return what starts a cluster in SLURM's jobs, and its options."""
     with _needed_for("slurm", "slurm"):
         from dask_jobqueue import SLURMCluster
-    if shutil.which("sbatch") is None:
+    # A job that cannot be submitted would be waited for.
+    for command in ("sbatch", "sinfo"):
+        if shutil.which(command) is None:
+            raise InputError(
+                f"kind `slurm` cannot be started: there is no `{command}` here",
+                hint="start the run where SLURM is",
+            )
+    answer = subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
         raise InputError(
-            "kind `slurm` cannot be started: there is no `sbatch` here", hint="start the run where SLURM is"
+            f"kind `slurm` cannot be started: `sinfo` says {' '.join(answer.stderr.split())}",
+            hint="start the run where SLURM answers",
         )
     slurm = spec.slurm or workflow.Slurm()
     processes = _workers_of_a_job(spec)
@@ -189,7 +199,15 @@ def _slurm(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
 def _kubernetes(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
     """Return what starts a cluster in Kubernetes' pods, and its options."""
     with _needed_for("kubernetes", "kubernetes"):
+        import kr8s
         from dask_kubernetes.operator import KubeCluster
+    try:
+        kr8s.api().version()
+    except Exception as error:  # it has its own, and lets through those of what it stands on
+        raise InputError(
+            f"kind `kubernetes` cannot be started: {error or type(error).__name__}",
+            hint="check with `kubectl version` that the cluster answers, and as whom",
+        ) from error
     assert spec.kubernetes is not None
     return KubeCluster, {
         "custom_cluster_spec": kubernetes_resource(spec, f"sssp-{uuid.uuid4().hex[:8]}"),
@@ -302,7 +320,7 @@ def _running(kind: str, made: Any, options: dict[str, Any]) -> Iterator[Any]:
 
 
 _START_HINTS = {
-    "kubernetes": "check the context of kubectl, and that the Dask operator is installed",
+    "kubernetes": "check that the Dask operator is installed, and that you may make a DaskCluster",
 }
 
 

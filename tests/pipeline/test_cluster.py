@@ -29,7 +29,7 @@ def script(**options) -> str:
         return started.job_script()
 
 
-def test_a_job_is_a_worker():
+def test_a_job_is_a_worker(jobs):
     lines = script(slurm={"interface": "lo"}).splitlines()
     assert lines[0] == "#!/usr/bin/env bash"
     assert {"#SBATCH --cpus-per-task=1", "#SBATCH --mem=4G", "#SBATCH -t 1:00:00"} <= set(lines)
@@ -39,7 +39,7 @@ def test_a_job_is_a_worker():
     assert "--nthreads 1 --memory-limit 3.73GiB" in started
 
 
-def test_a_job_with_gpus_has_a_worker_for_each():
+def test_a_job_with_gpus_has_a_worker_for_each(jobs):
     lines = script(
         threads_per_worker=3,
         slurm={
@@ -130,6 +130,7 @@ def jobs(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "jobs"
     folder.mkdir()
     for name, lines in {
+        "sinfo": "exit 0",
         # Like SLURM's it keeps the script, which goes when this has ended.
         "sbatch": f'cp "$1" "{folder}/$$.sh"\nsetsid bash "{folder}/$$.sh" >"{folder}/$$.out" 2>&1 & '
         'echo "Submitted batch job $!"',
@@ -180,6 +181,23 @@ def test_where_there_is_no_slurm(grid, monkeypatch, tmp_path):
         grid("jobs", **SLURM)
     assert caught.value.message == "kind `slurm` cannot be started: there is no `sbatch` here"
     assert not (tmp_path / "jobs").exists()
+
+
+def test_a_slurm_that_does_not_answer_is_not_waited_for(grid, jobs, tmp_path):
+    (tmp_path / "bin" / "sinfo").write_text('#!/bin/bash\necho "sinfo: error:  no controller" >&2\nexit 1\n')
+    with pytest.raises(InputError) as caught:
+        grid("run", **SLURM)
+    assert caught.value.message == (
+        "kind `slurm` cannot be started: `sinfo` says sinfo: error: no controller"
+    )
+
+
+def test_where_there_is_no_kubernetes(grid, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(InputError) as caught:
+        grid("run", **PODS)
+    assert caught.value.message.startswith("kind `kubernetes` cannot be started: ")
+    assert caught.value.hint == "check with `kubectl version` that the cluster answers, and as whom"
 
 
 def test_no_worker_in_time(grid, jobs, tmp_path):
