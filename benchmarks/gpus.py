@@ -36,7 +36,8 @@ from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Level, Quiet
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow import Cluster, Graph, Workflow
+from sssp_pipeline.workflow import Graph, Workflow
+from sssp_pipeline.workflow_cluster import Cluster
 
 #: Threads of a worker: what `local-cuda` takes where a call has several batches.
 THREADS = 3

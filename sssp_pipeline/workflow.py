@@ -6,30 +6,17 @@ reports every fault with its line. Solver names are checked by the run, against 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from sssp_pipeline.pipeline.storage import redacted
+from sssp_pipeline.workflow_cluster import Cluster, cluster_contradictions
+from sssp_pipeline.workflow_section import Auto, Path, Positive, Section, Text
 
-Auto = Literal["auto"]
-Text = Annotated[str, Field(min_length=1)]
-Positive = Annotated[int, Field(gt=0)]
 VertexId = Annotated[int, Field(ge=0)] | Text
 Dtype = Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
-
-#: Where a key stands in the workflow: ("graph", "input", 1) is the second URL of `graph.input`.
-Path = tuple[str | int, ...]
-
-
-class Section(BaseModel):
-    """What all parts of the workflow share: no unknown key, no value turned silently into another type."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
 
 
 class Columns(Section):
@@ -164,101 +151,6 @@ class Solve(Section):
     """How many times a failed batch is tried again."""
 
 
-class WorkerRange(Section):
-    """Adaptive scaling: as many workers as there is work for, within bounds."""
-
-    minimum: Positive = 1
-    """Workers that are always there."""
-
-    maximum: Positive
-    """The most there may be."""
-
-
-class Slurm(Section):
-    """The jobs in which the workers of kind `slurm` run."""
-
-    queue: Text | None = None
-    """Partition; `null` means the site's default."""
-
-    account: Text | None = None
-    """Account that is charged."""
-
-    walltime: Annotated[str, Field(pattern=r"^([0-9]+-)?[0-9]+(:[0-9]{2}){0,2}$")] = "1:00:00"
-    """How long a job may run; a worker whose job ends is replaced."""
-
-    gpus: Annotated[int, Field(ge=0)] = 0
-    """GPUs of a job; each gets a worker of its own."""
-
-    interface: Text | None = None
-    """Network interface that reaches all machines, such as `ib0`."""
-
-    prologue: Annotated[tuple[Text, ...], Field(strict=False)] = ()
-    """Lines of shell that each job runs first, such as `module load cuda`."""
-
-    directives: Annotated[tuple[Text, ...], Field(strict=False)] = ()
-    """More options of `sbatch`, such as `--constraint=h200`."""
-
-
-class Kubernetes(Section):
-    """The pods in which the scheduler and the workers of kind `kubernetes` run."""
-
-    image: Text
-    """Container image with this release of sssp-pipeline."""
-
-    namespace: Text | None = None
-    """Namespace; `null` means that of the current context."""
-
-    gpus: Annotated[int, Field(ge=0, le=1)] = 0
-    """GPUs of a worker."""
-
-    secret: Text | None = None
-    """Name of a secret whose keys become environment variables of the workers: the credentials of the storage."""
-
-    service_account: Text | None = None
-    """Service account of scheduler and workers."""
-
-
-class Cluster(Section):
-    """Where the batches are solved."""
-
-    kind: Literal["auto", "local-cpu", "local-cuda", "address", "slurm", "kubernetes"] = "auto"
-    """`local-cpu` solves on this machine, `local-cuda` on each of its GPUs, `address` on the workers of a Dask
-    scheduler that runs already, `slurm` in jobs, `kubernetes` in pods; `auto` takes this machine, and all its GPUs
-    where there is enough to do."""
-
-    address: Text | None = None
-    """Address of that scheduler, such as `tcp://10.0.0.1:8786`; only with kind `address`."""
-
-    workers: Auto | Positive | WorkerRange = "auto"
-    """How many Dask workers to start, or a range with kind `slurm` and `kubernetes`. `auto` is one job or pod there,
-    one a GPU with `local-cuda`; with `local-cpu` none, and threads of the run's own process solve."""
-
-    threads_per_worker: Auto | Positive = "auto"
-    """Threads of each worker; they share one copy of the graph."""
-
-    memory_limit: (
-        Auto | Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)? ?([kMGT]i?)?B$", examples=["4GB"])]
-    ) = "auto"
-    """Memory a worker process may use; with a limit, `auto` workers of `local-cpu` is one process, which can be held to
-    it. What a job or pod is given with kind `slurm` and `kubernetes`, which need it."""
-
-    in_flight: Auto | Positive = "auto"
-    """How many tasks may be submitted and not yet done: a task is what one call solves, a batch or several."""
-
-    wait_s: Positive = 300
-    """Seconds to wait for a first worker, and while there is none."""
-
-    tls: bool = False
-    """Whether client, scheduler and workers talk under TLS, with certificates made for the run; with kind `address`
-    the scheme `tls://` and Dask's own configuration say so."""
-
-    slurm: Slurm | None = None
-    """The jobs of kind `slurm`."""
-
-    kubernetes: Kubernetes | None = None
-    """The pods of kind `kubernetes`."""
-
-
 class Output(Section):
     """Where the results go and how they are laid out."""
 
@@ -359,7 +251,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
     graph, solve, cluster, output = (sections.get(key, {}) for key in ("graph", "solve", "cluster", "output"))
     if isinstance(data.get("sources"), Mapping):
         yield from _vertices_contradictions(("sources",), data["sources"], Sources)
-    yield from _cluster_contradictions(cluster)
+    yield from cluster_contradictions(cluster)
     yield from _graph_contradictions(graph)
     if output.get("layout") == "wide" and solve.get("predecessors") is True:
         yield (
@@ -423,72 +315,6 @@ def _reduction_contradictions(
                 f"`output.{key}` says how distances are written, and {asked} writes none",
                 f"remove `{key}`, or {remedy}",
             )
-
-
-def _cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
-    kind, address = cluster.get("kind", "auto"), cluster.get("address")
-    if kind not in _KINDS:
-        return
-    for key, kinds in _KINDS_OF.items():
-        if kind not in kinds and cluster.get(key) not in (None, False, "auto"):
-            yield (
-                ("cluster", key),
-                f"`cluster.{key}` is not used with kind `{kind}`",
-                f"set `cluster.kind: {kinds[0]}`, or remove it"
-                if len(kinds) == 1
-                else _UNUSED_HINTS.get(kind, "remove it"),
-            )
-    workers = cluster.get("workers")
-    if isinstance(workers, Mapping):
-        low, high = workers.get("minimum", 1), workers.get("maximum")
-        if kind not in _ELASTIC:
-            yield (
-                ("cluster", "workers"),
-                f"kind `{kind}` has a fixed number of workers, not a range",
-                "give a number, or set `cluster.kind: slurm` or `kubernetes`",
-            )
-        elif isinstance(low, int) and isinstance(high, int) and low > high:
-            yield (
-                ("cluster", "workers"),
-                f"`minimum` {low} is above `maximum` {high}",
-                "exchange them",
-            )
-    if kind == "address" and address is None:
-        yield ("cluster", "kind"), "kind `address` needs `cluster.address`", "add `address: tcp://host:8786`"
-    elif kind == "address" and isinstance(address, str) and not re.fullmatch(r"\w+://.+:[0-9]+", address):
-        yield (
-            ("cluster", "address"),
-            f"`{address}` is no address of a scheduler",
-            "give protocol, host and port: `tcp://host:8786`",
-        )
-    if kind in _ELASTIC and cluster.get("memory_limit", "auto") == "auto":
-        yield (
-            ("cluster", "kind"),
-            f"kind `{kind}` needs `cluster.memory_limit`: what each worker asks for",
-            "add `memory_limit: 16GB`, or what `sssp-pipeline plan` says a worker needs",
-        )
-    if kind == "kubernetes" and not isinstance(cluster.get("kubernetes"), Mapping):
-        yield (
-            ("cluster", "kind"),
-            "kind `kubernetes` needs an image with sssp-pipeline",
-            "add `kubernetes: {image: registry/sssp-pipeline:0.1.0}`",
-        )
-
-
-_KINDS = get_args(Cluster.model_fields["kind"].annotation)
-_ELASTIC = ("slurm", "kubernetes")
-_STARTED = ("auto", "local-cpu", "local-cuda", *_ELASTIC)
-#: With which kinds a key means something.
-_KINDS_OF: dict[str, tuple[str, ...]] = {
-    "address": ("address",),
-    "slurm": ("slurm",),
-    "kubernetes": ("kubernetes",),
-    "workers": _STARTED,
-    "threads_per_worker": _STARTED,
-    "memory_limit": _STARTED,
-    "tls": ("auto", "local-cpu", "local-cuda", "slurm"),
-}
-_UNUSED_HINTS = {"address": "remove it: the workers of that cluster run already"}
 
 
 def _graph_contradictions(graph: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:

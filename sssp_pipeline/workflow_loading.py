@@ -19,8 +19,9 @@ from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline.storage import read_bytes, redacted
-from sssp_pipeline.workflow import Path, Workflow, contradictions, dotted
+from sssp_pipeline.workflow import Workflow, contradictions, dotted
 from sssp_pipeline.workflow_schema import choices, properties, schema_at, wanted
+from sssp_pipeline.workflow_section import Path
 
 #: A list of ids can hold thousands of wrong entries; nobody reads more faults than this.
 MAX_FAULTS_SHOWN = 20

@@ -6,7 +6,8 @@ import json
 from functools import cache
 from typing import Any
 
-from sssp_pipeline.workflow import Path, Workflow
+from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.workflow_section import Path
 
 
 @cache

@@ -20,7 +20,15 @@ HEAVY = ("cupy", "dask", "distributed", "numba", "pyarrow")
 FLOORS = (
     ("errors", "__version__"),
     (
-        *("csr", "generators", "workflow", "workflow_loading", "workflow_schema"),
+        *(
+            "csr",
+            "generators",
+            "workflow",
+            "workflow_cluster",
+            "workflow_loading",
+            "workflow_schema",
+            "workflow_section",
+        ),
         *("pipeline.storage", "pipeline.failures", "pipeline.patience", "pipeline.shown"),
     ),
     ("kernels", "pipeline"),

@@ -17,8 +17,8 @@ import dask
 from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Security, Worker, WorkerPlugin
 
-from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.workflow_cluster import Cluster, Slurm, WorkerRange
 
 #: Seconds to wait for a scheduler to answer.
 CONNECT_S = 20
@@ -44,7 +44,7 @@ def has_dask_cuda() -> bool:
 
 
 @contextmanager
-def started_here(spec: workflow.Cluster, workers: int, threads: int, needed: int) -> Iterator[Client]:
+def started_here(spec: Cluster, workers: int, threads: int, needed: int) -> Iterator[Client]:
     """Give a client of worker processes started on this machine, which end with the block.
 
     With kind `local-cuda` each has a GPU of its own.
@@ -89,7 +89,7 @@ def _local_class(kind: str) -> type[LocalCluster]:
 
 
 @contextmanager
-def connected(spec: workflow.Cluster) -> Iterator[Client]:
+def connected(spec: Cluster) -> Iterator[Client]:
     """Give a client of the cluster of other machines that `spec` describes, with at least one worker.
 
     A cluster that is started for it ends with the block.
@@ -125,7 +125,7 @@ _WHERE_TO_LOOK = {
 
 
 @contextmanager
-def _client_of(spec: workflow.Cluster) -> Iterator[Client]:
+def _client_of(spec: Cluster) -> Iterator[Client]:
     if spec.kind == "address":
         try:
             client = Client(spec.address, timeout=CONNECT_S, set_as_default=False)
@@ -145,7 +145,7 @@ def _client_of(spec: workflow.Cluster) -> Iterator[Client]:
     made, options = _slurm(spec) if spec.kind == "slurm" else _kubernetes(spec)
     with _running(spec.kind, made, options) as cluster:
         workers = spec.workers
-        if isinstance(workers, workflow.WorkerRange):
+        if isinstance(workers, WorkerRange):
             cluster.adapt(minimum=workers.minimum, maximum=workers.maximum)
         else:
             cluster.scale(_workers_of_a_job(spec) if workers == "auto" else workers)
@@ -153,11 +153,11 @@ def _client_of(spec: workflow.Cluster) -> Iterator[Client]:
             yield client
 
 
-def _workers_of_a_job(spec: workflow.Cluster) -> int:
+def _workers_of_a_job(spec: Cluster) -> int:
     return max(1, spec.slurm.gpus) if spec.slurm is not None else 1
 
 
-def _slurm(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
+def _slurm(spec: Cluster) -> tuple[Any, dict[str, Any]]:
     """Return what starts a cluster in SLURM's jobs, and its options."""
     with _needed_for("slurm", "slurm"):
         from dask_jobqueue import SLURMCluster
@@ -174,7 +174,7 @@ def _slurm(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
             f"kind `slurm` cannot be started: `sinfo` says {' '.join(answer.stderr.split())}",
             hint="start the run where SLURM answers",
         )
-    slurm = spec.slurm or workflow.Slurm()
+    slurm = spec.slurm or Slurm()
     processes = _workers_of_a_job(spec)
     threads = _threads_of(spec, slurm.gpus)
     return SLURMCluster, {
@@ -196,7 +196,7 @@ def _slurm(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
     }
 
 
-def _kubernetes(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
+def _kubernetes(spec: Cluster) -> tuple[Any, dict[str, Any]]:
     """Return what starts a cluster in Kubernetes' pods, and its options."""
     with _needed_for("kubernetes", "kubernetes"):
         import kr8s
@@ -217,7 +217,7 @@ def _kubernetes(spec: workflow.Cluster) -> tuple[Any, dict[str, Any]]:
     }
 
 
-def kubernetes_resource(spec: workflow.Cluster, name: str) -> dict[str, Any]:
+def kubernetes_resource(spec: Cluster, name: str) -> dict[str, Any]:
     """Return the operator's `DaskCluster` of this `name` for a `spec` of kind `kubernetes`.
 
     Workers have the memory and the GPU that `spec` asks for, the scheduler has neither.
@@ -228,7 +228,7 @@ def kubernetes_resource(spec: workflow.Cluster, name: str) -> dict[str, Any]:
     assert pods is not None
     threads = _threads_of(spec, pods.gpus)
     wanted = spec.workers if isinstance(spec.workers, int) else 1
-    if isinstance(spec.workers, workflow.WorkerRange):
+    if isinstance(spec.workers, WorkerRange):
         wanted = spec.workers.minimum
     # Dask's configuration, as the environment of a scheduler that is not in this process.
     settings = {
@@ -259,7 +259,7 @@ def kubernetes_resource(spec: workflow.Cluster, name: str) -> dict[str, Any]:
     return dict(resource)
 
 
-def _threads_of(spec: workflow.Cluster, gpus: int) -> int:
+def _threads_of(spec: Cluster, gpus: int) -> int:
     if spec.threads_per_worker != "auto":
         return spec.threads_per_worker
     return _GPU_THREADS if gpus else 1
@@ -277,7 +277,7 @@ def _needed_for(kind: str, extra: str) -> Iterator[None]:
         ) from error
 
 
-def _secured(spec: workflow.Cluster) -> dict[str, Any]:
+def _secured(spec: Cluster) -> dict[str, Any]:
     """Return the options of a cluster that make it talk under TLS, if `spec` wants that."""
     if not spec.tls:
         return {}

@@ -16,13 +16,13 @@ from distributed import Client
 from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
 
-from sssp_pipeline import workflow
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.pipeline import cluster
 from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.preflight import ANSWER_S, Needs, check, fitness, survey
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, sharing, thread_memory
+from sssp_pipeline.workflow_cluster import Cluster, WorkerRange
 
 #: Seconds between two looks at who is there.
 LOOK_S = 2.0
@@ -34,9 +34,9 @@ def unpacked(packed: bytes) -> Any:
     return function(task)
 
 
-def most_threads(spec: workflow.Cluster, threads_of: dict[str, int]) -> int:
+def most_threads(spec: Cluster, threads_of: dict[str, int]) -> int:
     """Return how many threads there are, or will be where Dask starts more workers as tasks wait for them."""
-    if isinstance(spec.workers, workflow.WorkerRange):
+    if isinstance(spec.workers, WorkerRange):
         return spec.workers.maximum * max(threads_of.values(), default=1)
     return sum(threads_of.values())
 
@@ -47,7 +47,7 @@ class DaskWorkers:
     Those that were started for the run on this machine, where `needs` is None, all take part.
     """
 
-    def __init__(self, client: Client, spec: workflow.Cluster, needs: Needs | None = None) -> None:
+    def __init__(self, client: Client, spec: Cluster, needs: Needs | None = None) -> None:
         self._client, self._spec, self._needs = client, spec, needs
         #: Addresses of those that take part with their threads, and of those that are left aside.
         self._able: dict[str, int] = {}
@@ -149,13 +149,13 @@ class DaskWorkers:
 class Elsewhere:
     """The workers of other machines, as a `workers.Crew`."""
 
-    def __init__(self, spec: workflow.Cluster, client: Client) -> None:
+    def __init__(self, spec: Cluster, client: Client) -> None:
         self._spec, self._client = spec, client
         self.machine: Machine = survey(client)
 
     @classmethod
     @contextmanager
-    def assembled(cls, spec: workflow.Cluster) -> Iterator[Elsewhere]:
+    def assembled(cls, spec: Cluster) -> Iterator[Elsewhere]:
         """Give the workers of the cluster that `spec` describes; raises as `cluster.connected` and `survey`."""
         with cluster.connected(spec) as client:
             yield cls(spec, client)
@@ -164,9 +164,7 @@ class Elsewhere:
         if not load.on_gpu:
             return sharing(load, most_threads(self._spec, self._client.nthreads()))
         workers = self._spec.workers
-        return sharing(
-            load, workers.maximum if isinstance(workers, workflow.WorkerRange) else self.machine.n_gpus
-        )
+        return sharing(load, workers.maximum if isinstance(workers, WorkerRange) else self.machine.n_gpus)
 
     @contextmanager
     def hired(self, load: Load, demands: Demands) -> Iterator[DaskWorkers]:

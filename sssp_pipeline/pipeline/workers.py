@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Protocol
 
-from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._cupy import gpu_count
 from sssp_pipeline.pipeline.hardware import Machine, this_machine, usable_cores
 from sssp_pipeline.pipeline.progress import plural
+from sssp_pipeline.workflow_cluster import Cluster
 
 #: `auto` takes all GPUs of the machine where that is expected to save so many seconds: a Dask cluster takes some to
 #: start, and each worker its own to load graph and kernels.
@@ -203,7 +203,7 @@ class Crew(Protocol):
 
 
 @contextmanager
-def assembled(spec: workflow.Cluster) -> Iterator[Crew]:
+def assembled(spec: Cluster) -> Iterator[Crew]:
     """Give those who will solve what `spec` says: of another machine they are there already, here nothing has started.
 
     Raises
@@ -224,7 +224,7 @@ def assembled(spec: workflow.Cluster) -> Iterator[Crew]:
 class _Here:
     """The machine of this process, as a `Crew`."""
 
-    def __init__(self, spec: workflow.Cluster) -> None:
+    def __init__(self, spec: Cluster) -> None:
         self._spec = spec
         self.machine = this_machine()
         if spec.kind == "local-cuda":
@@ -274,7 +274,7 @@ class _Here:
             yield DaskWorkers(client, spec)
 
 
-def _workers_on_gpus(spec: workflow.Cluster) -> int:
+def _workers_on_gpus(spec: Cluster) -> int:
     """Return how many workers, each with a GPU of its own, `spec` asks for; raise `InputError` if that is too many."""
     n_gpus = gpu_count()
     if isinstance(spec.workers, int) and spec.workers > n_gpus:
@@ -285,7 +285,7 @@ def _workers_on_gpus(spec: workflow.Cluster) -> int:
     return spec.workers if isinstance(spec.workers, int) else n_gpus
 
 
-def _on_all_gpus(spec: workflow.Cluster, load: Load) -> workflow.Cluster:
+def _on_all_gpus(spec: Cluster, load: Load) -> Cluster:
     """Return `spec` with kind `local-cuda` in place of `auto` where several GPUs have enough to do."""
     if spec.kind != "auto" or not load.on_gpu or not _is_this_process(spec):
         return spec
@@ -297,17 +297,17 @@ def _on_all_gpus(spec: workflow.Cluster, load: Load) -> workflow.Cluster:
     return spec.model_copy(update={"kind": "local-cuda"}) if cluster.has_dask_cuda() else spec
 
 
-def _is_this_process(spec: workflow.Cluster) -> bool:
+def _is_this_process(spec: Cluster) -> bool:
     """Return whether threads of this process solve, and no workers."""
     return spec.kind != "local-cuda" and spec.workers == "auto" and spec.memory_limit == "auto"
 
 
-def in_flight(spec: workflow.Cluster, n_threads: int) -> int:
+def in_flight(spec: Cluster, n_threads: int) -> int:
     """Return how many tasks to keep submitted: two a thread, one being solved, one waiting, unless `spec` says."""
     return 2 * n_threads if spec.in_flight == "auto" else spec.in_flight
 
 
-def _size(spec: workflow.Cluster, load: Load) -> tuple[int, int]:
+def _size(spec: Cluster, load: Load) -> tuple[int, int]:
     """Return how many processes to start here and with how many threads each."""
     if spec.kind == "local-cuda":
         processes = _workers_on_gpus(spec)
@@ -330,7 +330,7 @@ def _most_threads(load: Load, processes: int) -> int:
     return max(1, min(wanted, -(-load.n_tasks // processes)))
 
 
-def _threads(spec: workflow.Cluster, load: Load, processes: int) -> int:
+def _threads(spec: Cluster, load: Load, processes: int) -> int:
     """Return the threads of each process: those asked for, or as many as have work and fit the memory."""
     if spec.threads_per_worker != "auto":
         return spec.threads_per_worker

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sssp_pipeline.pipeline.cluster import kubernetes_resource
-from sssp_pipeline.workflow import Cluster
+from sssp_pipeline.workflow_cluster import Cluster
 from sssp_pipeline.workflow_loading import load_workflow
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"

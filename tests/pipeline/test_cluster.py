@@ -15,7 +15,8 @@ from sssp_pipeline.kernels import _cupy
 from sssp_pipeline.pipeline import cluster, hardware
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow import Cluster, Workflow
+from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.workflow_cluster import Cluster
 
 SLURM = {"kind": "slurm", "memory_limit": "4GB", "slurm": {"interface": "lo"}}
 PODS = {"kind": "kubernetes", "memory_limit": "32GB", "kubernetes": {"image": "registry/image:1"}}

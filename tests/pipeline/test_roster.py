@@ -12,7 +12,7 @@ from sssp_pipeline.pipeline import roster
 from sssp_pipeline.pipeline.preflight import Fitness, Needs
 from sssp_pipeline.pipeline.roster import DaskWorkers
 from sssp_pipeline.pipeline.workers import Demands
-from sssp_pipeline.workflow import Cluster
+from sssp_pipeline.workflow_cluster import Cluster
 
 NEEDS = Needs(Demands("store", "id", "run", "adds"), 1, 1)
 

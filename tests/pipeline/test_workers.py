@@ -8,7 +8,7 @@ import pytest
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import workers
 from sssp_pipeline.pipeline.workers import Demands, Load, assembled
-from sssp_pipeline.workflow import Cluster
+from sssp_pipeline.workflow_cluster import Cluster
 
 MB = 10**6
 
