@@ -52,8 +52,8 @@ class DaskWorkers:
         #: Addresses of those that take part with their threads, and of those that are left aside.
         self._able: dict[str, int] = {}
         self._aside: set[str] = set()
-        #: Where each task may run; only of those that may not run everywhere.
-        self._places: dict[Future, frozenset[str]] = {}
+        #: Where each task under way may run; None is everywhere.
+        self._places: dict[Future, frozenset[str] | None] = {}
         self._looked = self._last_able = time.monotonic()
         self.scheduler: str = client.scheduler.address
         self.dashboard = client.dashboard_link
@@ -86,11 +86,10 @@ class DaskWorkers:
         # Dask's scheduler opens what it passes on, and keeps the last thousand messages to each worker: as objects,
         # with an array a batch, they took 26 kB a task.
         packed = pickle.dumps((function, task))
-        if not self._aside:
-            return self._client.get_executor(pure=False).submit(unpacked, packed)
-        able = sorted(self._able)
-        future = self._client.get_executor(pure=False, workers=able).submit(unpacked, packed)
-        self._places[future] = frozenset(able)
+        places = frozenset(self._able) if self._aside else None
+        only = {} if places is None else {"workers": sorted(places)}
+        future = self._client.get_executor(pure=False, **only).submit(unpacked, packed)
+        self._places[future] = places
         future.add_done_callback(lambda done: self._places.pop(done, None))
         return future
 
@@ -104,12 +103,14 @@ class DaskWorkers:
         threads_of = self._there()
         fresh = threads_of.keys() - self._able.keys() - self._aside
         gone = self._able.keys() - threads_of.keys()
+        nobody_left = bool(gone) and len(gone) == len(self._able)
         unfit = self._unfit(fresh)
         self._able = {w: n for w, n in threads_of.items() if w not in unfit and w not in self._aside}
         self._aside = (self._aside & threads_of.keys()) | unfit.keys()
-        # A task that may run only where nobody is would wait for ever.
+        # A task that may run only where nobody is would wait for ever, and so would one that was sent to a scheduler
+        # that is gone: where nobody is left of those who were there, there may be another one.
         for future, places in list(self._places.items()):
-            if not places & threads_of.keys():
+            if nobody_left or (places is not None and not places & threads_of.keys()):
                 future.cancel()
         self._looked = time.monotonic()
         if self._able:

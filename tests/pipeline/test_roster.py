@@ -25,7 +25,7 @@ def local(monkeypatch):
         n_workers=2,
         threads_per_worker=2,
         processes=False,
-        memory_limit="1GB",
+        memory_limit=0,  # of this process, which has had other tests before
         dashboard_address="127.0.0.1:0",
     ) as cluster:
         yield cluster
@@ -107,6 +107,17 @@ def test_a_task_that_may_run_only_where_nobody_is_comes_back(client, monkeypatch
     time.sleep(1.1)
     with pytest.raises(SsspError, match=r"^no worker has been there for 1 s$"):
         workers.tend()
+
+
+def test_what_was_under_way_comes_back_where_nobody_is_left(client, monkeypatch):
+    """It may have been sent to a scheduler that is gone, while another one takes its place."""
+    unfit(monkeypatch)
+    workers = DaskWorkers(client, spec(client), NEEDS)
+    future = workers.submit(time.sleep, 0.5)
+    monkeypatch.setattr(workers, "_there", lambda: {"tcp://new:1": 3})
+    assert workers.tend() == ["1 worker: 1 more, 2 gone"]
+    assert future.cancelled()
+    assert workers.in_flight == 6
 
 
 def test_adaptive_clusters_get_tasks_for_the_workers_to_come(client):
