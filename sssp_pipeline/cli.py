@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -20,6 +19,7 @@ import typer
 from sssp_pipeline import __version__
 from sssp_pipeline.console import Console, LogFormat, console, table
 from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline import interrupts
 from sssp_pipeline.pipeline.progress import plural
 
 if TYPE_CHECKING:
@@ -236,8 +236,7 @@ def _load(workflow: str, overrides: list[str], progress: Console) -> Workflow:
 @contextmanager
 def _told(command: list[str], log: LogFormat, overrides: list[str] = []) -> Iterator[Console]:  # noqa: B006
     """Give a console; turn expected errors into messages and exit codes, and Ctrl-C into how to go on."""
-    # An orchestrator's SIGTERM ends a run as cleanly as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupts.install()
     told = console(log)
     try:
         with told:

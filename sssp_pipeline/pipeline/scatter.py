@@ -27,7 +27,7 @@ import numpy as np
 from sssp_pipeline.errors import InputError, PathTooLongError, SsspError, StoreAwayError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
-from sssp_pipeline.pipeline import storage, worker_metrics
+from sssp_pipeline.pipeline import interrupts, storage, worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
 from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
@@ -311,6 +311,7 @@ def scatter(
     try:
         refill()
         while under_way or (hopeless is None and (again or suspects or not all_asked_for)):
+            interrupts.check()
             for line in workers.tend():
                 progress.say(line, "cluster")
             with suppress(Empty):

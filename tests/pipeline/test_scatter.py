@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import platform
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError, StoreAwayError
 from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline import interrupts
 from sssp_pipeline.pipeline import scatter as scatter_stage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.ingest import ingest
@@ -212,6 +215,19 @@ def test_an_input_error_ends_it_when_what_is_under_way_has_ended():
         scatter(workers, map(task, range(100)), 0, done.append)
     assert len(workers.submitted) == 5  # the first left room for one more
     assert len(done) == 4
+
+
+def test_an_interrupt_that_was_lost_ends_it():
+    def outcome(given, others):
+        if number(given) == 1:
+            with suppress(KeyboardInterrupt):  # as Python does in a finaliser
+                interrupts.press(signal.SIGINT, None)
+
+    workers = Fake(outcome)
+    with pytest.raises(KeyboardInterrupt):
+        scatter(workers, map(task, range(100)), 1, lambda _: None)
+    assert len(workers.submitted) < 10
+    interrupts.check()  # it is told once
 
 
 def test_a_store_that_stays_away_ends_it():
