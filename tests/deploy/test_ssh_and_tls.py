@@ -128,9 +128,11 @@ def test_only_those_who_hold_a_certificate_are_let_in(tmp_path):
     ):
         address = cluster.scheduler_address
         assert address.startswith("tls://")
-        with Client(address, security=Security(), set_as_default=False, timeout=10) as client:
+        # All in the cluster's event loop: Dask gives a new one ten seconds to start, which was too little once.
+        given = {"set_as_default": False, "loop": cluster.loop}
+        with Client(address, security=Security(), timeout=10, **given) as client:
             assert client.submit(sum, [1, 2]).result() == 3
         with pytest.raises(RuntimeError, match="encryption required"):
-            Client(address.replace("tls://", "tcp://"), set_as_default=False, timeout=3)
+            Client(address.replace("tls://", "tcp://"), timeout=3, **given)
         with dask.config.set(others), pytest.raises(OSError, match="TLS certificate does not match"):
-            Client(address, security=Security(), set_as_default=False, timeout=3)
+            Client(address, security=Security(), timeout=3, **given)
