@@ -36,6 +36,8 @@ from sssp_pipeline.pipeline.shown import told
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.workers import Workers
 
+#: Distances of a task that are written by its own thread: to start others takes longer.
+_SMALL_BYTES = 2**18
 #: How long a thread that runs Python may keep another from it, in a process that solves. One that writes comes back
 #: from Arrow many times a batch: beside a thread that made metrics, four took 52 ms for a batch of 256 x 1,000
 #: distances at Python's usual 5 ms, and 10 ms like this.
@@ -180,18 +182,22 @@ def _solved(task: SolveTask) -> TaskDone:
         n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, targets)
         return time.perf_counter() - began, n_bytes
 
-    # The batches of one call are written side by side: writing takes many times as long as solving.
-    with ThreadPoolExecutor(min(len(task.batches), usable_cores())) as writers:
-        first, writing = 0, []
-        for number, sources in task.batches:
-            part = solution.part(first, first + len(sources))
-            writing.append(writers.submit(commit, number, sources, part))
-            first += len(sources)
-        write_s, n_bytes = map(sum, zip(*(future.result() for future in writing), strict=True))
+    ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
+    parts = [
+        (number, sources, solution.part(end - len(sources), end))
+        for (number, sources), end in zip(task.batches, ends, strict=True)
+    ]
+    if solution.distances.nbytes < _SMALL_BYTES:
+        written = [commit(*part) for part in parts]
+    else:
+        # The batches of one call are written side by side: writing takes many times as long as solving.
+        with ThreadPoolExecutor(min(len(parts), usable_cores())) as writers:
+            written = list(writers.map(lambda part: commit(*part), parts))
+    write_s, n_bytes = map(sum, zip(*written, strict=True))
     return TaskDone(
         task.solver,
         task.numbers,
-        first,
+        len(solution.metrics),
         float(np.mean(metrics_column(solution.metrics, "solve_s"))),
         loaded - began,
         solved - loaded,
