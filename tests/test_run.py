@@ -444,13 +444,17 @@ def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
-def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(tmp_path, monkeypatch, undisturbed):
+@pytest.mark.parametrize("small", [0, 2**30], ids=["side by side", "in turn"])
+def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(
+    tmp_path, monkeypatch, undisturbed, small
+):
     def commit(folder, batch, *args):
         if batch == 4:
             raise OSError("the disk is full")
         return real(folder, batch, *args)
 
     real = RunFolder.commit_batch
+    monkeypatch.setattr(scatter_stage, "_SMALL_BYTES", small)
     monkeypatch.setattr(Work, "together", lambda work, solver: 3)
     with monkeypatch.context() as patched, pytest.raises(SsspError) as caught:
         patched.setattr(RunFolder, "commit_batch", commit)

@@ -177,9 +177,15 @@ def _solved(task: SolveTask) -> TaskDone:
             hint="run the same command again, and leave the folder to it until it ends",
         )
 
+    refused: list[OSError] = []
+
     def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
         began = time.perf_counter()
-        n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, targets)
+        try:
+            n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, targets)
+        except OSError as error:  # those beside it are written all the same
+            refused.append(error)
+            n_bytes = 0
         return time.perf_counter() - began, n_bytes
 
     ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
@@ -193,6 +199,8 @@ def _solved(task: SolveTask) -> TaskDone:
         # The batches of one call are written side by side: writing takes many times as long as solving.
         with ThreadPoolExecutor(min(len(parts), usable_cores())) as writers:
             written = list(writers.map(lambda part: commit(*part), parts))
+    if refused:
+        raise refused[0]
     write_s, n_bytes = map(sum, zip(*written, strict=True))
     return TaskDone(
         task.solver,
