@@ -36,6 +36,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+import dask
 import numpy as np
 import psutil
 from distributed import Scheduler, Worker
@@ -114,6 +115,7 @@ def serve_workers(parent: Connection, address: str, count: int, folder: str) -> 
     """Run `count` workers of a thread."""
 
     async def serve() -> None:
+        dask.config.set(cluster.SETTINGS)
         options = {"nthreads": 1, "memory_limit": 0, "local_directory": folder, "host": "127.0.0.1"}
         workers = [Worker(address, **options) for _ in range(count)]
         await asyncio.gather(*workers)

@@ -13,6 +13,9 @@ import pytest
 #: Real graphs, never committed; `SSSP_TEST_DATA` names another folder.
 DATA = Path(os.environ.get("SSSP_TEST_DATA", Path(__file__).parents[1].parent / "shared" / "data"))
 
+#: Dask's workers that the tests start: see docs/guides/clusters.md. Dask reads it when it is imported.
+os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -7,6 +7,7 @@ import logging
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -28,9 +29,20 @@ WORKER_BYTES = 400 * 10**6
 #: Threads of a worker in a job or a pod with a GPU: one solves, one writes, one waits; and one more, since a task of
 #: one batch writes on its own thread.
 _GPU_THREADS = 4
+#: Whether this Python may stand still for ever where Dask's profiler of a worker asks for the frames of its threads
+#: while one of them starts or ends (https://github.com/python/cpython/issues/106883).
+_PROFILER_LOCKS = sys.version_info < (3, 11, 9) or (3, 12) <= sys.version_info < (3, 12, 3)
 #: What the schedulers of our own clusters do: a death is told at once, since only the driver can tell the batch that
-#: kills from those beside it; who says nothing for so long is dead.
-_SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-ttl": "60s"}
+#: kills from those beside it; who says nothing for so long is dead. And their workers.
+SETTINGS = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.worker-ttl": "60s",
+    **({"distributed.worker.profile.enabled": False} if _PROFILER_LOCKS else {}),
+}
+
+
+#: The same for workers that are started by a shell elsewhere, with this Python.
+_WITHOUT_PROFILER = ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if _PROFILER_LOCKS else []
 
 
 def usable_bytes(memory_limit: str) -> int:
@@ -185,7 +197,7 @@ def _slurm(spec: Cluster) -> tuple[Any, dict[str, Any]]:
         "memory": f"{parse_bytes(spec.memory_limit) * processes}B",
         "processes": processes,
         "interface": slurm.interface,
-        "job_script_prologue": list(slurm.prologue),
+        "job_script_prologue": [*_WITHOUT_PROFILER, *slurm.prologue],
         "job_extra_directives": [*([f"--gres=gpu:{slurm.gpus}"] if slurm.gpus else []), *slurm.directives],
         # dask-cuda's starts a worker for each GPU of the job, beside the cores that are near to it.
         **({"worker_command": "dask_cuda.cli"} if slurm.gpus else {}),
@@ -231,9 +243,7 @@ def kubernetes_resource(spec: Cluster, name: str) -> dict[str, Any]:
     if isinstance(spec.workers, WorkerRange):
         wanted = spec.workers.minimum
     # Dask's configuration, as the environment of a scheduler that is not in this process.
-    settings = {
-        f"DASK_{k.upper().replace('-', '_').replace('.', '__')}": str(v) for k, v in _SETTINGS.items()
-    }
+    settings = {f"DASK_{k.upper().replace('-', '_').replace('.', '__')}": str(v) for k, v in SETTINGS.items()}
     resource = make_cluster_spec(
         name,
         image=pods.image,
@@ -296,7 +306,7 @@ def _configured() -> Iterator[None]:
     # `distributed.client` has a level of its own.
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with dask.config.set(_SETTINGS):
+    with dask.config.set(SETTINGS):
         yield
 
 
