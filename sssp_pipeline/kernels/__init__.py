@@ -9,12 +9,21 @@ from sssp_pipeline.kernels.adds_slots import AddsSlots
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.near_far import NearFar
+from sssp_pipeline.kernels.parallel_delta_stepping import ParallelDeltaStepping
 from sssp_pipeline.kernels.solver import Solver
 
 #: `forecast.py` says what each takes; `auto` goes by that.
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
-    for solver in (NearFar(), Adds(), AddsSlots(), AddsLanes(), DeltaStepping(), Dijkstra())
+    for solver in (
+        NearFar(),
+        Adds(),
+        AddsSlots(),
+        AddsLanes(),
+        DeltaStepping(),
+        ParallelDeltaStepping(),
+        Dijkstra(),
+    )
 }
 
 

@@ -1,4 +1,4 @@
-"""What numba lacks and the CPU kernels need: two machine instructions, and names for unsigned constants.
+"""What numba lacks and the CPU kernels need: some machine instructions, and names for unsigned constants.
 
 Kernels count in uint64 throughout. numba makes a float of uint64 and int64 added together, and a signed index
 costs a test for negative values, so every constant below is uint64 too.
@@ -9,11 +9,13 @@ NOTE: numba's disk cache looks at the file a kernel stands in, not at this one. 
 
 from __future__ import annotations
 
+import platform
+import time
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 ZERO: Any = np.uint64(0)
@@ -47,3 +49,134 @@ def bit_length(typing_context: Any, value: Any) -> Any:
         return builder.sub(ir.IntType(64)(64), builder.ctlz(arguments[0], zero_is_defined))
 
     return types.uint64(types.uint64), generate
+
+
+# ---- memory that several threads write ----
+#
+# The orders are named as in C++: a relaxed access is only never torn, what an acquiring one reads from a releasing one
+# it reads with all that was written before that.
+
+
+@intrinsic
+def load_relaxed(typing_context: Any, array: Any, index: Any) -> Any:
+    """Return `array[index]`."""
+    return array.dtype(array, index), _load("monotonic")
+
+
+@intrinsic
+def load_acquire(typing_context: Any, array: Any, index: Any) -> Any:
+    """Return `array[index]`; what was written before it was stored is seen from now on."""
+    return array.dtype(array, index), _load("acquire")
+
+
+@intrinsic
+def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Set `array[index]`; whoever loads it, acquiring, sees what was written before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, stored = _as_integers(context, builder, signature, arguments)
+        builder.store_atomic(stored, address, "release", stored.type.width // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+@intrinsic
+def atomic_add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Add to the integer `array[index]` and return what it was; acquires and releases."""
+    return array.dtype(array, index, value), _read_modify_write("add", "acq_rel")
+
+
+@intrinsic
+def atomic_min(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Lower `array[index]` to `value` if that is less, and return what it was; relaxed.
+
+    Unsigned integers, and floats that are not negative: those are ordered as their bits are.
+    """
+    return array.dtype(array, index, value), _read_modify_write("umin", "monotonic")
+
+
+def _load(order: str) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, _ = _as_integers(context, builder, signature, arguments)
+        loaded = builder.load_atomic(address, order, address.type.pointee.width // 8)
+        return builder.bitcast(loaded, context.get_value_type(signature.return_type))
+
+    return generate
+
+
+def _read_modify_write(operation: str, order: str) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, operand = _as_integers(context, builder, signature, arguments)
+        before = builder.atomic_rmw(operation, address, operand, order)
+        return builder.bitcast(before, context.get_value_type(signature.return_type))
+
+    return generate
+
+
+def _as_integers(context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:
+    """Return the address of `array[index]` as that of an integer, and the value, if there is one, as an integer."""
+    array_type, index_type, *value_type = signature.args
+    data = context.make_array(array_type)(context, builder, arguments[0]).data
+    index = context.cast(builder, arguments[1], index_type, types.uint64)
+    word = ir.IntType(array_type.dtype.bitwidth)
+    address = builder.bitcast(builder.gep(data, [index]), word.as_pointer())
+    if not value_type:
+        return address, None
+    value = context.cast(builder, arguments[2], value_type[0], array_type.dtype)
+    return address, builder.bitcast(value, word)
+
+
+# ---- time ----
+
+#: What tells the core that this thread waits for another: LLVM's name and an argument, for the machines that have it.
+_PAUSES = {
+    "x86_64": ("llvm.x86.sse2.pause", ()),
+    "aarch64": ("llvm.aarch64.hint", (1,)),
+    "arm64": ("llvm.aarch64.hint", (1,)),
+}
+
+
+@intrinsic
+def pause(typing_context: Any) -> Any:
+    """Wait for some ten cycles, where the machine has an instruction for that."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if platform.machine() in _PAUSES:
+            name, numbers = _PAUSES[platform.machine()]
+            int32 = ir.IntType(32)
+            function_type = ir.FunctionType(ir.VoidType(), [int32] * len(numbers))
+            function = cgutils.get_or_insert_function(builder.module, function_type, name)
+            builder.call(function, [int32(number) for number in numbers])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def give_core_away(typing_context: Any) -> Any:
+    """Let other threads have this core first, if any wait for it (POSIX `sched_yield`)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function_type = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, function_type, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def clock_ns(typing_context: Any) -> Any:
+    """Return the nanoseconds of a clock that never goes back, uint64 (POSIX `clock_gettime`)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        int32, int64 = ir.IntType(32), ir.IntType(64)
+        time_type = ir.ArrayType(int64, 2)  # seconds, nanoseconds
+        told = cgutils.alloca_once(builder, time_type)
+        function_type = ir.FunctionType(int32, [int32, time_type.as_pointer()])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "clock_gettime")
+        builder.call(function, [int32(time.CLOCK_MONOTONIC), told])
+        seconds, nanoseconds = (builder.extract_value(builder.load(told), i) for i in range(2))
+        return builder.add(builder.mul(seconds, int64(10**9)), nanoseconds)
+
+    return types.uint64(), generate

@@ -13,32 +13,23 @@ order, each in rounds until nothing falls into it again. Four choices are less u
 - A round is first gathered into the frontier, then relaxed. Only then is it known which vertices come next, and
   their offsets and edges can be asked for ahead of their turn; that alone made it 1.4 to 1.6 times as fast.
 
-Distances may lie anywhere in 64 bits, so the buckets are a window: `WINDOW` buckets from a multiple of `WINDOW` on.
-What lies beyond waits on the level given by the highest bit in which its window number differs from the current
-one, as in a radix heap. When the window is empty, the lowest level that is not is dealt out anew, around its
-least entry. An entry moves to a lower level each time, so at most 64 times, and weights of 1 and 1e300 together
-cost neither memory nor a walk over empty buckets: 200,000 far entries beside a path of 20,000 edges at a delta of 1
-took 0.05 s, and 40 s with a single list for all that lies beyond the window.
+Distances may lie anywhere in 64 bits, so behind a window of buckets stands a radix heap (`_buckets.py`).
 
 Needs
     weights of zero or more (`supports`), a row filled with the distance limit (`CpuSolver`).
 Keeps
-    I1. No entry stands in a bucket before the current one: sums are monotone, and so is `_bucket_of`.
-    I2. Slot `s` begins in block `s` and grows by further blocks, each linked to the one below it. `tails[s]` is
-        a free place, so an entry is written first and the room for the next one made afterwards.
+    I1. No entry stands in a bucket before the current one: sums are monotone, and so is `bucket_of`.
+    I2. `tails[s]` is a free place: an entry is written first and the room for the next one made afterwards.
     I3. Between sources every slot is empty and every further block is on the free list.
     I4. Before a vertex is processed, and before a level is dealt out, there are as many free blocks as that can
         take; otherwise the kernel returns, its place kept in `cursor`, to be called again with more memory.
 Ends
     a distance only falls, and takes finitely many values; a bucket emptied in rounds is Bellman and Ford's
     algorithm on its vertices, so no delta makes it slower than that.
-NOTE
-    bucket numbers are formed in float64 and end at 2^62: whatever lies further shares the last bucket.
 
 References
 ----------
-U. Meyer, P. Sanders, "Delta-stepping: a parallelizable shortest path algorithm", 2003. R. Ahuja, K. Mehlhorn,
-J. Orlin, R. Tarjan, "Faster algorithms for the shortest path problem", 1990, for the radix heap.
+U. Meyer, P. Sanders, "Delta-stepping: a parallelizable shortest path algorithm", 2003.
 """
 
 from __future__ import annotations
@@ -50,20 +41,21 @@ import numpy as np
 from numba import njit
 
 from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.kernels._buckets import (
+    BLOCK,
+    BLOCK_BITS,
+    SLOTS,
+    WINDOW,
+    WINDOW_BITS,
+    bucket_of,
+    next_block,
+    slot_of,
+)
 from sssp_pipeline.kernels._cpu import CpuSolver, Search
-from sssp_pipeline.kernels._numba import ONE, ZERO, bit_length, prefetch
+from sssp_pipeline.kernels._numba import ONE, ZERO, prefetch
 from sssp_pipeline.kernels._views import SearchGraph
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Buckets in the window: 1,024 keep road graphs off the levels; 256 to 2,048 measured within 10 % of it.
-WINDOW_BITS = np.uint64(10)
-WINDOW = np.uint64(1 << 10)
-#: Every slot, a bucket of the window or a level beyond it, of which 64-bit numbers need at most 64.
-SLOTS = np.uint64((1 << 10) + 64)
-#: Entries in a block: 8 to 32 measured alike; each slot holds one for good, 139 KB of entries in all.
-BLOCK_BITS = np.uint64(4)
-BLOCK = np.uint64(1 << 4)
-LAST_BUCKET = 2.0**62
 #: How many vertices ahead edges are asked for; 4 and 8 measured alike, 2 was 10 % slower on NY.
 AHEAD = np.uint64(4)
 
@@ -223,12 +215,12 @@ def _search(
                     distances[v] = candidate
                     # The entry is made here and, in the same words, where a level is dealt out: as a function of
                     # its own, with the arrays as arguments, it made the search 1.3 to 1.4 times as slow.
-                    into = _slot_of(_bucket_of(candidate, buckets_per_unit), window)
+                    into = slot_of(bucket_of(candidate, buckets_per_unit), window)
                     place = tails[into]
                     entry_vertices[place], entry_distances[place] = v, candidate  # I2
                     place += ONE
                     if place & (BLOCK - ONE) == ZERO:
-                        place, first_free, n_free = _next_block(place, below, first_free, n_free)
+                        place, first_free, n_free = next_block(place, below, first_free, n_free)
                     tails[into] = place
         if short_of_blocks:
             break
@@ -259,16 +251,16 @@ def _search(
         if size == ZERO:
             continue
         least = frontier_distances[:size].min()
-        bucket = _bucket_of(least, buckets_per_unit)
+        bucket = bucket_of(least, buckets_per_unit)
         window, slot = bucket >> WINDOW_BITS, bucket & (WINDOW - ONE)
         for i in range(size):
             v, d = frontier[i], frontier_distances[i]
-            into = _slot_of(_bucket_of(d, buckets_per_unit), window)
+            into = slot_of(bucket_of(d, buckets_per_unit), window)
             place = tails[into]
             entry_vertices[place], entry_distances[place] = v, d
             place += ONE
             if place & (BLOCK - ONE) == ZERO:
-                place, first_free, n_free = _next_block(place, below, first_free, n_free)
+                place, first_free, n_free = next_block(place, below, first_free, n_free)
             tails[into] = place
 
     at.window, at.slot = window, slot
@@ -276,28 +268,6 @@ def _search(
     at.first_free, at.n_free = first_free, n_free
     at.processed, at.edges_relaxed = processed, edges_relaxed
     return complete
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _bucket_of(distance: Any, buckets_per_unit: float) -> Any:
-    """Return the number of the bucket that `distance` falls into; monotone."""
-    return np.uint64(min(np.float64(distance) * buckets_per_unit, LAST_BUCKET))
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _slot_of(bucket: Any, window: Any) -> Any:
-    """Return the bucket's slot in `window`, or the level on which it waits."""
-    differs = (bucket >> WINDOW_BITS) ^ window
-    return bucket & (WINDOW - ONE) if differs == ZERO else WINDOW + bit_length(differs) - ONE
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _next_block(place: Any, below: np.ndarray, first_free: Any, n_free: Any) -> Any:
-    """Return the first place of a free block, now on top of the block that ends at `place`."""
-    block = first_free
-    first_free = below[block]
-    below[block] = (place - ONE) >> BLOCK_BITS
-    return block << BLOCK_BITS, first_free, n_free - ONE
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -328,11 +298,11 @@ def _gather(
                 size += ONE
         if block == slot:
             break
-        next_block = below[block]
+        lower_block = below[block]
         below[block] = first_free
         first_free = block
         n_free += ONE
-        block = next_block
+        block = lower_block
         end = (block + ONE) << BLOCK_BITS
     tails[slot] = slot << BLOCK_BITS
     return size, first_free, n_free

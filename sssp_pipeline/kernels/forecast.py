@@ -1,7 +1,8 @@
 """What each solver is expected to take: seconds and device memory of a source, by formulas fitted to measurements.
 
 `auto` and `plan` go by them. They are meant to be right within a factor of two, which is what a choice needs. GPU
-times are those of an H200, CPU times those of one core of an AMD EPYC (`benchmarks/results`).
+times are those of an H200, CPU times those of one core of an AMD EPYC (`benchmarks/results`), or two that share a
+source; what more than two take was not measured.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from math import sqrt
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels._compile import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.near_far import TOGETHER
+from sssp_pipeline.kernels.parallel_delta_stepping import threads_for
 
 #: Until the first source can be solved on a GPU, beside what it takes to know that there is one: upload, pinned memory,
 #: kernels (0.03 s a solver from CuPy's cache, 0.4 s when they must be compiled).
 GPU_START_S = 0.3
 #: Of a byte of distances from a GPU to pinned memory.
 COPY_S_PER_BYTE = 1 / 50e9
+#: What many cores do together over what one does, as a power of their number: 2 did 1.74 times, 16 (threads of 8 real
+#: ones) 9.2 times as much, each with sources of its own. Two that shared a source did 1.6 to 1.9 times as much.
+CORES_EXPONENT = 0.8
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,29 @@ class Forecast:
         0 on a CPU.
     at_once
         How many sources of a call are under way together.
+    most_cores, meeting_s
+        How many cores share a source at most, and the seconds that each of them adds by meeting the others. Where they
+        are several, one source is under way at a time.
     """
 
     source_s: float
     source_bytes: int
     at_once: int
     fixed_bytes: int = 0
+    most_cores: int = 1
+    meeting_s: float = 0.0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether cores share a source."""
+        return self.most_cores > 1
+
+    def wall_s(self, cores: int) -> float:
+        """Return the seconds until a source is solved on a machine with so many cores."""
+        sharing = min(cores, self.most_cores)
+        if sharing <= 1:
+            return self.source_s
+        return self.source_s / sharing**CORES_EXPONENT + sharing * self.meeting_s
 
 
 def forecast(solver: str, traits: GraphTraits, n_sources: int) -> Forecast:
@@ -111,11 +133,20 @@ def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:
     return forecast
 
 
+def _over_cores(traits: GraphTraits, n_sources: int) -> Forecast:
+    del n_sources
+    alone_s = 9.5e-9 * (traits.n_vertices + traits.n_edges)
+    # Some three rounds for each step, of two meetings, at 0.1 us for each thread.
+    meeting_s = 0.6e-6 * _depth(traits)
+    return Forecast(alone_s, 0, 1, most_cores=threads_for(traits.n_edges), meeting_s=meeting_s)
+
+
 _FORECASTS: dict[str, Callable[[GraphTraits, int], Forecast]] = {
     "near-far": _near_far,
     "adds": _adds,
     "adds-slots": _adds_slots,
     "adds-lanes": _adds_lanes,
     "delta-stepping": _on_a_core(8.0),
+    "parallel-delta-stepping": _over_cores,
     "dijkstra": _on_a_core(25.0),
 }

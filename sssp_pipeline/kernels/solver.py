@@ -95,7 +95,7 @@ class SourceMetrics:
         The name in the registry.
     solve_s
         Seconds spent on this source alone: device time on a GPU (an equal share of it where several sources run
-        together), wall time of one thread on a CPU.
+        together), wall time on a CPU, of one thread or of all that share the source.
     vertices_processed
         The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
         Dijkstra's algorithm processes every reached vertex once.

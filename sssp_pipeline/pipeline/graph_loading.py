@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.graph_store import INGEST_AGAIN, PART_EDGES, ROW_GROUP_ROWS, Manifest, Part
-from sssp_pipeline.pipeline.hardware import usable_cores
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 #: Parts that are read at a time: an object store gives each reader a fraction of what the network carries.

@@ -17,6 +17,7 @@ import pyarrow as pa
 from sssp_pipeline import __version__, workflow
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.pipeline import csr_build, storage
 from sssp_pipeline.pipeline.formats import EdgeList, ReadOptions, is_generated, open_edge_list
 from sssp_pipeline.pipeline.graph_store import (
@@ -30,7 +31,6 @@ from sssp_pipeline.pipeline.graph_store import (
     is_complete,
     read_manifest,
 )
-from sssp_pipeline.pipeline.hardware import usable_cores
 from sssp_pipeline.pipeline.id_mapping import IdCollector, collector
 from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.progress import Progress

@@ -15,6 +15,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.forecast import (
     COPY_S_PER_BYTE,
+    CORES_EXPONENT,
     GPU_START_S,
     Forecast,
     forecast,
@@ -38,9 +39,6 @@ CALL_BYTES = 2**30
 #: Calls to make at least, so that one is solved while another is written, and several GPUs share them.
 CALLS = 4
 
-#: What many cores do together over what one does, as a power of their number: 2 did 1.74 times, 16 (threads of 8 real
-#: ones) 9.2 times as much.
-CORES_EXPONENT = 0.8
 #: Core-seconds to encode and write a byte of distances: 260 MB/s (benchmarks/results/distances.jsonl, long layout).
 WRITE_S_PER_BYTE = 1 / 260e6
 
@@ -86,7 +84,8 @@ class Plan:
     solver, solver_reason
         Name in the registry, and why it was chosen.
     others
-        Where the workflow leaves the choice open, the other solvers that could do this on the same device.
+        Where the workflow leaves the choice open, the other solvers that could do this on the same device, its cores
+        shared in the same way.
     expected_s
         About how long solving and writing take on this machine, once the graph is loaded.
     batches
@@ -161,8 +160,11 @@ class Work:
         n_batches = -(-self.n_sources // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), n_batches // CALLS))
 
-    def source_wall_s(self, device: str, source_s: float, machine: Machine) -> float:
-        """Return the seconds by which a source lengthens the work if solving it takes `source_s` on `device`."""
+    def source_wall_s(self, device: str, source_s: float, machine: Machine, is_shared: bool = False) -> float:
+        """Return the seconds by which a source lengthens the work if solving it takes `source_s` on `device`.
+
+        That is on one core, on a CPU, with others of other sources beside it; or on all, if they share each source.
+        """
         kept_bytes = self.batch_bytes / self.batch
         write_s = WRITE_S_PER_BYTE * kept_bytes
         n_batches = -(-self.n_sources // self.batch)
@@ -170,7 +172,7 @@ class Work:
         if device == "gpu":
             gpus = max(1, min(n_batches, machine.n_gpus))
             return max((source_s + COPY_S_PER_BYTE * kept_bytes) / gpus, write_s / cores)
-        return (source_s + write_s) / cores
+        return (source_s if is_shared else source_s / cores) + write_s / cores
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""
@@ -178,7 +180,7 @@ class Work:
 
 
 def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...]]:
-    """Return a solver, why, and the others on the same device that could do it.
+    """Return a solver, why, and the others that could do it on the same device, its cores shared in the same way.
 
     It is the one called `name`, and no others, or the one expected to be done first when `name` is "auto".
 
@@ -206,20 +208,25 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
 
     def order(name: str) -> tuple[float, float]:
         # Where writing takes longer than solving, the one that is done solving first.
-        return expected[name], work.of_a_call(name).source_s
+        return expected[name], work.of_a_call(name).wall_s(machine.cores)
 
     first, *rest = sorted(expected, key=order)
     compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest)
     why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
-    others = tuple(other for other in rest if SOLVERS[other].device == SOLVERS[first].device)
+    # What a source takes alone and with all cores says little of each other: how busy they are is in both.
+    alike = SOLVERS[first].device, work.of_a_call(first).is_shared
+    others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
     return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}", others
 
 
 def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
     start_s = GPU_START_S if solver.device == "gpu" else 0.0
-    source_s = work.of_a_call(solver.name).source_s
-    return start_s + work.n_sources * work.source_wall_s(solver.device, source_s, machine)
+    of_a_call = work.of_a_call(solver.name)
+    source_s = work.source_wall_s(
+        solver.device, of_a_call.wall_s(machine.cores), machine, of_a_call.is_shared
+    )
+    return start_s + work.n_sources * source_s
 
 
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:

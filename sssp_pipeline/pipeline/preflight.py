@@ -18,10 +18,11 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels._cupy import gpu_missing
 from sssp_pipeline.kernels._device_graph import obtainable_bytes
+from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.cluster import WORKER_BYTES
 from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.hardware import Machine, usable_cores
+from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.stored_graph import keep_within

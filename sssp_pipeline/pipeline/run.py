@@ -17,6 +17,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.finished import (
@@ -181,7 +182,8 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         per_source_s = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
         facts |= {"probed_sources": len(tried), "solve_s_per_source": per_source_s}
         if solver.device == "cpu":  # few sources on a GPU say little of many
-            facts["solve_core_s"] = per_source_s * facts["sources"]
+            sharing = min(plan.machine.cores, forecast(plan.solver, traits, 1).most_cores)
+            facts["solve_core_s"] = per_source_s * sharing * facts["sources"]
     return facts
 
 

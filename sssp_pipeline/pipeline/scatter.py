@@ -26,10 +26,11 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, PathTooLongError, SsspError, StoreAwayError
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
 from sssp_pipeline.pipeline import interrupts, storage, worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
+from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name
 from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.pipeline.results import NO_DISTANCES, Place, RunFolder
 from sssp_pipeline.pipeline.shown import told

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from sssp_pipeline.csr import CsrGraph, unreached_distance
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.kernels.certificate import find_fault
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
-from sssp_pipeline.pipeline.hardware import usable_cores
 from sssp_pipeline.pipeline.progress import Progress
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.vertex_ids import VertexIds

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._cupy import gpu_count
-from sssp_pipeline.pipeline.hardware import Machine, this_machine, usable_cores
+from sssp_pipeline.kernels._team import usable_cores
+from sssp_pipeline.pipeline.hardware import Machine, this_machine
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.workflow_cluster import Cluster
 

@@ -5,7 +5,8 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.generators import grid, rmat
-from sssp_pipeline.kernels.delta_stepping import DELTA_FACTOR, SLOTS, DeltaStepping, _slot_of, pick_delta
+from sssp_pipeline.kernels._buckets import SLOTS, slot_of
+from sssp_pipeline.kernels.delta_stepping import DELTA_FACTOR, DeltaStepping, pick_delta
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -77,8 +78,8 @@ def test_a_vertex_lowered_while_it_waits_in_the_frontier_is_processed_once():
 
 def test_what_lies_beyond_the_window_waits_on_the_level_of_the_highest_bit_that_differs():
     @njit
-    def slot_of(bucket, window):
-        return _slot_of(bucket, window)
+    def compiled(bucket, window):
+        return slot_of(bucket, window)
 
     def expected(bucket, window):
         differs = (bucket >> 10) ^ window
@@ -87,7 +88,7 @@ def test_what_lies_beyond_the_window_waits_on_the_level_of_the_highest_bit_that_
     for window in (0, 1, 6, 2**40 + 3, 2**52 - 1):
         for ahead in (0, 1, 1023, 1024, 5000, 2**33, 2**61):
             bucket = (window << 10) + ahead
-            assert slot_of(np.uint64(bucket), np.uint64(window)) == expected(bucket, window) < SLOTS
+            assert compiled(np.uint64(bucket), np.uint64(window)) == expected(bucket, window) < SLOTS
 
 
 @pytest.mark.parametrize("smallest", [1e-300, 1e-30, 1.0])

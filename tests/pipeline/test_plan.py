@@ -12,9 +12,11 @@ from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.plan import (
     BATCH_BYTES,
     BATCH_SOURCES,
+    WRITE_S_PER_BYTE,
     GpuShare,
     Work,
     choose_solver,
+    expected_s,
     make_plan,
 )
 from sssp_pipeline.workflow import Output, Solve
@@ -114,7 +116,7 @@ def work(size=(1000, 3000, 1.0), n_sources=64, batch=32, dtype="uint32", low=1.0
         (RMAT_20, 10_000, "adds-lanes"),
         (RMAT_22, 10_000, "adds-lanes"),
         (RMAT_22, 2, "adds"),
-        (GRID, 1, "adds"),
+        (RMAT_24, 1, "adds"),
     ],
 )
 def test_auto_on_a_gpu_goes_by_the_graph_and_how_many_sources_share_it(size, n_sources, solver):
@@ -128,6 +130,42 @@ def test_auto_on_a_gpu_goes_by_the_graph_and_how_many_sources_share_it(size, n_s
 def test_auto_starts_no_gpu_for_what_the_cores_do_meanwhile():
     assert choose_solver("auto", work(NY, n_sources=16, batch=1), H200)[0].name == "delta-stepping"
     assert choose_solver("auto", work(n_sources=1000), H200)[0].name == "delta-stepping"
+    four_cores = Machine(cores=4, gpu_free_bytes=139 * 2**30)
+    assert choose_solver("auto", work(GRID, 1, 1), four_cores)[0].name == "parallel-delta-stepping"
+
+
+@pytest.mark.parametrize(
+    ("size", "n_sources", "batch", "cores", "solver"),
+    [
+        (NY, 1, 1, 2, "parallel-delta-stepping"),
+        (RMAT_20, 1, 1, 16, "parallel-delta-stepping"),
+        (NY, 8, 8, 2, "parallel-delta-stepping"),  # a batch is one thread's
+        (NY, 1, 1, 1, "delta-stepping"),
+        (NY, 2, 1, 2, "delta-stepping"),
+        (NY, 16, 1, 16, "delta-stepping"),
+        (RMAT_20, 4096, 8, 16, "delta-stepping"),
+        ((10_000, 40_000, 1.0), 1, 1, 16, "delta-stepping"),  # too small to share
+    ],
+)
+def test_cores_share_a_source_where_there_are_too_few_sources(size, n_sources, batch, cores, solver):
+    some = work(size, n_sources, batch)
+    chosen, _, others = choose_solver("auto", some, Machine(cores, None))
+    assert chosen.name == solver
+    # What cores take for a source each says nothing of what they take together.
+    is_shared = {name: some.of_a_call(name).is_shared for name in (solver, *others)}
+    assert set(is_shared.values()) == {solver == "parallel-delta-stepping"}
+
+
+def test_sources_that_take_all_cores_are_solved_one_after_another():
+    shared = SOLVERS["parallel-delta-stepping"]
+    alone = forecast(shared.name, work(RMAT_20).traits, 1)
+    for cores in (1, 2, 16):
+        machine = Machine(cores, None)
+        wall_s = expected_s(shared, work(RMAT_20, 64, 1), machine)
+        written_s = 64 * 4 * RMAT_20[0] * WRITE_S_PER_BYTE / cores**0.8
+        assert wall_s == pytest.approx(64 * alone.wall_s(cores) + written_s)
+    assert alone.wall_s(1) == alone.source_s
+    assert alone.wall_s(10**6) == alone.wall_s(alone.most_cores)
 
 
 def test_a_call_takes_as_many_batches_as_the_solver_gains_from():
@@ -144,7 +182,8 @@ def test_auto_without_a_gpu_says_what_it_passed_over():
     chosen, reason, _ = choose_solver("auto", work(NY, n_sources=4096), NO_DRIVER)
     assert chosen.name == "delta-stepping"
     assert reason == (
-        "expected to take 28 s, dijkstra 68 s; not the GPU solvers: no NVIDIA driver (libcuda.so.1)"
+        "expected to take 28 s, parallel-delta-stepping 33 s, dijkstra 68 s; "
+        "not the GPU solvers: no NVIDIA driver (libcuda.so.1)"
     )
 
 
@@ -161,7 +200,7 @@ def test_a_graph_too_large_for_the_gpu_is_left_to_the_cpu():
     assert caught.value.message == (
         "solver `near-far` cannot solve this: it needs 0.8 GiB on the GPU, 0.5 are free"
     )
-    assert caught.value.hint == "these can: delta-stepping, dijkstra"
+    assert caught.value.hint == "these can: delta-stepping, parallel-delta-stepping, dijkstra"
 
 
 @pytest.mark.parametrize(
@@ -217,6 +256,13 @@ def test_forecasts_are_within_a_factor_of_two_of_measurements(size, solver, batc
     assert 0.5 < 1e3 * forecast(solver, work(size).traits, batch).source_s / measured_ms < 2
 
 
+@pytest.mark.parametrize(
+    ("size", "measured_ms"), [(NY, 5.78), (WAVE, 6.3), ((1_000_000, 3_996_000, 1.0), 22.1)]
+)
+def test_what_two_cores_take_for_a_source_is_within_a_factor_of_two(size, measured_ms):
+    assert 0.5 < 1e3 * forecast("parallel-delta-stepping", work(size).traits, 1).wall_s(2) / measured_ms < 2
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_has_a_forecast(name):
     found = forecast(name, work().traits, 10)
@@ -245,7 +291,8 @@ def test_negative_weights_are_refused_with_every_solvers_reason():
     with pytest.raises(InputError) as caught:
         choose_solver("auto", negative, Machine(2, None))
     assert caught.value.message.startswith(
-        "no solver can solve this: near-far, adds, adds-slots, adds-lanes, delta-stepping, dijkstra: "
+        "no solver can solve this: near-far, adds, adds-slots, adds-lanes, delta-stepping, "
+        "parallel-delta-stepping, dijkstra: "
     )
     assert "-3" in caught.value.message
     with pytest.raises(InputError, match="solver `dijkstra` cannot solve this: "):
@@ -265,7 +312,7 @@ def test_a_trace_is_asked_only_of_a_solver_that_records_one():
     solver, reason, _ = choose_solver("auto", traced, H200)
     assert solver.name == "adds"
     assert reason.endswith(
-        "; not near-far nor adds-slots nor adds-lanes nor delta-stepping nor dijkstra: "
+        "; not near-far nor adds-slots nor adds-lanes nor delta-stepping nor parallel-delta-stepping nor dijkstra: "
         "it records no trace, and trace_every_us is 10"
     )
 
@@ -275,8 +322,8 @@ def test_a_trace_without_a_gpu_is_refused_with_what_to_do():
     with pytest.raises(InputError) as caught:
         choose_solver("auto", traced, NO_DRIVER)
     assert caught.value.message == (
-        "no solver can solve this: near-far, adds-slots, adds-lanes, delta-stepping, dijkstra: "
-        "it records no trace, and trace_every_us is 10; adds: no NVIDIA driver (libcuda.so.1)"
+        "no solver can solve this: near-far, adds-slots, adds-lanes, delta-stepping, parallel-delta-stepping, "
+        "dijkstra: it records no trace, and trace_every_us is 10; adds: no NVIDIA driver (libcuda.so.1)"
     )
     assert caught.value.hint == (
         "leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
