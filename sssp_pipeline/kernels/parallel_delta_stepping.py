@@ -213,32 +213,24 @@ def _search(
         entry_vertices[0], entry_distances[0], tails[0] = source, 0, 1
 
     while True:
-        # ---- relax the edges of a part of the frontier ----
-        while position < end:
-            position, first_free, n_free, n_processed, n_relaxed = _relax(
-                position, end, row_offsets, col_indices, weights, distances, buckets_per_unit, frontier,
-                frontier_distances, window, tails, entry_vertices, entry_distances, below, least_on,
-                first_free, n_free,
-            )  # fmt: skip
-            processed += n_processed
-            edges_relaxed += n_relaxed
-            if position < end:
-                entry_vertices, entry_distances = _twice(entry_vertices), _twice(entry_distances)
-                below, first_free, n_free = _more_blocks(below, first_free, n_free)
-
-        # ---- another part: of what all share, or else of what fell back into the own bucket ----
+        # ---- relax the edges of a part of the frontier, or at last of what fell back into the own bucket ----
         if taken < n_shared:
             taken = atomic_add(shared, TAKEN, chunk)
             position, end = taken, min(taken + chunk, n_shared)
-            continue
-        if not has_more and tails[slot] != slot << BLOCK_BITS:
-            size, first_free, n_free = _take(
-                slot, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices,
-                entry_distances, below, first_free, n_free,
+        is_last = taken >= n_shared
+        while True:
+            position, end, slot, has_more, first_free, n_free, n_processed, n_relaxed = _relax(
+                position, end, is_last, n_threads == ONE, row_offsets, col_indices, weights, distances,
+                buckets_per_unit, frontier, frontier_distances, own, window, slot, has_more, tails,
+                entry_vertices, entry_distances, below, least_on, first_free, n_free,
             )  # fmt: skip
-            # More than a thread keeps to itself waits for the next round, in which all share it.
-            has_more = tails[slot] != slot << BLOCK_BITS
-            position, end = own, own + size
+            processed += n_processed
+            edges_relaxed += n_relaxed
+            if position >= end:
+                break
+            entry_vertices, entry_distances = _twice(entry_vertices), _twice(entry_distances)
+            below, first_free, n_free = _more_blocks(below, first_free, n_free)
+        if not is_last:
             continue
 
         # ---- agree on the least bucket ----
@@ -328,6 +320,8 @@ def _search(
 def _relax(
     position: Any,
     end: Any,
+    is_last: bool,
+    is_alone: bool,
     row_offsets: np.ndarray,
     col_indices: np.ndarray,
     weights: np.ndarray,
@@ -335,7 +329,10 @@ def _relax(
     buckets_per_unit: float,
     frontier: np.ndarray,
     frontier_distances: np.ndarray,
+    own: Any,
     window: Any,
+    slot: Any,
+    has_more: bool,
     tails: np.ndarray,
     entry_vertices: np.ndarray,
     entry_distances: np.ndarray,
@@ -344,48 +341,70 @@ def _relax(
     first_free: Any,
     n_free: Any,
 ) -> Any:
-    """Relax the edges of the frontier from `position` on.
+    """Relax the edges of the frontier from `position` to `end`.
+
+    If that `is_last`, then of what is in the own part of the bucket, while it is little; who `is_alone` goes on to the
+    next ones in the window. It is one function, as on a path each round is a vertex.
 
     Returns
     -------
     tuple
-        Where it ended: at `end`, or before a vertex for which there are too few blocks (I4); `first_free`, `n_free`,
-        vertices processed and edges relaxed.
+        `position` and `end`, the same unless there are too few blocks for the vertex at `position` (I4); `slot`,
+        `has_more`, `first_free`, `n_free`, vertices processed and edges relaxed.
     """
     processed = edges_relaxed = ZERO
-    while position < end:
-        u, d = frontier[position], frontier_distances[position]
-        first, last = row_offsets[u], row_offsets[np.uint64(u) + ONE]
-        if n_free < ((last - first) >> BLOCK_BITS) + SLOTS:
+    while True:
+        short_of_blocks = False
+        while position < end:
+            u, d = frontier[position], frontier_distances[position]
+            first, last = row_offsets[u], row_offsets[np.uint64(u) + ONE]
+            if n_free < ((last - first) >> BLOCK_BITS) + SLOTS:
+                short_of_blocks = True
+                break
+            position += ONE
+            ahead = row_offsets[frontier[min(position + AHEAD, end - ONE)]]
+            prefetch(col_indices, ahead)
+            prefetch(weights, ahead)
+            if load_relaxed(distances, u) != d:
+                continue
+            processed += ONE
+            edges_relaxed += last - first
+            for e in range(first, last):
+                v = col_indices[e]
+                candidate = d + weights[e]
+                # 32-bit sums are formed in 64 bits; a 64-bit one that wrapped is smaller than its summand.
+                if d <= candidate < load_relaxed(distances, v):
+                    if candidate >= atomic_min(distances, v, candidate):
+                        continue
+                    # The entry is made here and, in the same words, in `_deal_out`: as a function of its own, with
+                    # the arrays as arguments, it made `delta-stepping` 1.3 to 1.4 times as slow.
+                    bucket = bucket_of(candidate, buckets_per_unit)
+                    into = slot_of(bucket, window)
+                    if into >= WINDOW:
+                        least_on[into - WINDOW] = min(least_on[into - WINDOW], bucket)
+                    place = tails[into]
+                    entry_vertices[place], entry_distances[place] = v, candidate  # I2, I3
+                    place += ONE
+                    if place & (BLOCK - ONE) == ZERO:
+                        place, first_free, n_free = next_block(place, below, first_free, n_free)
+                    tails[into] = place
+        if short_of_blocks or not is_last or has_more:
             break
-        position += ONE
-        ahead = row_offsets[frontier[min(position + AHEAD, end - ONE)]]
-        prefetch(col_indices, ahead)
-        prefetch(weights, ahead)
-        if load_relaxed(distances, u) != d:
-            continue
-        processed += ONE
-        edges_relaxed += last - first
-        for e in range(first, last):
-            v = col_indices[e]
-            candidate = d + weights[e]
-            # 32-bit sums are formed in 64 bits; a 64-bit one that wrapped is smaller than its summand.
-            if d <= candidate < load_relaxed(distances, v):
-                if candidate >= atomic_min(distances, v, candidate):
-                    continue
-                # The entry is made here and, in the same words, in `_deal_out`: as a function of its own, with the
-                # arrays as arguments, it made `delta-stepping` 1.3 to 1.4 times as slow.
-                bucket = bucket_of(candidate, buckets_per_unit)
-                into = slot_of(bucket, window)
-                if into >= WINDOW:
-                    least_on[into - WINDOW] = min(least_on[into - WINDOW], bucket)
-                place = tails[into]
-                entry_vertices[place], entry_distances[place] = v, candidate  # I2, I3
-                place += ONE
-                if place & (BLOCK - ONE) == ZERO:
-                    place, first_free, n_free = next_block(place, below, first_free, n_free)
-                tails[into] = place
-    return position, first_free, n_free, processed, edges_relaxed
+        if is_alone:
+            while slot < WINDOW and tails[slot] == slot << BLOCK_BITS:
+                slot += ONE
+            if slot == WINDOW:
+                break
+        elif tails[slot] == slot << BLOCK_BITS:
+            break
+        size, first_free, n_free = _take(
+            slot, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices,
+            entry_distances, below, first_free, n_free,
+        )  # fmt: skip
+        # More than a thread keeps to itself waits for the next round, in which all share it.
+        has_more = tails[slot] != slot << BLOCK_BITS
+        position, end = own, own + size
+    return position, end, slot, has_more, first_free, n_free, processed, edges_relaxed
 
 
 @njit(nogil=True, cache=True)
@@ -420,7 +439,7 @@ def _deal_out(
     return first_free, n_free
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _take(
     slot: Any,
     distances: np.ndarray,
