@@ -1,4 +1,6 @@
-"""Milliseconds a source of every CPU solver beside SciPy's, one thread each, taking turns in one run.
+"""Milliseconds a source of every CPU solver beside SciPy's, taking turns in one run.
+
+All are called by one thread and use no other, but `parallel-delta-stepping`, which takes every core.
 
     python benchmarks/solvers.py [--graphs ny,wave,rmat-18,grid] [--data FOLDER] [--sources 10]
         [--rounds 5] [--dtype uint32]
@@ -61,7 +63,7 @@ def measure(name: str, graph: CsrGraph, n_sources: int, rounds: int) -> None:
     )
     solvers = [s for s in SOLVERS.values() if s.device == "cpu"]
     sources, reference = far_reaching_sources(matrix, n_sources)
-    work, delta = {}, None
+    work, delta = {}, {}
     for solver in solvers:
         solution = solver.solve(graph, sources, SolveOptions())
         found = solution.distances.astype(np.float64)
@@ -69,7 +71,7 @@ def measure(name: str, graph: CsrGraph, n_sources: int, rounds: int) -> None:
         if not np.array_equal(found, reference):
             sys.exit(f"{name}: {solver.name} and SciPy differ")
         work[solver.name] = np.mean([m.vertices_processed / m.reached for m in solution.metrics])
-        delta = solution.metrics[0].delta_first or delta
+        delta[solver.name] = solution.metrics[0].delta_first
     calls: dict[str, Callable[[], Any]] = {"scipy": lambda: dijkstra(matrix, indices=sources)}
     for solver in solvers:
         calls[solver.name] = partial(solver.solve, graph, sources, SolveOptions())
