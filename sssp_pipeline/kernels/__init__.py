@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.adds import Adds
 from sssp_pipeline.kernels.adds_lanes import AddsLanes
@@ -10,6 +13,7 @@ from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.solver import Solver
+from sssp_pipeline.kernels.tuning import Value, tuned
 
 #: `forecast.py` says what each takes; `auto` goes by that.
 SOLVERS: dict[str, Solver] = {
@@ -18,17 +22,17 @@ SOLVERS: dict[str, Solver] = {
 }
 
 
-def solver_named(name: str) -> Solver:
-    """Return the solver registered as `name`.
+def solver_named(name: str, options: Mapping[str, Value] = MappingProxyType({})) -> Solver:
+    """Return the solver registered as `name`, set up with `options` of its own.
 
     Raises
     ------
     InputError
-        There is none of that name.
+        There is none of that name; or as `tuned`.
     """
     if name not in SOLVERS:
         raise InputError(
             f"unknown solver `{name}`",
             hint=did_you_mean(name, sorted(SOLVERS)) + "Solvers: " + ", ".join(sorted(SOLVERS)),
         )
-    return SOLVERS[name]
+    return tuned(SOLVERS[name], options)

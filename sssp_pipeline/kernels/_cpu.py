@@ -21,6 +21,7 @@ from sssp_pipeline.kernels._numba import ONE, ZERO
 from sssp_pipeline.kernels._views import SearchGraph, distance_limit, largest_distance, unsigned
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.tuning import Tunable
 
 
 class Search(ABC):
@@ -46,6 +47,7 @@ class CpuSolver(ABC):
     name: str
     device = "cpu"
     summary: str
+    tunables: tuple[Tunable, ...] = ()
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: negative weights, or a trace."""

@@ -31,6 +31,7 @@ from sssp_pipeline.kernels._mean import mean_distances
 from sssp_pipeline.kernels._views import distance_limit, largest_distance
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import MetricsColumns, Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.tuning import Tunable
 
 #: One call at a time computes on a process's GPU: each takes the whole device.
 GPU_LOCK = threading.Lock()
@@ -85,6 +86,8 @@ class SearchCounts:
     delta_first: float | None = None
     delta_last: float | np.ndarray | None = None
     delta_changes: int | np.ndarray = 0
+    supersteps: int | None = None
+    filter_s: float | None = None
     trace: np.ndarray | None = None
 
 
@@ -119,6 +122,7 @@ class GpuSolver(ABC):
     name: str
     device = "gpu"
     summary: str
+    tunables: tuple[Tunable, ...] = ()
     #: Whether a search records a trace where the options ask for one.
     records_traces = False
 
@@ -359,6 +363,8 @@ class Summariser:
                 "delta_first": counts.delta_first,
                 "delta_last": counts.delta_last,
                 "delta_changes": counts.delta_changes,
+                "supersteps": counts.supersteps,
+                "filter_s": counts.filter_s,
                 "trace": None,
             }
         )

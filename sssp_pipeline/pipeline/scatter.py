@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -27,6 +27,7 @@ import numpy as np
 from sssp_pipeline.errors import InputError, PathTooLongError, SsspError, StoreAwayError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
+from sssp_pipeline.kernels.tuning import Value
 from sssp_pipeline.pipeline import interrupts, storage, worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, usable_cores
@@ -58,6 +59,8 @@ class SolveTask:
         Numbers, each with its sources (n,) uint32.
     options
         Without targets: they may be many, and are the same for all tasks, so a worker reads them itself.
+    tuning
+        Options of the solver alone.
     attempt
         Counts from 1.
     """
@@ -70,6 +73,7 @@ class SolveTask:
     solver: str
     options: SolveOptions
     form: DistanceFormat
+    tuning: dict[str, Value] = field(default_factory=dict)
     attempt: int = 1
 
     @property
@@ -157,7 +161,7 @@ def _solved(task: SolveTask) -> TaskDone:
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
     try:
-        solver = solver_named(task.solver)
+        solver = solver_named(task.solver, task.tuning)
         sources = np.concatenate([sources for _, sources in task.batches])
         targets = _targets(task.run, task.identity.get("targets"))
         solution = solver.solve(graph, sources, replace(task.options, targets=targets))
