@@ -11,6 +11,7 @@ from sssp_pipeline.kernels.adds_lanes import AddsLanes
 from sssp_pipeline.kernels.adds_slots import AddsSlots
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
+from sssp_pipeline.kernels.frontier_bellman_ford import FrontierBellmanFord
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.solver import Solver
 from sssp_pipeline.kernels.tuning import Value, tuned
@@ -18,7 +19,15 @@ from sssp_pipeline.kernels.tuning import Value, tuned
 #: `forecast.py` says what each takes; `auto` goes by that.
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
-    for solver in (NearFar(), Adds(), AddsSlots(), AddsLanes(), DeltaStepping(), Dijkstra())
+    for solver in (
+        NearFar(),
+        Adds(),
+        AddsSlots(),
+        AddsLanes(),
+        FrontierBellmanFord(),
+        DeltaStepping(),
+        Dijkstra(),
+    )
 }
 
 

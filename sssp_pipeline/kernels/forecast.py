@@ -70,6 +70,14 @@ def _near_far(traits: GraphTraits, n_sources: int) -> Forecast:
     return Forecast(18e-6 / at_once * _depth(traits) + 40e-12 * traits.n_edges, scratch, at_once)
 
 
+def _frontier_bellman_ford(traits: GraphTraits, n_sources: int) -> Forecast:
+    near_far = _near_far(traits, n_sources)
+    n_vertices, n_edges = traits.n_vertices, traits.n_edges
+    # Not fitted: it is a baseline that relaxes edges several times as often.
+    marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
+    return Forecast(4 * near_far.source_s, n_vertices * 20 + n_edges // 30, near_far.at_once, marked)
+
+
 def _adds(traits: GraphTraits, n_sources: int) -> Forecast:
     del n_sources
     # Two arrays of distances, and blocks for four words a vertex and two blocks a bucket.
@@ -114,6 +122,7 @@ def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:
 _FORECASTS: dict[str, Callable[[GraphTraits, int], Forecast]] = {
     "near-far": _near_far,
     "adds": _adds,
+    "frontier-bellman-ford": _frontier_bellman_ford,
     "adds-slots": _adds_slots,
     "adds-lanes": _adds_lanes,
     "delta-stepping": _on_a_core(8.0),
