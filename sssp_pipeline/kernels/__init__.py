@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.kernels.adaptive_threads import AdaptiveThreads
 from sssp_pipeline.kernels.adds import Adds
 from sssp_pipeline.kernels.adds_lanes import AddsLanes
 from sssp_pipeline.kernels.adds_slots import AddsSlots
@@ -18,7 +19,15 @@ from sssp_pipeline.kernels.tuning import Value, tuned
 #: `forecast.py` says what each takes; `auto` goes by that.
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
-    for solver in (NearFar(), Adds(), AddsSlots(), AddsLanes(), DeltaStepping(), Dijkstra())
+    for solver in (
+        NearFar(),
+        Adds(),
+        AddsSlots(),
+        AddsLanes(),
+        AdaptiveThreads(),
+        DeltaStepping(),
+        Dijkstra(),
+    )
 }
 
 

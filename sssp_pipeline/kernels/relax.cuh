@@ -7,7 +7,8 @@
 // Needs (guaranteed by `GpuSolver.supports` and `_compile.type_options`): weights of zero or more, finite;
 //     SSSP_FLOATING 0 or 1, SSSP_BITS 32 or 64, SSSP_UNREACHED the bits of `csr.unreached_distance`.
 // Keeps
-//     R1. A distance only falls, and only to the length of a real path: every change goes through lower_distance.
+//     R1. A distance only falls, and only to the length of a real path: every change goes through lower_distance, or
+//         through set_distance where nobody else can change it meanwhile.
 //     R2. A sum that the type cannot hold compares as unreached or beyond it, so it lowers nothing.
 //     R3. Sums are rounded as numpy rounds them: to nearest, subnormals kept, never fused.
 // Memory order: relaxed. A stale read of a distance is too large (R1): it costs work, never a wrong result. Who
@@ -70,4 +71,9 @@ lower_distance(distance_bits* distances, word32 v, distance_bits candidate, bool
     }
     const distance_bits before = atomicMin(&distances[v], candidate);
     return {before, candidate < before};
+}
+
+// Sets distances[v] to `distance`, less than what stands there: where one thread alone writes it between two barriers.
+__device__ __forceinline__ void set_distance(distance_bits* distances, word32 v, distance_bits distance) {
+    distances[v] = distance;
 }
