@@ -28,10 +28,19 @@ __device__ __forceinline__ word32 class_of(const DeviceGraph& graph, const word3
     if (edge.target == source && !is_negative(edge.weight)) {
         return kSelfLoop;
     }
-    if (graph.first_edge(edge.target + 1) - graph.first_edge(edge.target) == loops[edge.target]) {
+    const edge_index begin = graph.first_edge(edge.target);
+    const edge_index degree = graph.first_edge(edge.target + 1) - begin;
+    if (degree == loops[edge.target]) {
         return kIntoLeaf;
     }
-    return in_degrees[edge.target] == 1 ? kSingle : kOrdinary;
+    if (in_degrees[edge.target] != 1) {
+        return kOrdinary;
+    }
+    if (degree == 1 && !is_negative(edge.weight)) {
+        const Edge other = graph.edge(begin);
+        return other.target == source && !is_negative(other.weight) ? kIntoLeaf : kSingle;
+    }
+    return kSingle;
 }
 
 extern "C" __global__ void edge_degrees_kernel(const edge_index* row_offsets, const edge_word* edges,

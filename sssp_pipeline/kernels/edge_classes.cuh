@@ -3,8 +3,12 @@
 //   bits  class         the edge from u to v                          what a search does with it
 //   00    kOrdinary     none of those below                           relaxes it by an atomic minimum
 //   01    kSelfLoop     u = v, and the weight is zero or more         nothing: it can lower no distance
-//   10    kIntoLeaf     v has no outgoing edges but such self-loops   relaxes it once, when all else is done
+//   10    kIntoLeaf     v is a leaf: see below                        relaxes it once, when all else is done
 //   11    kSingle       v has no other incoming edges but those       relaxes it by a plain store
+//
+// A leaf has no outgoing edges but self-loops that lower nothing; or one edge into it and one out of it, both between
+// it and the same vertex and of weight zero or more, so that who came the one way gains nothing on the way back. Either
+// way no shortest path leads through it, unless it begins there.
 //
 // Where several fit, the first in this table is it: a self-loop before an edge into a leaf before a single one. A
 // self-loop of negative weight is a negative cycle, so it is an edge like any other. Whether an edge leaves the source

@@ -14,16 +14,16 @@
 //     all vertices at once begin that way.
 //   - Edge classes (section 4.1): see `edge_classes.cuh`. A single edge and, while nothing but the source has a
 //     distance, the source's edges need no atomic (I5): but the latter only where no two of them lead to one vertex.
-//     Edges into leaves are listed apart and relaxed when the search is over: no path leads through a leaf, so by then
-//     the distances that a leaf's own is made of are final, and one pass gives the same minimum as any order would.
+//     Edges into leaves are listed apart and relaxed when the search is over: a shortest path leads through a leaf only
+//     if it begins there, so by then the distances that a leaf's own is made of are final, and one pass gives the same
+//     minimum as any order would.
 //   - Virtual warps (section 5.2): a warp takes up to 32 entries, and 2^k lanes share a vertex, more of them the fewer
 //     entries there are: resident threads over entries, from 4 to 32. Beyond the paper, a vertex with more than
 //     kRounds edges for each of these lanes gets the whole warp, or three in four lanes would wait for it.
 //   - Vertices with more than `large_above` edges are cut into chunks for all warps, after a barrier that is paid in
 //     supersteps with such a vertex only. The paper launches kernels for them from the device (section 5.3): that takes
 //     longer than a barrier, and a kernel launched so cannot be cooperative, nor find room beside this one.
-//   - Each warp collects what it enters in shared memory (section 5.1), 128 vertices to a reservation in the frontier;
-//     what is left at the end of a superstep takes one reservation a block.
+//   - Each warp collects what it enters in shared memory (section 5.1, `frontier.cuh`).
 //   - Where most edges lower nothing a lane looks at the distance before it goes for the atomic.
 //
 // Needs (FrontierBellmanFord guarantees it): source < n_vertices, or kNoVertex for all; SSSP_THREADS a multiple of 32;
@@ -31,10 +31,10 @@
 //     and their list made if SSSP_EDGE_CLASSES, else no list; `lanes` a power of two to 32, or 0 to let it be chosen.
 // Keeps
 //     I1. When a superstep begins, a vertex whose edges have not been relaxed with its present distance stands in the
-//         frontier, unless it is a leaf or unreached: who lowers it enters it (S1), and who takes it from the frontier
+//         frontier, unless it is unreached or the edges lead into leaves: who lowers it enters it (S1), and who takes it from the frontier
 //         relaxes its edges with a distance read afterwards, or leaves it to the next one, where it stands (S2).
 //     I2. With duplicate removal a frontier holds a vertex once (S1).
-//     I3. A count of entries above `capacity` says that the frontier is all vertices; else all entries are there.
+//     I3. A count of entries above `capacity` says that the frontier is all vertices; else all entries are there (F1).
 //     I4. Of three counters used in turn, one is read, one is added to, and the third is set to zero. It was last
 //         read before the barrier that opened this superstep.
 //     I5. One thread alone may change a distance by a plain store, and once in a superstep: by I2 the vertex that the
@@ -49,24 +49,19 @@
 //     many values. With one, the host does not go on after a pause at superstep `until`.
 // NOTE: for 32-bit weights 16 bytes a vertex beside the distances (distance with stamp, two frontiers), for 64-bit ones
 //     12; 64 without duplicate removal. Chunks take 0.03 bytes an edge, marked edges as much as the unmarked ones.
-//     The paper's other leaves, of out-degree 1 in graphs with both directions, are not left out: their one edge leads
-//     back, and to tell that from a way through takes more than two bits.
 // Paper: Busato, Bombieri, "An efficient implementation of the Bellman-Ford algorithm for Kepler GPU architectures",
 //     IEEE TPDS 2015.
 
 #include "device_graph.cuh"
 #include "edge_classes.cuh"
+#include "frontier.cuh"
 #include "grid_barrier.cuh"
 #include "stamped_distances.cuh"
 
 constexpr word32 kNoVertex = 0xffffffffu;
-constexpr word32 kWholeWarp = 0xffffffffu;
-constexpr word32 kWarps = SSSP_THREADS / 32;
 constexpr word32 kChunkEdges = 256;
 constexpr word32 kRounds = 16;
 constexpr word32 kFewestLanes = 4;
-// Entered vertices that a warp collects before it reserves places for them.
-constexpr word32 kHeld = 128;
 // Edges whose accesses a lane has under way together.
 constexpr int kTogether = 2;
 
@@ -81,28 +76,6 @@ struct State {
 };
 
 static_assert(sizeof(State) == 72, "frontier_bellman_ford.py reads it by these offsets");
-
-// What the warps of a block collect.
-struct Held {
-    word32 vertices[kWarps][kHeld];
-    word32 counts[kWarps];
-    word64 places[kWarps];
-};
-
-// A frontier being filled.
-struct Frontier {
-    word32* vertices;
-    word64* count;
-    word64 capacity;
-
-    __device__ __forceinline__ void store(word64 place, const word32* held, word32 count_held) const {
-        for (word32 i = threadIdx.x % 32; i < count_held; i += 32) {
-            if (place + i < capacity) {  // I3
-                vertices[place + i] = held[i];
-            }
-        }
-    }
-};
 
 // One vertex whose edges are to be relaxed by some lanes.
 struct Row {
@@ -132,9 +105,7 @@ struct Search {
     word32 stamp;
     bool look_first;
     bool all_single;  // whether this superstep's edges lead to vertices that no other edge leads to
-    Held* held;
-    word32 n_held;  // of this warp
-    Frontier next;
+    NextFrontier next;
 
     __device__ __forceinline__ Row row_of(word32 v) const {
 #if SSSP_CACHE_HINTS
@@ -155,58 +126,6 @@ struct Search {
 #else
         return graph.edge(e);
 #endif
-    }
-
-    // Enters v in the next frontier in the lanes that say so. For all lanes of the warp together.
-    __device__ __forceinline__ void enter(bool is_entered, word32 v) {
-        const word32 who = __ballot_sync(kWholeWarp, is_entered);
-        if (who == 0) {
-            return;
-        }
-        const word32 warp = threadIdx.x / 32;
-        const word32 lane = threadIdx.x % 32;
-        word32* const vertices = held->vertices[warp];
-        if (n_held + 32 > kHeld) {
-            __syncwarp();
-            word64 place = lane == 0 ? atomicAdd(next.count, word64{n_held}) : 0;
-            place = __shfl_sync(kWholeWarp, place, 0);
-            next.store(place, vertices, n_held);
-            __syncwarp();
-            n_held = 0;
-        }
-        if (is_entered) {
-            vertices[n_held + __popc(who & ((1u << lane) - 1))] = v;
-        }
-        n_held += __popc(who);
-    }
-
-    // Moves what the warps still hold to the next frontier. For all threads of the block together; a barrier follows.
-    __device__ __forceinline__ void enter_held() {
-        const word32 warp = threadIdx.x / 32;
-        const word32 lane = threadIdx.x % 32;
-        if (lane == 0) {
-            held->counts[warp] = n_held;
-        }
-        if (__syncthreads_or(n_held > 0) == 0) {
-            return;
-        }
-        if (warp == 0) {
-            const word32 own = lane < kWarps ? held->counts[lane] : 0;
-            word32 ends = own;
-#pragma unroll
-            for (int by = 1; by < 32; by *= 2) {
-                const word32 before = __shfl_up_sync(kWholeWarp, ends, by);
-                ends += lane >= static_cast<word32>(by) ? before : 0;
-            }
-            word64 place = lane == 31 ? atomicAdd(next.count, word64{ends}) : 0;
-            place = __shfl_sync(kWholeWarp, place, 31);
-            if (lane < kWarps) {
-                held->places[lane] = place + (ends - own);
-            }
-        }
-        __syncthreads();
-        next.store(held->places[warp], held->vertices[warp], n_held);
-        n_held = 0;
     }
 
     // Relaxes up to kTogether edges a lane, all from a vertex at distance d. For all lanes of the warp together.
@@ -250,7 +169,7 @@ struct Search {
         }
 #pragma unroll
         for (int i = 0; i < kTogether; ++i) {
-            enter(wanted[i], targets[i]);
+            next.enter(wanted[i], targets[i]);
         }
     }
 
@@ -285,7 +204,8 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
                              word32 n_blocks, word64 patience_ns) {
     __shared__ Held held;
     GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
-    Search search{{row_offsets, edges, weights}, {distances, stamps}, limit, 0, false, false, &held, 0, {}};
+    Search search{{row_offsets, edges, weights}, {distances, stamps}, limit, 0, false, false,
+                  {&held, 0, nullptr, nullptr, capacity}};
 
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;
@@ -315,7 +235,8 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
         const bool is_all = entries > capacity;  // I3
         const word64 n_entries = is_all ? n_vertices : entries;
         const word32* const frontier = frontiers + (step % 2) * capacity;
-        search.next = {frontiers + ((step + 1) % 2) * capacity, &state->entries[(step + 1) % 3], capacity};
+        search.next.vertices = frontiers + ((step + 1) % 2) * capacity;
+        search.next.count = &state->entries[(step + 1) % 3];
         search.stamp = step + 1;
         search.all_single = step == 0 && source != kNoVertex && rows_ascend != 0;
         if (thread == 0) {  // I4
@@ -374,7 +295,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
                 search.relax_row(shuffled(row, taken + lane / lanes), lane % lanes, lanes);
             }
         }
-        search.enter_held();
+        search.next.enter_held();
         if (!barrier.wait()) {
             return;
         }
@@ -396,7 +317,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
             const edge_index degree = min(static_cast<edge_index>(kChunkEdges), whole.degree - skipped);
             search.relax_row({whole.begin + skipped, degree, search.tentative.distance(chunk.x)}, lane, 32);
         }
-        search.enter_held();
+        search.next.enter_held();
         if (!barrier.wait()) {
             return;
         }

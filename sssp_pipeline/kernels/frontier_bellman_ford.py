@@ -75,7 +75,7 @@ class FrontierBellmanFord(GpuSearchSolver):
         Tunable(
             "edge_classes",
             True,
-            "skip self-loops, leave vertices without outgoing edges to the end, no atomics where one edge leads",
+            "skip self-loops, leave leaves to the end, and use no atomics where a single edge leads",
             choices=(True, False),
         ),
         Tunable(

@@ -10,7 +10,7 @@
 //     `csr.unreached_distance`.
 // Keeps
 //     R1. A distance only falls, and only to the length of a real path: every change goes through lower_distance, or
-//         through set_distance where the caller alone may change it.
+//         through set_distance where nobody else can change it meanwhile.
 //     R2. A sum too large for the type compares as unreached or beyond it, so it lowers nothing. One too small for it
 //         is kTooLow, and stays: the host finds it and refuses the path.
 //     R3. Sums are rounded as numpy rounds them: to nearest, subnormals kept, never fused.
@@ -110,8 +110,7 @@ lower_distance(distance_bits* distances, word32 v, distance_bits candidate, bool
     return {before, candidate < before};
 }
 
-// Sets distances[v] to `candidate`, which the caller found to be less, and knows that nobody else changes it before the
-// next barrier: then no atomic is needed (R1).
-__device__ __forceinline__ void set_distance(distance_bits* distances, word32 v, distance_bits candidate) {
-    store_relaxed(&distances[v], candidate);
+// Sets distances[v] to `distance`, less than what stands there: where one thread alone writes it between two barriers.
+__device__ __forceinline__ void set_distance(distance_bits* distances, word32 v, distance_bits distance) {
+    distances[v] = distance;
 }

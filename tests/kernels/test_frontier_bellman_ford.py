@@ -174,6 +174,16 @@ def test_a_self_loop_of_negative_weight_is_an_edge_like_any_other(dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize(("back", "expected"), [(2, [0, 2, 2, 0]), (-1, [0, 2, 3, 0])])
+def test_the_end_of_a_road_is_a_leaf_unless_the_way_back_is_negative(back, expected):
+    from sssp_pipeline.kernels._edge_classes import classified_edges
+
+    graph = made(4, [(0, 1, 5), (1, 0, 5), (1, 3, 9), (3, 1, back)], "int32")
+    found = classified_edges(device_graphs.device_graph(graph), signed=back < 0)
+    assert_array_equal(found.graph.edges.get()[::2] >> 30, expected)
+
+
+@pytest.mark.gpu
 def test_edges_without_classes_are_not_copied():
     from sssp_pipeline.kernels._edge_classes import classified_edges
 
