@@ -9,16 +9,27 @@ from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.adds import Adds
 from sssp_pipeline.kernels.adds_lanes import AddsLanes
 from sssp_pipeline.kernels.adds_slots import AddsSlots
+from sssp_pipeline.kernels.bellman_ford import BellmanFord
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.solver import Solver
 from sssp_pipeline.kernels.tuning import Value, tuned
+from sssp_pipeline.kernels.work_efficient import WorkEfficient
 
 #: `forecast.py` says what each takes; `auto` goes by that.
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
-    for solver in (NearFar(), Adds(), AddsSlots(), AddsLanes(), DeltaStepping(), Dijkstra())
+    for solver in (
+        NearFar(),
+        Adds(),
+        AddsSlots(),
+        AddsLanes(),
+        BellmanFord(),
+        WorkEfficient(),
+        DeltaStepping(),
+        Dijkstra(),
+    )
 }
 
 

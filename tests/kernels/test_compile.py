@@ -25,7 +25,8 @@ _spec.loader.exec_module(nvrtc)
 MOST_SPILLED = 32
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
-UNITS = [UPLOAD, SUMMARY, GATHER, *(u for s in SOLVERS.values() if isinstance(s, GpuSolver) for u in s.units)]
+OF_SOLVERS = [u for s in SOLVERS.values() if isinstance(s, GpuSolver) for u in s.units]
+UNITS = list(dict.fromkeys([UPLOAD, SUMMARY, GATHER, *OF_SOLVERS]))
 
 needs_nvrtc = pytest.mark.skipif(
     nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
