@@ -13,6 +13,7 @@ from sssp_pipeline.kernels.bellman_ford import BellmanFord
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.near_far import NearFar
+from sssp_pipeline.kernels.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.solver import Solver
 from sssp_pipeline.kernels.tuning import Value, tuned
 from sssp_pipeline.kernels.work_efficient import WorkEfficient
@@ -29,6 +30,7 @@ SOLVERS: dict[str, Solver] = {
         WorkEfficient(),
         DeltaStepping(),
         Dijkstra(),
+        QueueBellmanFord(),
     )
 }
 

@@ -105,14 +105,14 @@ class EdgeParallelSearch(PausingSearch):
         on_device: DeviceGraph,
         options: SolveOptions,
     ) -> None:
-        signed = graph.traits.min_weight < 0
-        super().__init__(graph, signed)
+        super().__init__(graph)
         cupy = cupy_module()
         dtype = on_device.dtype
         self._solver = solver
         self._n_vertices, self._n_edges = on_device.n_vertices, on_device.n_edges
         unit = next(unit for unit in solver.units if kernel in unit.kernels)
-        self._kernel = load_kernels(unit, dtype, wide_offsets=on_device.wide_offsets, signed=signed)[kernel]
+        wide, signed = on_device.wide_offsets, self.signed
+        self._kernel = load_kernels(unit, dtype, wide_offsets=wide, signed=signed)[kernel]
         self._grid = solver.grid(self._kernel)
         self._limit = search_limit(dtype, options.cutoff, signed)
         self._distances: Any = None
