@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from many_sources_page import newest
+from many_sources_page import GPU_SOLVERS, newest
 from pages import table
 from record import RESULTS
 
@@ -30,8 +30,6 @@ from sssp_pipeline.workflow import Solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
 GPUS = (10, 100, 1000)
-#: Those that a run of many sources may take; the papers' other systems are there to be compared with.
-GPU_SOLVERS = ("near-far", "adds", "adds-slots", "adds-lanes")
 
 # ---- Assumptions: what was not measured ---------------------------------------------------------------------------
 
