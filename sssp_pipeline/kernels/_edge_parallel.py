@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels._compile import Kernel, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
@@ -66,6 +66,12 @@ class EdgeParallelSolver(GpuSearchSolver):
         self.block_count = block_count
         self.patience_s = patience_s
         self.absent_blocks = absent_blocks
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        """Return None, or the reason why not: as the others, or a delta."""
+        if options.delta is not None:
+            return f"it has no buckets, and delta is {options.delta}"
+        return super().supports(graph, options)
 
     def grid(self, kernel: Kernel) -> int:
         """Return how many blocks a launch of `kernel` has.

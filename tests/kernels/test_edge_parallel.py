@@ -243,3 +243,11 @@ def test_an_option_that_cannot_be_is_refused(name, option, value, hint):
     with pytest.raises(InputError) as caught:
         solver_named(name, {option: value})
     assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("name", ["bellman-ford", "work-efficient"])
+def test_a_delta_is_refused_and_negative_weights_are_not(name):
+    graph = graph_of([(0, 1, -5), (1, 2, 3)], 3, "float32")
+    reason = solver_named(name).supports(graph.traits, SolveOptions(delta=2))
+    assert reason == "it has no buckets, and delta is 2"
+    assert solver_named(name).supports(graph.traits, ANY) is None
