@@ -10,8 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import bellman_ford, johnson
 
 from sssp_pipeline.csr import NO_VERTEX, WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
 from sssp_pipeline.errors import InputError, NegativeCycleError, PathTooLongError, PathTooShortError
@@ -317,6 +315,8 @@ def test_what_comes_back_from_beyond_the_cutoff_is_within_it(solver, dtype):
 
 @INTEGERS
 def test_the_same_as_scipy(solver, dtype):
+    sparse = pytest.importorskip("scipy.sparse")
+    csgraph = pytest.importorskip("scipy.sparse.csgraph")
     random = np.random.default_rng(5)
     n_vertices, n_edges = 200, 900
     src, dst = random.integers(0, n_vertices, (2, n_edges))
@@ -329,11 +329,13 @@ def test_the_same_as_scipy(solver, dtype):
         axis=1,
         return_index=True,
     )
-    matrix = csr_array((graph.weights[first].astype(float), tuple(ends)), shape=(n_vertices, n_vertices))
+    matrix = sparse.csr_array(
+        (graph.weights[first].astype(float), tuple(ends)), shape=(n_vertices, n_vertices)
+    )
     sources = np.arange(0, n_vertices, 29)
     got = solver.solve(graph, sources, SolveOptions()).distances.astype(float)
     got[got == float(np.iinfo(dtype).max)] = np.inf
-    for theirs in (bellman_ford, johnson):
+    for theirs in (csgraph.bellman_ford, csgraph.johnson):
         assert_array_equal(got, theirs(matrix, indices=sources))
 
 
