@@ -87,6 +87,15 @@ def solvers_page() -> str:
         "| --- | --- | --- |",
     ]
     lines += [f"| `{s.name}` | {s.device.upper()} | {s.summary} |" for s in SOLVERS.values()]
+    with_options = [s for s in SOLVERS.values() if s.tunables]
+    if with_options:
+        lines += ["", "## Options", "", "`solve.options` sets those of the solver that is named."]
+    for solver in with_options:
+        lines += ["", f"### `{solver.name}`", "", "| option | what it may be | default | what it does |"]
+        lines += ["| --- | --- | --- | --- |"]
+        lines += [
+            f"| `{t.name}` | {t.allowed} | {t.shown_default} | {_cell(t.help)} |" for t in solver.tunables
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -132,6 +132,9 @@ class Solve(Section):
     solver: Text = "auto"
     """Name of a solver, or `auto`; `sssp-pipeline solvers` lists them."""
 
+    options: dict[str, bool | int | float | str] = {}  # noqa: RUF012 (pydantic copies it)
+    """Options of the named solver; each solver has its own, listed among the [solvers](solvers.md)."""
+
     delta: Auto | Positive | Annotated[float, Field(gt=0)] = "auto"
     """Bucket width in the weights' unit; changes the speed, never the distances."""
 
@@ -258,6 +261,12 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
             ("output", "layout"),
             "layout `wide` has no place for predecessors",
             "set `output.layout: long` or `solve.predecessors: false`",
+        )
+    if solve.get("options") and solve.get("solver", "auto") == "auto":
+        yield (
+            ("solve", "options"),
+            "`solve.options` are those of one solver, and `solve.solver` is `auto`",
+            "name the solver, or remove the options",
         )
     yield from _reduction_contradictions(output, solve, data.get("verify"))
     path, store = output.get("path"), graph.get("store")

@@ -81,6 +81,8 @@ def _words(option: dict[str, Any]) -> list[str]:
         return [f"{noun} of at least {option['minimum']:g}" if "minimum" in option else noun]
     if kind == "string":
         return [f"text such as `{option['examples'][0]}`" if "examples" in option else "text"]
+    if kind == "object" and "properties" not in option:
+        return ["names with a value each"]
     if kind == "object":
         return ["a section with " + ", ".join(f"`{key}`" for key in option["properties"])]
     if kind == "array":

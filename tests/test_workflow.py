@@ -123,6 +123,11 @@ def test_a_workflow_is_frozen_and_pickles():
             "remove it: the workers of that cluster run already",
         ),
         (
+            {"solve": {"options": {"block_size": 64}}},
+            "`solve.options` are those of one solver, and `solve.solver` is `auto`",
+            "name the solver, or remove the options",
+        ),
+        (
             {"output": {"layout": "wide"}, "solve": {"predecessors": True}},
             "layout `wide` has no place for predecessors",
             "set `output.layout: long` or `solve.predecessors: false`",

@@ -86,8 +86,8 @@ verify: of
     assert "line 3: set it, or give a default: `${ROAD:-value}`" in hints
     assert "line 12: did you mean `address`?" in hints
     assert hints[0] == (
-        "`--set solve.detla`: did you mean `delta`? Keys: solver, delta, batch, cutoff, predecessors, trace_every_us, "
-        "retries"
+        "`--set solve.detla`: did you mean `delta`? Keys: solver, options, delta, batch, cutoff, predecessors, "
+        "trace_every_us, retries"
     )
 
 
@@ -141,7 +141,7 @@ verify: of
         (
             "solve:\n",
             "`road.yaml` line 6: `solve` is empty, wanted a section with "
-            "`solver`, `delta`, `batch`, `cutoff`, `predecessors`, `trace_every_us`, `retries`",
+            "`solver`, `options`, `delta`, `batch`, `cutoff`, `predecessors`, `trace_every_us`, `retries`",
             None,
         ),
         ("report: [yes]\n", "`road.yaml` line 6: `report` is a list, wanted `true` or `false`", None),

@@ -11,6 +11,7 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.tuning import Tunable
 
 #: A moment of a search: time since its start, workers that have work, words that wait, buckets from which work is
 #: taken, and the bucket width by then.
@@ -111,6 +112,10 @@ class SourceMetrics:
         Edges of reached vertices per second.
     delta_first, delta_last, delta_changes
         Bucket width at the start and at the end, and how often it changed; None and 0 without buckets.
+    supersteps
+        Rounds that the whole search waits for, None where it has none.
+    filter_s
+        Of `solve_s`, the seconds spent on finding what is to be relaxed; None where that is not a step of its own.
     trace
         Moments of the search in order, (M,) of `TRACE`; None unless asked for.
     """
@@ -127,6 +132,8 @@ class SourceMetrics:
     delta_first: float | None = None
     delta_last: float | None = None
     delta_changes: int = 0
+    supersteps: int | None = None
+    filter_s: float | None = None
     trace: np.ndarray | None = field(default=None, compare=False)
 
 
@@ -216,6 +223,10 @@ class Solver(Protocol):
     device: str
     #: One line for the command line and the docs.
     summary: str
+    #: Whether its search takes negative weights; others get reweighted edges, if they are integers.
+    takes_negative: bool
+    #: What its constructor takes by keyword.
+    tunables: tuple[Tunable, ...]
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why this solver cannot solve such a graph with these options.

@@ -17,6 +17,8 @@ from sssp_pipeline.kernels.forecast import (
     COPY_S_PER_BYTE,
     CORES_EXPONENT,
     GPU_START_S,
+    POTENTIALS_S_PER_ELEMENT,
+    TURN_BACK_S_PER_VERTEX,
     Forecast,
     forecast,
     graph_device_bytes,
@@ -41,6 +43,8 @@ CALLS = 4
 
 #: Core-seconds to encode and write a byte of distances: 260 MB/s (benchmarks/results/distances.jsonl, long layout).
 WRITE_S_PER_BYTE = 1 / 260e6
+#: Of the solvers that `auto` passed over, so many are told with their times.
+SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
         return expected[name], work.of_a_call(name).wall_s(machine.cores)
 
     first, *rest = sorted(expected, key=order)
-    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest)
+    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest[:SHOWN])
     why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
     # What a source takes alone and with all cores says little of each other: how busy they are is in both.
     alike = SOLVERS[first].device, work.of_a_call(first).is_shared
@@ -223,10 +227,12 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
     start_s = GPU_START_S if solver.device == "gpu" else 0.0
     of_a_call = work.of_a_call(solver.name)
-    source_s = work.source_wall_s(
-        solver.device, of_a_call.wall_s(machine.cores), machine, of_a_call.is_shared
-    )
-    return start_s + work.n_sources * source_s
+    source_s = of_a_call.wall_s(machine.cores)
+    if work.traits.min_weight < 0 and not solver.takes_negative:
+        start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)
+        source_s += TURN_BACK_S_PER_VERTEX * work.traits.n_vertices
+    wall_s = work.source_wall_s(solver.device, source_s, machine, of_a_call.is_shared)
+    return start_s + work.n_sources * wall_s
 
 
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:

@@ -77,6 +77,8 @@ _MEASURED = {
     "delta_first": pa.float64(),
     "delta_last": pa.float64(),
     "delta_changes": pa.int64(),
+    "supersteps": pa.int64(),
+    "filter_s": pa.float64(),
 }
 
 

@@ -120,7 +120,7 @@ def run(
     if not folder.is_begun():
         storage.check_writable(folder.url)  # before an hour of ingest, not after it
     if workflow.solve.solver != "auto":
-        solver_named(workflow.solve.solver)
+        solver_named(workflow.solve.solver, workflow.solve.options)
     for chosen in (workflow.sources, workflow.output.targets):
         if chosen is not None and chosen.file is not None:
             storage.expand([chosen.file])
@@ -175,7 +175,7 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
     if probe and plan.batches:
         progress.stage("probe")
         graph = stored.graph()
-        solver = solver_named(plan.solver)
+        solver = solver_named(plan.solver, workflow.solve.options)
         tried = np.concatenate(plan.batches)[:: max(1, facts["sources"] // probe)][:probe]
         options = solve_options(workflow.solve, plan.targets)
         solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph

@@ -17,17 +17,18 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, PathTooLongError, SsspError, StoreAwayError
+from sssp_pipeline.errors import InputError, NegativeCycleError, PathTooLongError, SsspError, StoreAwayError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
+from sssp_pipeline.kernels.tuning import Value
 from sssp_pipeline.pipeline import interrupts, storage, worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name
@@ -59,6 +60,8 @@ class SolveTask:
         Numbers, each with its sources (n,) uint32.
     options
         Without targets: they may be many, and are the same for all tasks, so a worker reads them itself.
+    tuning
+        Options of the solver alone.
     attempt
         Counts from 1.
     """
@@ -72,6 +75,7 @@ class SolveTask:
     options: SolveOptions
     form: DistanceFormat
     attempt: int = 1
+    tuning: dict[str, Value] = field(default_factory=dict)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -158,13 +162,16 @@ def _solved(task: SolveTask) -> TaskDone:
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
     try:
-        solver = solver_named(task.solver)
+        solver = solver_named(task.solver, task.tuning)
         sources = np.concatenate([sources for _, sources in task.batches])
         targets = _targets(task.run, task.identity.get("targets"))
         solution = solver.solve(graph, sources, replace(task.options, targets=targets))
     except PathTooLongError as error:
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
-        raise PathTooLongError(*ends, error.dtype, error.wider) from error
+        raise type(error)(*ends, error.dtype, error.wider) from error
+    except NegativeCycleError as error:
+        cycle = [ids.original(int(vertex)) for vertex in error.cycle]
+        raise NegativeCycleError(ids.original(int(error.source)), cycle, error.length) from error
     solved = time.perf_counter()
     worker = f"{platform.node()}:{os.getpid()}"
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()

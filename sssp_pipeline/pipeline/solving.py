@@ -142,6 +142,7 @@ class Solving:
                 self._calibration.solver,
                 options,
                 self.form,
+                tuning=self.workflow.solve.options,
             )
 
     def _begin(self, workers: Workers) -> None:

@@ -6,16 +6,19 @@ import importlib.util
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sssp_pipeline.csr import WEIGHT_DTYPES
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, _compile
 from sssp_pipeline.kernels._compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels._device_graph import UPLOAD
 from sssp_pipeline.kernels._gpu import GATHER, SUMMARY, GpuSolver
+from sssp_pipeline.kernels.tuning import tuned
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
 nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
@@ -25,7 +28,27 @@ _spec.loader.exec_module(nvrtc)
 MOST_SPILLED = 32
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
-UNITS = [UPLOAD, SUMMARY, GATHER, *(u for s in SOLVERS.values() if isinstance(s, GpuSolver) for u in s.units)]
+ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
+UNITS = list(dict.fromkeys([UPLOAD, SUMMARY, GATHER, *(unit for solver in ON_GPU for unit in solver.units)]))
+ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
+#: Each for weights of zero or more, and for negative ones if its solver takes them.
+VARIANTS = [
+    *((unit, dtype, False) for unit in UNITS for dtype in WEIGHT_DTYPES),
+    *((unit, dtype, True) for unit in ON_SIGNED for dtype in WEIGHT_DTYPES if dtype.kind != "u"),
+]
+
+
+def other_units():
+    """Yield what solvers compile for the values of their options, the defaults aside."""
+    for solver in SOLVERS.values():
+        for option in solver.tunables:
+            limits = (option.least, option.most) if option.least <= option.most <= 2**20 else ()
+            for value in (*option.choices, *limits):
+                with suppress(InputError):  # some values need another option's
+                    yield from getattr(tuned(solver, {option.name: value}), "units", ())
+
+
+OTHER_UNITS = [unit for unit in dict.fromkeys(other_units()) if unit not in UNITS]
 
 needs_nvrtc = pytest.mark.skipif(
     nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
@@ -48,12 +71,14 @@ def write_down(dtype, arch, result):
 
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_every_unit_compiles_without_a_warning(unit, dtype, arch):
+@pytest.mark.parametrize(
+    ("unit", "dtype", "signed"),
+    [pytest.param(*v, id=f"{v[0].stem}-{v[1]}{'-signed' * v[2]}") for v in VARIANTS],
+)
+def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
     if arch not in nvrtc.architectures():
         pytest.skip(f"this NVRTC does not compile for sm_{arch}")
-    result = compiled(unit, dtype, arch)
+    result = compiled(unit, dtype, arch, signed=signed)
     assert not warnings_in(result.log), result.log
     assert result.n_bytes > 0
     if unit != UPLOAD or dtype.itemsize == 4:
@@ -68,6 +93,15 @@ def test_every_unit_compiles_without_a_warning(unit, dtype, arch):
 def test_every_unit_compiles_for_more_edges_than_32_bits_count(unit, dtype):
     result = compiled(unit, dtype, 90, wide_offsets=True)
     assert not warnings_in(result.log), result.log
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("int64")], ids=str)
+@pytest.mark.parametrize("unit", OTHER_UNITS, ids=lambda u: f"{u.stem}{dict(u.macros)}")
+def test_every_option_compiles_without_a_warning(unit, dtype):
+    result = compiled(unit, dtype, 90)
+    assert not warnings_in(result.log), result.log
+    assert max(result.spilled.values()) <= MOST_SPILLED, f"{unit.macros} spills: {result.spilled}"
 
 
 @needs_nvrtc

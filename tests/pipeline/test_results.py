@@ -106,6 +106,8 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
         "delta_first": None,
         "delta_last": None,
         "delta_changes": 0,
+        "supersteps": None,
+        "filter_s": None,
         "trace": None,
     }
     folder.finish({"format": results.RUN_FORMAT, "version": 1})

@@ -1,0 +1,113 @@
+"""Options of single solvers: what each lets its user vary, and one that is set up so.
+
+They change what a search takes, never a bit of its distances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sssp_pipeline.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from sssp_pipeline.kernels.solver import Solver
+
+Value = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """An option of a solver, which takes it as a keyword of its constructor.
+
+    Attributes
+    ----------
+    default
+        Its value where none is given.
+    help
+        One line for the docs.
+    choices
+        The values that it may have besides numbers in a range.
+    least, most
+        Numbers that it may have; none where `most` is below `least`. Whole ones alone where `default` is an int, or
+        `multiple_of` is given: then multiples of that.
+    """
+
+    name: str
+    default: Value
+    help: str
+    choices: tuple[Value, ...] = ()
+    least: float = math.inf
+    most: float = -math.inf
+    multiple_of: int | None = None
+
+    @property
+    def allowed(self) -> str:
+        """In words, what it may be."""
+        named = [_shown(choice) for choice in self.choices]
+        if self.least <= self.most:
+            each = f"a multiple of {self.multiple_of}" if (self.multiple_of or 1) > 1 else self._kind
+            top = "" if math.isinf(self.most) else f" to {self.most:g}"
+            named.append(f"{each}, {self.least:g}{top or ' or more'}")
+        return " or ".join(named)
+
+    @property
+    def shown_default(self) -> str:
+        return _shown(self.default)
+
+    @property
+    def _kind(self) -> str:
+        return "a whole number" if self._is_whole else "a number"
+
+    @property
+    def _is_whole(self) -> bool:
+        return isinstance(self.default, int) or self.multiple_of is not None
+
+    def takes(self, value: object) -> bool:
+        """Return whether it may have this value."""
+        if any(value == choice and type(value) is type(choice) for choice in self.choices):
+            return True
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if not self.least <= value <= self.most:
+            return False
+        return not self._is_whole or (isinstance(value, int) and value % (self.multiple_of or 1) == 0)
+
+
+def tuned(solver: Solver, given: Mapping[str, Any]) -> Solver:
+    """Return `solver` with the options `given`; itself where there are none.
+
+    Raises
+    ------
+    InputError
+        It has no such option, or the option cannot have this value; or one contradicts another.
+    """
+    if not given:
+        return solver
+    tunables = {tunable.name: tunable for tunable in solver.tunables}
+    for name, value in given.items():
+        if name not in tunables:
+            raise InputError(
+                f"solver `{solver.name}` has no option `{name}`",
+                hint=did_you_mean(name, sorted(tunables)) + "Options: " + ", ".join(sorted(tunables))
+                if tunables
+                else "it has no options",
+            )
+        if not tunables[name].takes(value):
+            raise InputError(
+                f"option `{name}` of solver `{solver.name}` is {_shown(value)}",
+                hint=f"it is {tunables[name].allowed}",
+            )
+    return type(solver)(**given)
+
+
+def _shown(value: object) -> str:
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"`{value}`"
+        if isinstance(value, str)
+        else str(value)
+    )
