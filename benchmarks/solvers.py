@@ -3,7 +3,7 @@
 All are called by one thread and use no other, but `parallel-delta-stepping`, which takes every core.
 
     python benchmarks/solvers.py [--graphs ny,wave,rmat-18,grid] [--data FOLDER] [--sources 10]
-        [--rounds 5] [--dtype uint32]
+        [--rounds 5] [--dtype uint32] [--solvers delta-stepping,dijkstra]
 
 Each graph gives one line: the median over the rounds of the wall time of one call with all sources, divided by
 their number. Every distance is compared with SciPy's before anything is timed.
@@ -28,7 +28,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph, unreached_distance
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.solver import SolveOptions, Solver
 
 #: A source counts only if it reaches this share of the vertices.
 LARGE_REACH = 1 / 3
@@ -54,14 +54,13 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def measure(name: str, graph: CsrGraph, n_sources: int, rounds: int) -> None:
+def measure(name: str, graph: CsrGraph, solvers: list[Solver], n_sources: int, rounds: int) -> None:
     """Record the median time a source of SciPy and of each solver; exits if a distance differs."""
     index = np.int32 if graph.n_edges < 2**31 else np.int64
     matrix = csr_matrix(
         (graph.weights.astype(np.float64), graph.col_indices.astype(index), graph.row_offsets.astype(index)),
         shape=(graph.n_vertices, graph.n_vertices),
     )
-    solvers = [s for s in SOLVERS.values() if s.device == "cpu"]
     sources, reference = far_reaching_sources(matrix, n_sources)
     work, delta = {}, {}
     for solver in solvers:
@@ -104,11 +103,16 @@ def main() -> None:
     parser.add_argument("--sources", type=int, default=10, help="sources with a large reach to take")
     parser.add_argument("--rounds", type=int, default=5, help="how often all of them are solved")
     parser.add_argument("--dtype", default="uint32", choices=[d.name for d in WEIGHT_DTYPES])
+    on_cpu = {name: solver for name, solver in SOLVERS.items() if solver.device == "cpu"}
+    parser.add_argument("--solvers", default=",".join(on_cpu), help="of " + ", ".join(on_cpu))
     given = parser.parse_args()
+    wanted = given.solvers.split(",")
+    if unknown := [name for name in wanted if name not in on_cpu]:
+        parser.error(f"unknown solver `{unknown[0]}`; --solvers takes {', '.join(on_cpu)}")
     for name in checked_names(parser, given.graphs, given.data):
         graph = load(name, given.data)
         typed = CsrGraph(graph.row_offsets, graph.col_indices, graph.weights.astype(given.dtype))
-        measure(name, typed, given.sources, given.rounds)
+        measure(name, typed, [on_cpu[w] for w in wanted], given.sources, given.rounds)
 
 
 if __name__ == "__main__":
