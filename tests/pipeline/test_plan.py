@@ -253,7 +253,9 @@ def test_forecasts_are_within_a_factor_of_two_of_measurements(size, solver, batc
 
 
 @pytest.mark.parametrize(
-    ("size", "measured_ms"), [(NY, 5.78), (WAVE, 6.3), ((1_000_000, 3_996_000, 1.0), 22.1)]
+    ("size", "measured_ms"),
+    # benchmarks/results/solvers.jsonl: the grid and R-MAT 18, too
+    [(NY, 6.76), (WAVE, 9.63), ((1_000_000, 3_996_000, 1.0), 28.1), ((262_144, 7_611_980, 60.0), 32.0)],
 )
 def test_what_two_cores_take_for_a_source_is_within_a_factor_of_two(size, measured_ms):
     assert 0.5 < 1e3 * forecast("parallel-delta-stepping", work(size).traits, 1).wall_s(2) / measured_ms < 2
