@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.generators import GeneratedEdges, grid, rmat, road_like
+from sssp_pipeline.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
 from sssp_pipeline.pipeline import csr_build
 from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
 
@@ -47,14 +47,6 @@ def read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int]:
     src, dst = (np.concatenate([getattr(c, end) for c in chunks]) - edges.first_id for end in ("src", "dst"))
     weights = np.concatenate([c.weights for c in chunks]) if edges.has_weights else None
     return src, dst, weights, edges.n_vertices or int(max(src.max(), dst.max())) + 1
-
-
-def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
-    """Return weights 1 to `largest` that depend on the two ends alone, the same both ways."""
-    low, high = np.minimum(src, dst).astype(np.uint64), np.maximum(src, dst).astype(np.uint64)
-    mixed = (low << np.uint64(32) | high) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0xD6E8FEB86659FD93)
-    return 1 + (mixed >> np.uint64(32)) % np.uint64(largest)
 
 
 def from_file(name: str, data: Path) -> CsrGraph:

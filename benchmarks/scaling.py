@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 from many_sources_page import newest
-from pages import table
 from record import RESULTS
 
+from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import COPY_S_PER_BYTE, forecast, graph_device_bytes
