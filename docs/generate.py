@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -44,25 +45,50 @@ def workflow_page() -> str:
     return "\n".join(lines)
 
 
-def _section_tables(part: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    from sssp_pipeline.workflow_schema import properties, schema_at, section_of, wanted
+def bench_page() -> str:
+    """Return the page of all keys of the bench file, but for those of a graph, which are a workflow's."""
+    from sssp_pipeline.bench.spec import Bench
+    from sssp_pipeline.workflow_schema import whole
+
+    lines = [
+        DO_NOT_EDIT,
+        "# The bench file",
+        "",
+        "One YAML file describes a matrix of graphs and solvers; [the guide](../guides/bench.md) shows some. It is",
+        "read as a [workflow](workflow.md) is: the same scalars, `${NAME}` and `--set`, every fault with its line.",
+        "",
+        "The [JSON schema](bench.schema.json) says the same to editors.",
+        "",
+    ]
+    lines += _section_tables(whole(Bench), (), {"graph": "workflow.md#graph"})
+    return "\n".join(lines)
+
+
+def _section_tables(
+    part: dict[str, Any], path: tuple[str, ...], elsewhere: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[str]:
+    """Yield the lines of a section and of those in it; keys described `elsewhere` get a link to that place."""
+    from sssp_pipeline.workflow_schema import items_of, properties, section_of, wanted
 
     section = section_of(part)
     yield from (f"## `{'.'.join(path)}`" if path else "## Top level", "", section["description"], "")
     yield from ("| key | values | default | meaning |", "| --- | --- | --- | --- |")
     for key, value in properties(part).items():
         inner = section_of(value)
-        anchor = "".join((*path, key))  # how headings such as "`graph.columns`" are linked to
-        values = f"[a section](#{anchor})" if inner else wanted(value)
+        # How headings such as "`graphs[].sources`" are linked to.
+        anchor = elsewhere.get(key, "#" + "".join((*path, key)).replace("[]", ""))
+        values = f"[a section]({anchor})" if inner else wanted(value)
         if key in section.get("required", ()):
             default = "required"
         else:
-            default = "" if inner else f"`{json.dumps(value['default'])}`".replace('"', "")
+            default = "" if inner else f"`{json.dumps(value.get('default'))}`".replace('"', "")
         yield f"| `{key}` | {values} | {default} | {_cell(value['description'])} |"
     yield ""
     for key, value in properties(part).items():
-        if section_of(value):
-            yield from _section_tables(schema_at((*path, key)), (*path, key))
+        for inner in (value, items_of(value)):
+            if section_of(inner) and key not in elsewhere:
+                name = key if inner is value else f"{key}[]"
+                yield from _section_tables(inner, (*path, name), elsewhere)
 
 
 def schema_page() -> str:
@@ -70,6 +96,14 @@ def schema_page() -> str:
     from sssp_pipeline.workflow_schema import schema_json
 
     return schema_json()
+
+
+def bench_schema_page() -> str:
+    """Return the JSON schema of the bench file."""
+    from sssp_pipeline.bench.spec import Bench
+    from sssp_pipeline.workflow_schema import schema_json
+
+    return schema_json(Bench)
 
 
 def solvers_page() -> str:
@@ -111,11 +145,20 @@ def cli_page() -> str:
         "Exit codes: 0 done, 1 failed, 2 unusable input, 3 verification refuted, 130 interrupted by Ctrl-C.",
         "",
     ]
-    for command in top.commands.values():
+    for called, command in _commands(top):
+        is_group = hasattr(command, "commands")
         arguments = [_argument(p) for p in command.params if p.param_type_name == "argument"]
-        usage = " ".join([name, str(command.name), "[OPTIONS]", *arguments])
-        lines += [f"## `{command.name}`", "", *_command_lines(command, usage)]
+        usage = " ".join([name, called, *(["COMMAND …"] if is_group else ["[OPTIONS]", *arguments])])
+        lines += [f"## `{called}`", "", *_command_lines(command, usage)]
     return "\n".join(lines)
+
+
+def _commands(group: Any, within: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what every command of `group` and of its groups is called, and the command."""
+    for command in group.commands.values():
+        yield within + command.name, command
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{within}{command.name} ")
 
 
 def _command_lines(command: Any, usage: str) -> Iterator[str]:
@@ -152,6 +195,8 @@ def _cell(text: str) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "workflow.md": workflow_page,
     "workflow.schema.json": schema_page,
+    "bench.md": bench_page,
+    "bench.schema.json": bench_schema_page,
     "solvers.md": solvers_page,
     "cli.md": cli_page,
 }

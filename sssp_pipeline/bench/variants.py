@@ -126,16 +126,18 @@ def _solver_faults(given: Any) -> Iterator[tuple[Path, str, str]]:
     except InputError as error:
         yield ("solver",) if is_section else (), error.message, error.hint or ""
         return
-    told = False
+    fits = all(isinstance(value, Value) for values in options.values() for value in _listed(values))
     for option, values in options.items():
         for value in _listed(values):
+            if not isinstance(value, Value):
+                continue
             try:
                 solver_named(name, {option: value})
             except InputError as error:
-                told = True
+                fits = False
                 yield ("options", option), error.message, error.hint or ""
                 break
-    if told:
+    if not fits:
         return
     for chosen in _combinations(options):
         try:
