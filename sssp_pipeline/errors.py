@@ -6,6 +6,8 @@ without a traceback.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class SsspError(Exception):
     """The run failed for a reason that can be named; exit code 1.
@@ -40,7 +42,7 @@ class UnsolvableError(InputError):
 
 
 class PathTooLongError(UnsolvableError):
-    """A shortest path is longer than the type of the weights holds.
+    """A shortest path is longer than the type of the weights holds, or shorter than its least number.
 
     Parameters
     ----------
@@ -52,15 +54,56 @@ class PathTooLongError(UnsolvableError):
 
     def __init__(self, source: int | str, vertex: int | str, dtype: str, wider: str | None) -> None:
         super().__init__(
-            f"the shortest path from `{source}` to `{vertex}` is longer than {dtype} holds",
-            hint=f"set `graph.weights.dtype: {wider}`, or a cutoff"
+            f"the shortest path from `{source}` to `{vertex}` is {self.beyond} than {dtype} holds",
+            hint=f"set `graph.weights.dtype: {wider}`{', or a cutoff' * self.cutoff_helps}"
             if wider
-            else "scale the weights down, or set a cutoff",
+            else f"scale the weights down{', or set a cutoff' * self.cutoff_helps}",
         )
         self.source, self.vertex, self.dtype, self.wider = source, vertex, dtype, wider
 
+    beyond, cutoff_helps = "longer", True
+
     def __reduce__(self) -> tuple:
         return type(self), (self.source, self.vertex, self.dtype, self.wider)
+
+
+class PathTooShortError(PathTooLongError):
+    """A shortest path, of negative weights, has a length below what the type of the weights holds."""
+
+    beyond, cutoff_helps = "shorter", False
+
+
+class NegativeCycleError(UnsolvableError):
+    """A cycle of negative length can be reached from a source, so there are no shortest paths.
+
+    Parameters
+    ----------
+    source
+        The source: a vertex number, or the input's own id.
+    cycle
+        The vertices of one such cycle, each once, in the order of its edges.
+    length
+        The sum of its weights; not negative only for floats, where rounding alone makes distances fall.
+    """
+
+    #: So many vertices of a cycle are shown.
+    SHOWN = 16
+
+    def __init__(self, source: int | str, cycle: Sequence[int | str], length: float) -> None:
+        shown = [f"`{vertex}`" for vertex in cycle[: self.SHOWN]]
+        if len(cycle) > len(shown):
+            shown.append(f"… ({len(cycle):,} vertices)")
+        super().__init__(
+            f"the cycle {' -> '.join([*shown, shown[0]])} of length {length}, which can be reached from `{source}`, "
+            f"makes paths ever shorter{'' if length < 0 else ' by rounding'}",
+            hint="remove an edge of it, or correct its weight"
+            if length < 0
+            else "use integer weights, or a wider type: `graph.weights.dtype: float64`",
+        )
+        self.source, self.cycle, self.length = source, tuple(cycle), length
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.source, self.cycle, self.length)
 
 
 class StoreAwayError(SsspError):

@@ -221,11 +221,24 @@ def test_no_sources_at_all(at):
     assert message.endswith("`sources.ids` is an empty list, wanted a list that is not empty or `null`")
 
 
-def test_a_negative_weight(at):
-    made("edges.txt", "0 1 5\n1 2 -6\n")
-    message, _ = refused_after_ingest(at, workflow(solve__solver="dijkstra"))
+def test_a_negative_float_for_a_solver_that_takes_none(at):
+    made("edges.txt", "0 1 5\n1 2 -6.5\n")
+    message, hint = refused_after_ingest(at, workflow(solve__solver="dijkstra"))
     assert message == (
-        "solver `dijkstra` cannot solve this: it needs weights of zero or more, and the smallest is -6"
+        "solver `dijkstra` cannot solve this: it needs weights of zero or more, and the smallest is -6.5; "
+        "to reweight floats rounds them"
+    )
+    assert hint.startswith("these can: ")
+    assert "queue-bellman-ford" in hint
+
+
+@pytest.mark.parametrize("solver", ["auto", "dijkstra", "queue-bellman-ford"])
+def test_a_negative_cycle(at, solver):
+    made("edges.txt", "70 71 5\n71 72 -6\n72 71 2\n72 70 9\n")
+    told = refused_after_ingest(at, workflow(sources__ids=[70], solve__solver=solver))
+    assert told == (
+        "the cycle `71` -> `72` -> `71` of length -4, which can be reached from `70`, makes paths ever shorter",
+        "remove an edge of it, or correct its weight",
     )
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
 
-from sssp_pipeline.errors import InputError, RefutedError, SsspError
+from sssp_pipeline.errors import InputError, NegativeCycleError, RefutedError, SsspError
 from sssp_pipeline.kernels import SOLVERS, forecast
 from sssp_pipeline.pipeline import calibration
 from sssp_pipeline.pipeline import scatter as scatter_stage
@@ -709,3 +709,63 @@ def test_verify_misses_a_batch_that_is_gone(tmp_path):
     (tmp_path / "run" / "distances" / "batch-00003.parquet").unlink()
     with pytest.raises(InputError, match="batches are gone: 3"):
         verify_run(str(tmp_path / "run"), None, "sample", Quiet())
+
+
+def hilly(path: Path, kind: type, cycle: bool = False) -> str:
+    """Write a lattice whose edges are longer by the height they leave and shorter by the one they gain."""
+    heights = [(i * 65537) % 101 for i in range(900)]
+    edges = [(i, i + step) for i in range(900) for step in (1, 30) if i + step < 900]
+    rows = [
+        (u, v, kind(1 + (u * v) % 50 + heights[u] - heights[v]))
+        for a, b in edges
+        for u, v in ((a, b), (b, a))
+    ]
+    if cycle:
+        rows += [(700, 901, 5), (901, 700, -6)]
+    path.write_text("".join(f"v{u},v{v},{w}\n" for u, v, w in rows))
+    return str(path)
+
+
+def hills(tmp_path: Path, name: str, kind: type, cycle: bool = False, **sections) -> Workflow:
+    graph = {
+        "input": hilly(tmp_path / "edges.csv", kind, cycle),
+        "store": str(tmp_path / f"graph-{kind.__name__}"),
+    }
+    return made(tmp_path, name, graph=graph, sources={"ids": ["v0", "v450", "v899"]}, **sections)
+
+
+def test_negative_weights_give_the_same_bytes_whoever_solves(tmp_path):
+    for kind, solvers in (
+        (int, ("auto", "dijkstra", "queue-bellman-ford")),
+        (float, ("auto", "queue-bellman-ford")),
+    ):
+        seen = []
+        for solver in solvers:
+            _, record = run(
+                hills(tmp_path, f"{kind.__name__}-{solver}", kind, solve={"solver": solver, "batch": 2}),
+                Quiet(),
+            )
+            assert record["verify"]["refuted"] is None
+            seen.append(digests(tmp_path / f"{kind.__name__}-{solver}"))
+        assert all(one == seen[0] for one in seen)
+    rows = pq.read_table(tmp_path / "int-auto" / "distances")
+    assert min(rows["distance"].to_pylist()) < 0
+    limited = {"solve": {"cutoff": 20}, "verify": "sample"}
+    _, record = run(hills(tmp_path, "limited", int, **limited), Quiet())
+    assert record["verify"]["refuted"] is None
+    some = pq.read_table(tmp_path / "limited" / "distances").to_pylist()
+    for one, other in zip(some, rows.to_pylist(), strict=True):
+        far = other["distance"] > 20
+        assert one == (other | {"distance": None} if far else other)
+
+
+@ROUTES
+def test_a_negative_cycle_ends_a_run_with_its_vertices(tmp_path, cluster):
+    with pytest.raises(NegativeCycleError) as caught:
+        run(hills(tmp_path, "run", int, cycle=True, cluster=cluster), Quiet())
+    assert caught.value.exit_code == 2
+    assert set(caught.value.cycle) == {"v700", "v901"}
+    assert caught.value.message.endswith(
+        " of length -1, which can be reached from `v0`, makes paths ever shorter"
+    )
+    assert not list((tmp_path / "run").glob("distances/*"))

@@ -93,8 +93,8 @@ verify: of
     assert "line 3: set it, or give a default: `${ROAD:-value}`" in hints
     assert "line 12: did you mean `address`?" in hints
     assert hints[0] == (
-        "`--set solve.detla`: did you mean `delta`? Keys: solver, options, delta, batch, cutoff, predecessors, trace_every_us, "
-        "retries"
+        "`--set solve.detla`: did you mean `delta`? Keys: solver, options, delta, batch, cutoff, predecessors, "
+        "trace_every_us, retries"
     )
 
 

@@ -12,13 +12,22 @@ from sssp_pipeline.kernels.adds_slots import AddsSlots
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.near_far import NearFar
+from sssp_pipeline.kernels.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.solver import Solver
 from sssp_pipeline.kernels.tuning import Value, tuned
 
 #: `forecast.py` says what each takes; `auto` goes by that.
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
-    for solver in (NearFar(), Adds(), AddsSlots(), AddsLanes(), DeltaStepping(), Dijkstra())
+    for solver in (
+        NearFar(),
+        Adds(),
+        AddsSlots(),
+        AddsLanes(),
+        DeltaStepping(),
+        Dijkstra(),
+        QueueBellmanFord(),
+    )
 }
 
 

@@ -70,12 +70,18 @@ def sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def kernel_options(unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False) -> tuple[str, ...]:
-    """Return NVRTC's options for `unit` over weights of `dtype`; row offsets take 64 bits if `wide_offsets`."""
+def kernel_options(
+    unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False, signed: bool = False
+) -> tuple[str, ...]:
+    """Return NVRTC's options for `unit` over weights of `dtype`.
+
+    Row offsets take 64 bits if `wide_offsets`; weights may be negative if `signed`.
+    """
     bits = int(unreached_distance(dtype).view(f"u{dtype.itemsize}"))
     defined = {
         "SSSP_FLOATING": f"{int(dtype.kind == 'f')}",
         "SSSP_BITS": f"{8 * dtype.itemsize}",
+        "SSSP_SIGNED": f"{int(signed)}",
         "SSSP_UNREACHED": f"0x{bits:x}ull",
         "SSSP_OFFSET_BITS": "64" if wide_offsets else "32",
         "SSSP_DIGEST": f"0x{sources_digest()}ull",
@@ -132,8 +138,12 @@ class Kernel:
         return n_blocks
 
 
-def load_kernels(unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False) -> dict[str, Kernel]:
+def load_kernels(
+    unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False, signed: bool = False
+) -> dict[str, Kernel]:
     """Return the kernels of `unit`, by name, for the current device, compiled once in a process.
+
+    The other arguments are those of `kernel_options`.
 
     Raises
     ------
@@ -141,7 +151,7 @@ def load_kernels(unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False) -> 
         There is no GPU or CuPy, NVRTC is missing or too old for the GPU, or the source does not compile.
     """
     cupy = cupy_module()
-    options = kernel_options(unit, dtype, wide_offsets=wide_offsets)
+    options = kernel_options(unit, dtype, wide_offsets=wide_offsets, signed=signed)
     with _lock:
         return _load(cupy.cuda.Device().id, unit, options)
 

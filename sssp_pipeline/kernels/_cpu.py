@@ -8,37 +8,20 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numba import njit
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance, wider_dtype
-from sssp_pipeline.errors import InputError, PathTooLongError
-from sssp_pipeline.kernels._mean import mantissa_bits, mean_distance, sums
-from sssp_pipeline.kernels._numba import ONE, ZERO
-from sssp_pipeline.kernels._views import SearchGraph, distance_limit, largest_distance, unsigned
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import johnson
+from sssp_pipeline.kernels._search import Search as Search
+from sssp_pipeline.kernels._search import finish_row, search_limit
+from sssp_pipeline.kernels._views import as_searched
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.tuning import Tunable
-
-
-class Search(ABC):
-    """A search that is run from one source after another; it owns its scratch memory and serves one thread."""
-
-    #: Bucket width, or None without buckets.
-    delta: float | None = None
-
-    @abstractmethod
-    def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
-        """Lower `distances` to the true ones; return vertices processed and edges relaxed.
-
-        Parameters
-        ----------
-        distances
-            (V,), unsigned or floating, every entry the distance limit: only paths shorter than that are found.
-        """
 
 
 class CpuSolver(ABC):
@@ -47,13 +30,13 @@ class CpuSolver(ABC):
     name: str
     device = "cpu"
     summary: str
+    #: Whether its search takes negative weights; others get reweighted edges (`johnson.py`).
+    takes_negative = False
     tunables: tuple[Tunable, ...] = ()
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: negative weights, or a trace."""
-        if graph.min_weight < 0:
-            return f"it needs weights of zero or more, and the smallest is {graph.min_weight}"
-        return options.no_trace
+        return options.no_trace or johnson.refusal(graph, options, self.takes_negative)
 
     @abstractmethod
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
@@ -82,7 +65,9 @@ class CpuSolver(ABC):
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}")
         sources = checked_vertices(sources, graph.n_vertices, "source")
         targets = checked_targets(options, graph.n_vertices)
-        _compile(type(self), graph.weight_dtype)
+        if graph.traits.min_weight < 0 and not self.takes_negative:
+            return johnson.solve(self, graph, sources, replace(options, targets=targets))
+        _compile(type(self), graph.weight_dtype, graph.traits.min_weight < 0)
         search = self.start(graph, options)
         if targets is not None:
             return self._solve_to(graph, search, sources, targets, options)
@@ -120,17 +105,9 @@ class CpuSolver(ABC):
     ) -> SourceMetrics:
         """Fill the row `distances` from `source`, timing it; raises as `solve` does for a path too long."""
         began = time.perf_counter()
-        limit = distance_limit(graph.weight_dtype, options.cutoff)
-        unreached = unreached_distance(graph.weight_dtype)
-        row = unsigned(distances)
-        distances.fill(limit)
-        processed, edges_relaxed = search.run(row, source)
-        reached, furthest, edges_of_reached = _summarise(
-            graph.row_offsets.view(np.uint64), row, row.dtype.type(limit), row.dtype.type(unreached)
-        )
-        if options.cutoff is None or options.cutoff > largest_distance(graph.weight_dtype):
-            _refuse_overflow(graph, source, row, furthest)
-        mean = _mean(distances, row.dtype.type(furthest), reached)
+        distances.fill(search_limit(graph, options.cutoff))
+        processed, edges_relaxed = search.run(as_searched(graph, distances), source)
+        facts = finish_row(graph, source, distances, options.cutoff)
         solve_s = time.perf_counter() - began
         return SourceMetrics(
             source=source,
@@ -138,22 +115,23 @@ class CpuSolver(ABC):
             solve_s=solve_s,
             vertices_processed=processed,
             edges_relaxed=edges_relaxed,
-            reached=reached,
-            max_distance=furthest,
-            mean_distance=mean,
-            teps=edges_of_reached / solve_s,
+            reached=facts.reached,
+            max_distance=facts.max_distance,
+            mean_distance=facts.mean_distance,
+            teps=facts.edges_of_reached / solve_s,
             delta_first=search.delta,
             delta_last=search.delta,
         )
 
 
 @cache
-def _compile(solver: type[CpuSolver], dtype: np.dtype) -> None:
+def _compile(solver: type[CpuSolver], dtype: np.dtype, signed: bool) -> None:
     """Have every kernel compiled for `dtype`, lest the first source be charged with it."""
-    one_vertex = CsrGraph(np.zeros(2, np.int64), np.empty(0, np.uint32), np.empty(0, dtype))
+    weight = np.array([-1 if signed else 1]).astype(dtype)
+    one_edge = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), weight)
     options = SolveOptions()
-    search = solver().start(one_vertex, options)
-    solver().solve_source(one_vertex, search, 0, np.empty(1, dtype), options)
+    search = solver().start(one_edge, options)
+    solver().solve_source(one_edge, search, 0, np.empty(2, dtype), options)
 
 
 def checked_vertices(vertices: np.ndarray, n_vertices: int, what: str) -> np.ndarray:
@@ -181,57 +159,3 @@ def checked_vertices(vertices: np.ndarray, n_vertices: int, what: str) -> np.nda
 def checked_targets(options: SolveOptions, n_vertices: int) -> np.ndarray | None:
     """Return the targets as (T,) uint32, None for every vertex; raises as `checked_vertices`."""
     return None if options.targets is None else checked_vertices(options.targets, n_vertices, "target")
-
-
-def _mean(distances: np.ndarray, furthest: np.generic, reached: int) -> float:
-    """Return the mean of the `reached` distances of a row, of which `furthest` is the largest."""
-    dtype = distances.dtype
-    bits = f"u{dtype.itemsize}"
-    largest = furthest.view(bits)
-    unreached = unreached_distance(dtype).view(bits)
-    lower, upper = sums(distances.view(bits), unreached, largest, np.uint64(mantissa_bits(dtype)))
-    return mean_distance(dtype, lower, upper, int(largest), reached)
-
-
-def _refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: float) -> None:
-    """Raise `InputError` if a vertex is left unreached only because its distance does not fit the type."""
-    dtype = graph.weight_dtype
-    if furthest + graph.traits.max_weight <= largest_distance(dtype):
-        return  # no sum that was ever formed can have been too large
-    view = SearchGraph.of(graph)
-    unreached = row.dtype.type(unreached_distance(dtype))
-    vertex = _reachable_but_unreached(view.row_offsets, view.col_indices, row, unreached)
-    if vertex < 0:
-        return
-    wider = wider_dtype(dtype)
-    raise PathTooLongError(source, vertex, dtype.name, wider.name if wider else None)
-
-
-@njit(nogil=True, cache=True)
-def _summarise(row_offsets: np.ndarray, distances: np.ndarray, limit: Any, unreached: Any) -> Any:
-    """Write `unreached` over `limit`; return the vertices reached, their largest distance and their edges."""
-    reached = 0
-    edges = ZERO
-    furthest = distances.dtype.type(0)
-    for v in range(np.uint64(len(distances))):
-        d = distances[v]
-        if d < limit:
-            reached += 1
-            edges += row_offsets[v + ONE] - row_offsets[v]
-            furthest = max(furthest, d)
-        else:
-            distances[v] = unreached
-    return reached, furthest, edges
-
-
-@njit(nogil=True, cache=True)
-def _reachable_but_unreached(
-    row_offsets: np.ndarray, col_indices: np.ndarray, distances: np.ndarray, unreached: Any
-) -> int:
-    """Return a vertex that is unreached at the end of a reached vertex's edge, or -1."""
-    for u in range(np.uint64(len(distances))):
-        if distances[u] < unreached:
-            for e in range(row_offsets[u], row_offsets[u + ONE]):
-                if distances[col_indices[e]] == unreached:
-                    return int(col_indices[e])
-    return -1

@@ -19,6 +19,7 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance, wider_dtype
 from sssp_pipeline.errors import InputError, PathTooLongError, SsspError
+from sssp_pipeline.kernels import johnson
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, gpu_missing, load_kernels
 from sssp_pipeline.kernels._cpu import checked_targets, checked_vertices
 from sssp_pipeline.kernels._device_graph import (
@@ -28,7 +29,8 @@ from sssp_pipeline.kernels._device_graph import (
     out_of_memory,
 )
 from sssp_pipeline.kernels._mean import mean_distances
-from sssp_pipeline.kernels._views import distance_limit, largest_distance
+from sssp_pipeline.kernels._search import finish_row
+from sssp_pipeline.kernels._views import distance_limit, from_words, largest_distance, to_words
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import MetricsColumns, Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.tuning import Tunable
@@ -123,6 +125,8 @@ class GpuSolver(ABC):
     device = "gpu"
     summary: str
     tunables: tuple[Tunable, ...] = ()
+    #: Whether its search takes negative weights; others get reweighted edges (`johnson.py`).
+    takes_negative = False
     #: Whether a search records a trace where the options ask for one.
     records_traces = False
 
@@ -133,8 +137,8 @@ class GpuSolver(ABC):
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: negative weights, or a trace that it does not record."""
-        if graph.min_weight < 0:
-            return f"it needs weights of zero or more, and the smallest is {graph.min_weight}"
+        if (reason := johnson.refusal(graph, options, self.takes_negative)) is not None:
+            return reason
         return None if self.records_traces else options.no_trace
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
@@ -163,6 +167,8 @@ class GpuSolver(ABC):
         sources = checked_vertices(sources, graph.n_vertices, "source")
         targets = checked_targets(options, graph.n_vertices)
         options = replace(options, targets=targets)
+        if graph.traits.min_weight < 0 and not self.takes_negative:
+            return johnson.solve(self, graph, sources, options)
         cupy = cupy_module()
         n_columns = graph.n_vertices if targets is None else len(targets)
         distances = pinned_array((len(sources), n_columns), graph.weight_dtype)
@@ -209,6 +215,8 @@ class GpuSearchSolver(GpuSolver):
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
+        if graph.traits.min_weight < 0:
+            return self._solve_signed(graph, sources, distances, options)
         with GPU_LOCK:
             searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
             lanes = [_Lane(self.name, search, graph, options, len(searches)) for search in searches]
@@ -226,6 +234,42 @@ class GpuSearchSolver(GpuSolver):
                 for lane in lanes:  # an error must not free what another search still writes to
                     lane.stream.synchronize()
             return metrics
+
+    def _solve_signed(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> list[SourceMetrics]:
+        """Solve a graph with negative weights, source by source; what comes of a search is counted on the host."""
+        cupy = cupy_module()
+        metrics = []
+        with GPU_LOCK:
+            search = self.start(graph, graph_on_device(graph), options)
+            on_device = cupy.empty(graph.n_vertices, bits_type(graph.weight_dtype))
+            began, ended = cupy.cuda.Event(), cupy.cuda.Event()
+            for source, into in zip(sources.tolist(), distances, strict=True):
+                began.record()
+                search.launch(on_device, source)
+                ended.record()
+                row = from_words(on_device.get(), graph.weight_dtype)
+                counts = search.finish()
+                facts = finish_row(graph, source, row, options.cutoff)
+                into[:] = row if options.targets is None else row[options.targets]
+                solve_s = cupy.cuda.get_elapsed_time(began, ended) / 1e3
+                metrics.append(
+                    SourceMetrics(
+                        source=source,
+                        solver=self.name,
+                        solve_s=solve_s,
+                        vertices_processed=int(counts.vertices_processed),
+                        edges_relaxed=int(counts.edges_relaxed),
+                        reached=facts.reached,
+                        max_distance=facts.max_distance,
+                        mean_distance=facts.mean_distance,
+                        teps=facts.edges_of_reached / solve_s,
+                        supersteps=counts.supersteps,
+                        filter_s=counts.filter_s,
+                    )
+                )
+        return metrics
 
 
 class _Lane:
@@ -414,6 +458,17 @@ def bits_type(dtype: np.dtype) -> np.dtype:
 def limit_bits(dtype: np.dtype, cutoff: float | None) -> np.generic:
     """Return the bits of `distance_limit`, as a kernel's argument."""
     return distance_limit(dtype, cutoff).view(bits_type(dtype))
+
+
+def search_limit(dtype: np.dtype, cutoff: float | None, signed: bool) -> np.generic:
+    """Return the word of the limit of a search, as a kernel's argument.
+
+    Where weights are negative it is that of "unreached", since a path may go beyond the cutoff and come back.
+    """
+    if not signed:
+        return limit_bits(dtype, cutoff)
+    word: np.generic = to_words(np.array([unreached_distance(dtype)]))[0]
+    return word
 
 
 def delta_bits(dtype: np.dtype, delta: float) -> tuple[np.generic, float]:

@@ -3,7 +3,8 @@
 Integers are summed exactly. A float is its mantissa, shifted by how far its exponent is below the largest distance's,
 in 63 bits: what is shifted out, less than 2^-62 of the largest distance, is dropped, and the rest is summed as the
 integers are. A sum of up to 2^32 such numbers is kept in two words: the sum of their lower 32 bits, and of their upper
-ones. `summary.cu` does the same on a GPU. The mean is the sum over the count, rounded to float64.
+ones, which have the sign where distances are negative. "Largest" means the magnitude then. `summary.cu` does the same
+on a GPU for distances of zero or more. The mean is the sum over the count, rounded to float64.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def mean_distance(dtype: np.dtype, lower: int, upper: int, largest: int, count: 
     lower, upper
         The sums of the lower and of the upper 32 bits.
     largest
-        The bits of the largest distance.
+        The bits of the largest magnitude.
     """
     if count == 0:
         return 0.0
@@ -60,31 +61,43 @@ def mean_distances(
 
 
 @njit(nogil=True, cache=True)
-def sums(distances: np.ndarray, unreached: Any, largest: Any, mantissa: Any) -> Any:
-    """Return the sums of the lower and of the upper 32 bits of the distances below `unreached`.
+def sums(distances: np.ndarray, unreached: Any, largest: Any, mantissa: Any, sign: Any = ZERO) -> Any:
+    """Return the sums of the lower and of the upper 32 bits of the distances that are not `unreached`.
+
+    The upper one is to be read as int64 if there is a `sign`.
 
     Parameters
     ----------
     distances
         (V,) unsigned: integers, or the bits of floats.
     largest
-        The largest below `unreached`.
+        The bits of the largest magnitude but for `unreached`.
     mantissa
         uint64, as `mantissa_bits` returns it.
+    sign
+        uint64 with the bit that negative distances have; 0 if there are none.
     """
     lower = ZERO
     upper = ZERO
     top = max(np.uint64(largest) >> mantissa, ONE)
     for v in range(np.uint64(len(distances))):
         d = np.uint64(distances[v])
-        if d >= unreached:
+        if d == unreached:
             continue
+        negative = d & sign
         if mantissa:
+            d ^= negative
             exponent = d >> mantissa
             d &= (ONE << mantissa) - ONE
             if exponent:
                 d |= ONE << mantissa
             d = (d << (_63 - ONE - mantissa)) >> min(top - max(exponent, ONE), _63)
+            if negative:
+                d = ~d + ONE
+        elif negative:
+            d |= ~(sign - ONE)
         lower += d & _LOWER
         upper += d >> _32
+        if negative and d:  # minus a float that was shifted out is zero
+            upper += ~_LOWER
     return lower, upper

@@ -13,11 +13,35 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
 ZERO: Any = np.uint64(0)
 ONE: Any = np.uint64(1)
+
+
+@intrinsic
+def sum_of(typing_context: Any, d: Any, weight: Any) -> Any:
+    """Return a distance and a weight added: floats in their type, integers in 64 bits and modulo 2^64.
+
+    What numba makes of `+` counts on it that no signed sum wraps.
+    """
+    is_float = isinstance(d, types.Float)
+    result = d if is_float else types.int64 if d.signed else types.uint64
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        ends = zip(arguments, signature.args, strict=True)
+        left, right = (context.cast(builder, value, kind, result) for value, kind in ends)
+        return builder.fadd(left, right) if is_float else builder.add(left, right)
+
+    return result(d, weight), generate
+
+
+@njit(nogil=True, cache=True, inline="always")
+def fits(d: Any, weight: Any, total: Any) -> Any:
+    """Return whether `total`, formed by `sum_of`, is the sum: a 64-bit one that wrapped lies on the other side of d."""
+    return total >= d if weight >= 0 else total <= d
 
 
 @intrinsic

@@ -1,7 +1,7 @@
-"""A graph and its distances as the CPU kernels take them: the same memory, every integer unsigned.
+"""A graph and its distances as the CPU kernels take them: the same memory, every integer unsigned if it can be.
 
 Weights that are not negative have the same bits signed or unsigned, so the kernels are compiled for four types,
-not six, and none of their sums can turn negative.
+not six, and none of their sums can turn negative. Graphs with negative weights keep their types.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sssp_pipeline.csr import CsrGraph, unreached_distance
 
 @dataclass(frozen=True, eq=False)
 class SearchGraph:
-    """A graph as the kernels take it: the same memory, every integer unsigned.
+    """A graph as the kernels take it: the same memory, every integer unsigned but for negative weights.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class SearchGraph:
     col_indices
         (E,) uint32.
     weights
-        (E,) uint32, uint64, float32 or float64; not negative.
+        (E,) uint32, uint64, float32 or float64; int32 or int64 only where one is negative.
     """
 
     row_offsets: np.ndarray
@@ -34,12 +34,31 @@ class SearchGraph:
 
     @classmethod
     def of(cls, graph: CsrGraph) -> SearchGraph:
-        return cls(graph.row_offsets.view(np.uint64), graph.col_indices, unsigned(graph.weights))
+        weights = as_searched(graph, graph.weights)
+        return cls(graph.row_offsets.view(np.uint64), graph.col_indices, weights)
 
 
-def unsigned(values: np.ndarray) -> np.ndarray:
-    """Return `values` themselves if floating, else an unsigned view of them."""
-    return values if values.dtype.kind == "f" else values.view(f"u{values.dtype.itemsize}")
+def as_searched(graph: CsrGraph, values: np.ndarray) -> np.ndarray:
+    """Return weights or distances of `graph` as the kernels take them: themselves, or an unsigned view of them."""
+    if values.dtype.kind == "f" or graph.traits.min_weight < 0:
+        return values
+    return values.view(f"u{values.dtype.itemsize}")
+
+
+def from_words(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return, in the same memory, the distances of `dtype` whose words with SSSP_SIGNED (`relax.cuh`) are given."""
+    sign = words.dtype.type(1 << (8 * dtype.itemsize - 1))
+    inverted = np.where(words < sign, ~words.dtype.type(0), sign) if dtype.kind == "f" else sign
+    np.bitwise_xor(words, inverted, out=words)
+    return words.view(dtype)
+
+
+def to_words(distances: np.ndarray) -> np.ndarray:
+    """Return the words with SSSP_SIGNED of `distances`, in memory of their own; the inverse of `from_words`."""
+    bits = distances.view(f"u{distances.dtype.itemsize}")
+    sign = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
+    negative_float = (bits >= sign) & (distances.dtype.kind == "f")
+    return bits ^ np.where(negative_float, ~bits.dtype.type(0), sign)
 
 
 def distance_limit(dtype: np.dtype, cutoff: float | None) -> np.generic:

@@ -10,6 +10,9 @@ at the edges that leave the walk's vertices for a vertex the walk did not meet, 
 is none if the distances are true. Else the one with the smallest sum leads to a wrong vertex, and the sum is
 its true distance: any shorter path would leave the walk earlier, by an edge with a smaller sum still. If there is
 none, but some other vertex has a distance, then no path leads there.
+
+With negative weights the three conditions prove as much, but where they do not hold the smallest sum tells nothing; and
+a cutoff hides parts of paths. Then the distances are compared with those of Bellman and Ford's algorithm.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from numba import njit
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels._numba import ONE
-from sssp_pipeline.kernels._views import SearchGraph, distance_limit, unsigned
+from sssp_pipeline.kernels._numba import ONE, fits, sum_of
+from sssp_pipeline.kernels._views import SearchGraph, as_searched, distance_limit
 from sssp_pipeline.kernels.predecessors import walk_tight_edges
+from sssp_pipeline.kernels.queue_bellman_ford import QueueBellmanFord
+from sssp_pipeline.kernels.solver import SolveOptions
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,6 @@ def find_fault(
 
     Parameters
     ----------
-    graph
-        Weights of zero or more.
     distances
         (V,) in the weights' type; `csr.unreached_distance(dtype)` where there is no path; not changed.
     cutoff
@@ -67,12 +70,8 @@ def find_fault(
     Raises
     ------
     InputError
-        The graph has a negative weight, the source is not in it, or `distances` has another type or length.
+        The source is not in the graph, or `distances` has another type or length; or a negative cycle is within reach.
     """
-    if graph.traits.min_weight < 0:
-        raise InputError(
-            f"the certificate needs weights of zero or more: the smallest is {graph.traits.min_weight}"
-        )
     if not 0 <= source < graph.n_vertices:
         raise InputError(
             f"source {source} is not in the graph",
@@ -97,19 +96,26 @@ def find_fault(
     if distances[source] != 0:
         return fault(source, distances.dtype.type(0), "the source is not at distance 0")
     view = SearchGraph.of(graph)
-    row = unsigned(distances)
+    row = as_searched(graph, distances)
     limit = row.dtype.type(distance_limit(distances.dtype, cutoff))
     walked = np.empty(graph.n_vertices, np.uint32)
     walk_tight_edges(view.row_offsets, view.col_indices, view.weights, row, limit, np.uint32(source), walked)
     # The source has no predecessor, but the walk met it; any vertex will do to say so.
     walked[source] = source
     vertex, true = _least_crossing(view.row_offsets, view.col_indices, view.weights, row, limit, walked)
+    unmet = np.flatnonzero((walked == NO_VERTEX) & (distances != unreached))
+    if graph.traits.min_weight < 0 and (vertex >= 0 or len(unmet) or cutoff is not None):
+        options = SolveOptions(cutoff=cutoff)
+        true_row = QueueBellmanFord().solve(graph, np.array([source]), options).distances[0]
+        wrong = np.flatnonzero(distances != true_row)
+        return (
+            fault(int(wrong[0]), true_row[wrong[0]], "Bellman and Ford find another") if len(wrong) else None
+        )
     if vertex >= 0:
         true = distances.dtype.type(true)
         too_large = distances[vertex] > true
         reason = "an edge into it can be relaxed" if too_large else "no path of tight edges leads to it"
         return fault(vertex, true, reason)
-    unmet = np.flatnonzero((walked == NO_VERTEX) & (distances != unreached))
     if len(unmet):
         return fault(
             int(unmet[0]), unreached, "no path leads to it" + ("" if cutoff is None else " within the cutoff")
@@ -134,8 +140,9 @@ def _least_crossing(
         d = distances[u]
         for e in range(row_offsets[u], row_offsets[u + ONE]):
             v = col_indices[e]
-            candidate = d + weights[e]
-            if d <= candidate < least and (walked[v] == NO_VERTEX or candidate < distances[v]):
+            candidate = sum_of(d, weights[e])
+            is_better = walked[v] == NO_VERTEX or candidate < distances[v]
+            if is_better and candidate < least and fits(d, weights[e], candidate):
                 vertex = np.int64(v)
                 least = weights.dtype.type(candidate)
     return vertex, least

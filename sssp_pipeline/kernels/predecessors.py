@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
-from sssp_pipeline.kernels._numba import ONE, ZERO
-from sssp_pipeline.kernels._views import SearchGraph, unsigned
+from sssp_pipeline.kernels._numba import ONE, ZERO, fits, sum_of
+from sssp_pipeline.kernels._views import SearchGraph, as_searched
 
 
 def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: np.ndarray) -> None:
@@ -24,15 +24,13 @@ def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: n
 
     Parameters
     ----------
-    graph
-        Weights of zero or more.
     distances
         (V,) true distances from `source`, in the weights' type; not changed.
     into
         (V,) uint32, overwritten; `csr.NO_VERTEX` for the source and for unreached vertices.
     """
     view = SearchGraph.of(graph)
-    row = unsigned(distances)
+    row = as_searched(graph, distances)
     walk_tight_edges(
         view.row_offsets,
         view.col_indices,
@@ -56,7 +54,7 @@ def walk_tight_edges(
 ) -> None:
     """Fill `predecessors` from the tight edges between vertices nearer than `limit`.
 
-    Needs unsigned or floating arrays. A vertex without a tight path from the source keeps `NO_VERTEX`.
+    A vertex without a tight path from the source keeps `NO_VERTEX`.
     """
     predecessors[:] = NO_VERTEX
     queue = np.empty(len(distances), np.uint32)
@@ -68,11 +66,11 @@ def walk_tight_edges(
         d = distances[u]
         for e in range(row_offsets[u], row_offsets[np.uint64(u) + ONE]):
             v = col_indices[e]
-            sum_in_type = d + weights[e]
-            # 32-bit sums are formed in 64 bits; a 64-bit one that wrapped is smaller than its summand.
+            sum_in_type = sum_of(d, weights[e])
             if (
                 sum_in_type == distances[v]
-                and d <= sum_in_type < limit
+                and sum_in_type < limit
+                and fits(d, weights[e], sum_in_type)
                 and predecessors[v] == NO_VERTEX
                 and v != source
             ):

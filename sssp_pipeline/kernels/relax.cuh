@@ -1,14 +1,17 @@
 // Distances on the device, and the only place where one changes.
 //
-// Idea: a distance is kept as its bits. Of floating numbers that are not negative, the bits, read as an unsigned
-// integer, order as the numbers do; so one unsigned atomic minimum serves all six weight types, and they differ
-// in two lines: how a sum is formed, and which bits mean "unreached".
+// Idea: a distance is kept as a word of which the unsigned order is that of the lengths, so one unsigned atomic minimum
+// serves all types. Of numbers that are not negative these are the bits themselves. Where weights are negative
+// (SSSP_SIGNED), the sign bit is inverted, and all bits of a negative float: `_views.py` turns them into numbers again.
+// The types differ in how a sum is formed, and in which words mean "unreached" and "zero". Weights stay bits.
 //
-// Needs (guaranteed by `GpuSolver.supports` and `_compile.type_options`): weights of zero or more, finite;
-//     SSSP_FLOATING 0 or 1, SSSP_BITS 32 or 64, SSSP_UNREACHED the bits of `csr.unreached_distance`.
+// Needs (guaranteed by `GpuSolver.supports` and `_compile.kernel_options`): finite weights, of zero or more unless
+//     SSSP_SIGNED; SSSP_FLOATING and SSSP_SIGNED 0 or 1, SSSP_BITS 32 or 64, SSSP_UNREACHED the bits of
+//     `csr.unreached_distance`.
 // Keeps
 //     R1. A distance only falls, and only to the length of a real path: every change goes through lower_distance.
-//     R2. A sum that the type cannot hold compares as unreached or beyond it, so it lowers nothing.
+//     R2. A sum too large for the type compares as unreached or beyond it, so it lowers nothing. One too small for it
+//         is kTooLow, and stays: the host finds it and refuses the path.
 //     R3. Sums are rounded as numpy rounds them: to nearest, subnormals kept, never fused.
 // Memory order: relaxed. A stale read of a distance is too large (R1): it costs work, never a wrong result. Who
 //     must see the new distance is told by the queue it is pushed to.
@@ -26,20 +29,54 @@ using distance_bits = word64;
 #error "SSSP_BITS is 32 or 64"
 #endif
 
-constexpr distance_bits kUnreached = static_cast<distance_bits>(SSSP_UNREACHED);
+constexpr distance_bits kSign = distance_bits{1} << (SSSP_BITS - 1);
 
-// The bits of a path's length d, lengthened by w (or any two lengths); kUnreached or beyond it if it does not fit.
+#if SSSP_SIGNED
+constexpr distance_bits kUnreached = static_cast<distance_bits>(SSSP_UNREACHED) ^ kSign;
+constexpr distance_bits kAtSource = kSign;
+constexpr distance_bits kTooLow = SSSP_FLOATING ? ~(static_cast<distance_bits>(SSSP_UNREACHED) | kSign) : 0;
+#else
+constexpr distance_bits kUnreached = static_cast<distance_bits>(SSSP_UNREACHED);
+constexpr distance_bits kAtSource = 0;
+#endif
+
+#if SSSP_FLOATING
+__device__ __forceinline__ distance_bits to_bits(distance_bits word) {
+#if SSSP_SIGNED
+    return (word & kSign) != 0 ? word ^ kSign : ~word;
+#else
+    return word;
+#endif
+}
+
+__device__ __forceinline__ distance_bits to_word(distance_bits bits) {
+#if SSSP_SIGNED
+    return (bits & kSign) != 0 ? ~bits : bits ^ kSign;
+#else
+    return bits;
+#endif
+}
+#endif
+
+// The word of a path's length d, lengthened by an edge of weight w (unless SSSP_SIGNED, of any two lengths).
 __device__ __forceinline__ distance_bits sum_of(distance_bits d, distance_bits w) {
 #if SSSP_FLOATING && SSSP_BITS == 32
     float sum;
-    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(__uint_as_float(d)), "f"(__uint_as_float(w)));
-    return __float_as_uint(sum);
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(__uint_as_float(to_bits(d))), "f"(__uint_as_float(w)));
+    return to_word(__float_as_uint(sum));
 #elif SSSP_FLOATING
     double sum;
     asm("add.rn.f64 %0, %1, %2;"
         : "=d"(sum)
-        : "d"(__longlong_as_double(static_cast<long long>(d))), "d"(__longlong_as_double(static_cast<long long>(w))));
-    return static_cast<distance_bits>(__double_as_longlong(sum));
+        : "d"(__longlong_as_double(static_cast<long long>(to_bits(d)))),
+          "d"(__longlong_as_double(static_cast<long long>(w))));
+    return to_word(static_cast<distance_bits>(__double_as_longlong(sum)));
+#elif SSSP_SIGNED
+    const distance_bits sum = d + w;
+    if ((w & kSign) != 0) {
+        return sum > d ? kTooLow : sum;  // wrapped
+    }
+    return sum < d ? ~distance_bits{0} : sum;
 #else
     const distance_bits sum = d + w;
     return sum < d ? ~distance_bits{0} : sum;  // wrapped

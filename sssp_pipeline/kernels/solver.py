@@ -223,6 +223,8 @@ class Solver(Protocol):
     device: str
     #: One line for the command line and the docs.
     summary: str
+    #: Whether its search takes negative weights; others get reweighted edges, if they are integers.
+    takes_negative: bool
     #: What its constructor takes by keyword.
     tunables: tuple[Tunable, ...]
 

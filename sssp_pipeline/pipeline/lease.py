@@ -66,6 +66,9 @@ def exclusive(url: str) -> Iterator[Callable[[], None]]:
         lease.acquire()
         try:
             yield lease.check
+        except InputError:
+            lease.check()  # what was found amiss may be the work of the one who has taken over
+            raise
         finally:
             lease.release()
     else:

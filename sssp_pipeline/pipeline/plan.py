@@ -16,6 +16,8 @@ from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.forecast import (
     COPY_S_PER_BYTE,
     GPU_START_S,
+    POTENTIALS_S_PER_ELEMENT,
+    TURN_BACK_S_PER_VERTEX,
     Forecast,
     forecast,
     graph_device_bytes,
@@ -43,6 +45,8 @@ CALLS = 4
 CORES_EXPONENT = 0.8
 #: Core-seconds to encode and write a byte of distances: 260 MB/s (benchmarks/results/distances.jsonl, long layout).
 WRITE_S_PER_BYTE = 1 / 260e6
+#: Of the solvers that `auto` passed over, so many are told with their times.
+SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
         return expected[name], work.of_a_call(name).source_s
 
     first, *rest = sorted(expected, key=order)
-    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest)
+    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest[:SHOWN])
     why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
     others = tuple(other for other in rest if SOLVERS[other].device == SOLVERS[first].device)
     return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}", others
@@ -219,6 +223,9 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
     start_s = GPU_START_S if solver.device == "gpu" else 0.0
     source_s = work.of_a_call(solver.name).source_s
+    if work.traits.min_weight < 0 and not solver.takes_negative:
+        start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)
+        source_s += TURN_BACK_S_PER_VERTEX * work.traits.n_vertices
     return start_s + work.n_sources * work.source_wall_s(solver.device, source_s, machine)
 
 

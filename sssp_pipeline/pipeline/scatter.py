@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, PathTooLongError, SsspError, StoreAwayError
+from sssp_pipeline.errors import InputError, NegativeCycleError, PathTooLongError, SsspError, StoreAwayError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
 from sssp_pipeline.kernels.tuning import Value
@@ -73,8 +73,8 @@ class SolveTask:
     solver: str
     options: SolveOptions
     form: DistanceFormat
-    tuning: dict[str, Value] = field(default_factory=dict)
     attempt: int = 1
+    tuning: dict[str, Value] = field(default_factory=dict)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -167,7 +167,10 @@ def _solved(task: SolveTask) -> TaskDone:
         solution = solver.solve(graph, sources, replace(task.options, targets=targets))
     except PathTooLongError as error:
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
-        raise PathTooLongError(*ends, error.dtype, error.wider) from error
+        raise type(error)(*ends, error.dtype, error.wider) from error
+    except NegativeCycleError as error:
+        cycle = [ids.original(int(vertex)) for vertex in error.cycle]
+        raise NegativeCycleError(ids.original(int(error.source)), cycle, error.length) from error
     solved = time.perf_counter()
     worker = f"{platform.node()}:{os.getpid()}"
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()

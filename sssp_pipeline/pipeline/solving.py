@@ -142,7 +142,7 @@ class Solving:
                 self._calibration.solver,
                 options,
                 self.form,
-                self.workflow.solve.options,
+                tuning=self.workflow.solve.options,
             )
 
     def _begin(self, workers: Workers) -> None:

@@ -1,8 +1,8 @@
 """Verify: what stands in storage, read back and proved or refuted.
 
-`sample` solves some sources again with Dijkstra's algorithm in the distances' own type and compares every bit, of the
-distances or, where a run has none, of the metrics that follow from them; `certificate` checks the three conditions that
-only true distances meet, for every source, in time linear in the edges.
+`sample` solves some sources again with Dijkstra's algorithm (Bellman and Ford's for negative weights) in the distances'
+own type and compares every bit, of the distances or, where a run has none, of the metrics that follow from them;
+`certificate` checks the three conditions that only true distances meet, for every source, in time linear in the edges.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from sssp_pipeline.csr import CsrGraph, unreached_distance
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.certificate import find_fault
 from sssp_pipeline.kernels.dijkstra import Dijkstra
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.queue_bellman_ford import QueueBellmanFord
+from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
 from sssp_pipeline.pipeline.hardware import usable_cores
@@ -120,7 +121,7 @@ def verify_metrics(
 
     def check(row: dict[str, Any]) -> str | None:
         (source,) = ids.vertices([row["source"]], "`metrics.parquet`: source")
-        (true,) = Dijkstra().solve(graph, np.array([source]), options).metrics
+        (true,) = _oracle(graph).solve(graph, np.array([source]), options).metrics
         for name in of_distances:
             exact = getattr(true, name)
             if row[name] != float(exact):
@@ -136,10 +137,14 @@ def verify_metrics(
     return Verdict("sample", len(told), time.perf_counter() - began, refuted)
 
 
+def _oracle(graph: CsrGraph) -> Solver:
+    return QueueBellmanFord() if graph.traits.min_weight < 0 else Dijkstra()
+
+
 def _against_oracle(
     graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, options: SolveOptions
 ) -> str | None:
-    true = Dijkstra().solve(graph, np.array([source], np.uint32), options).distances[0]
+    true = _oracle(graph).solve(graph, np.array([source], np.uint32), options).distances[0]
     wrong = np.flatnonzero(true != distances)
     if not len(wrong):
         return None

@@ -25,7 +25,20 @@ _spec.loader.exec_module(nvrtc)
 MOST_SPILLED = 32
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
-UNITS = [UPLOAD, SUMMARY, GATHER, *(u for s in SOLVERS.values() if isinstance(s, GpuSolver) for u in s.units)]
+ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
+UNITS = [UPLOAD, SUMMARY, GATHER, *(unit for solver in ON_GPU for unit in solver.units)]
+#: Each for weights of zero or more, and for negative ones if its solver takes them.
+VARIANTS = [
+    *((unit, dtype, False) for unit in UNITS for dtype in WEIGHT_DTYPES),
+    *(
+        (u, d, True)
+        for s in ON_GPU
+        if s.takes_negative
+        for u in s.units
+        for d in WEIGHT_DTYPES
+        if d.kind != "u"
+    ),
+]
 
 needs_nvrtc = pytest.mark.skipif(
     nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
@@ -48,12 +61,14 @@ def write_down(dtype, arch, result):
 
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_every_unit_compiles_without_a_warning(unit, dtype, arch):
+@pytest.mark.parametrize(
+    ("unit", "dtype", "signed"),
+    [pytest.param(*v, id=f"{v[0].stem}-{v[1]}{'-signed' * v[2]}") for v in VARIANTS],
+)
+def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
     if arch not in nvrtc.architectures():
         pytest.skip(f"this NVRTC does not compile for sm_{arch}")
-    result = compiled(unit, dtype, arch)
+    result = compiled(unit, dtype, arch, signed=signed)
     assert not warnings_in(result.log), result.log
     assert result.n_bytes > 0
     if unit != UPLOAD or dtype.itemsize == 4:

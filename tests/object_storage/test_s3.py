@@ -274,6 +274,14 @@ def test_a_lease_that_is_overwritten_or_removed_is_lost(bucket, quick):
             with pytest.raises(SsspError, match="was taken over by another process"):
                 still_ours()
         storage.remove(f"{bucket}/held")
+    # Also where what the other has done is found first.
+    with (
+        pytest.raises(SsspError, match="was taken over by another process"),
+        lease.exclusive(f"{bucket}/held"),
+    ):
+        storage.remove(f"{bucket}/held/_lease/000001.json")
+        time.sleep(1.5)
+        raise InputError("the folder no longer holds the run")
 
 
 def test_a_lease_is_given_back_after_an_error(bucket):

@@ -1,0 +1,26 @@
+"""Bellman and Ford's algorithm with a queue, one source a thread; `_queue_search.py` tells how and why."""
+
+from __future__ import annotations
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.kernels._cpu import CpuSolver
+from sssp_pipeline.kernels._queue_search import QueueSearch
+from sssp_pipeline.kernels._search import Search
+from sssp_pipeline.kernels.solver import SolveOptions
+
+
+class QueueBellmanFord(CpuSolver):
+    """Slow but for few negative edges; needs nothing of the weights."""
+
+    name = "queue-bellman-ford"
+    summary = "Bellman and Ford's algorithm with a queue; one source a thread; takes negative weights"
+    takes_negative = True
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        """Return None, or the reason why not: a delta, or a trace."""
+        if options.delta is not None:
+            return f"it has no buckets and takes no delta, and delta is {options.delta}"
+        return super().supports(graph, options)
+
+    def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
+        return QueueSearch(graph)
