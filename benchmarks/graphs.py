@@ -65,12 +65,17 @@ def wave(data: Path) -> CsrGraph:
     return csr_of(src, dst, hashed_weights(src, dst, 1000), n_vertices)
 
 
-def cnr(data: Path) -> CsrGraph:
-    with gzip.open(data / "cnr-2000.graph-txt.gz", "rt") as file:
+def adjacency_list(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return src, dst and the number of vertices, which the first line of a file tells; the others list targets."""
+    with gzip.open(path, "rt") as file:
         n_vertices = int(file.readline())
         rows = [np.array(line.split(), np.uint32) for line in file]
     src = np.repeat(np.arange(n_vertices, dtype=np.uint32), [len(row) for row in rows])
-    dst = np.concatenate(rows)
+    return src, np.concatenate(rows), n_vertices
+
+
+def cnr(data: Path) -> CsrGraph:
+    src, dst, n_vertices = adjacency_list(data / "cnr-2000.graph-txt.gz")
     return csr_of(src, dst, hashed_weights(src, dst, 100), n_vertices)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
+from sssp_pipeline import workflow
 from sssp_pipeline.bench.lines import GraphFacts, digest_of
 from sssp_pipeline.bench.spec import BenchGraph, RandomSources
 from sssp_pipeline.csr import CsrGraph
@@ -17,6 +18,8 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.formats import is_generated
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Progress
@@ -26,7 +29,7 @@ from sssp_pipeline.pipeline.stored_graph import StoredGraph
 #: Who says what the true distances are: for weights of zero or more, and for others.
 ORACLE, SIGNED_ORACLE = "delta-stepping", "queue-bellman-ford"
 #: Breadth-first searches from each of so many sources, each from the vertex where the one before it ended.
-SWEEPS, SWEPT_SOURCES = 4, 2
+SWEEPS, SWEPT_SOURCES = 3, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,16 @@ class Case:
     outcomes: list[tuple[int, float, float]]
 
 
+def check_input(entry: BenchGraph) -> None:
+    """Raise an `InputError` that names the graph if a file of its input is not there."""
+    if entry.graph is None or any(is_generated(url) for url in entry.graph.inputs):
+        return
+    try:
+        storage.expand(entry.graph.inputs)
+    except InputError as error:
+        raise _of(entry, error) from error
+
+
 def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
     """Return the graph of `entry`, ingested into a folder of its name in `folder` unless it is there.
 
@@ -66,9 +79,16 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
         if entry.graph is None:
             return StoredGraph(str(entry.store), read_manifest(str(entry.store)))
         store = entry.graph.store or str(folder / entry.name)
-        return StoredGraph(store, ingest(entry.graph, store, progress)[0])
+        return StoredGraph(store, ingest(_read_as(entry.graph, entry.hashed_weights), store, progress)[0])
     except InputError as error:
         raise _of(entry, error) from error
+
+
+def _read_as(graph: workflow.Graph, hashed_weights: int | None) -> workflow.Graph:
+    """Return how the input is read: weights that are to be replaced are not."""
+    if hashed_weights is None:
+        return graph
+    return graph.model_copy(update={"weights": graph.weights.model_copy(update={"column": "none"})})
 
 
 def content_of(entry: BenchGraph, graph: StoredGraph) -> str:
@@ -109,16 +129,19 @@ def diameter_at_least(graph: CsrGraph, sources: np.ndarray) -> int:
 
     Each search starts where the one before it ended, at a vertex farthest away; the first ones start at `sources`.
     """
-    most = 0
-    for source in sources[:SWEPT_SOURCES]:
-        start = int(source)
+
+    def swept(start: int) -> int:
+        most = 0
         for _ in range(SWEEPS):
             hops, end = _farthest(graph.row_offsets, graph.col_indices, start)
             most = max(most, hops)
             if end == start:
                 break
             start = end
-    return most
+        return most
+
+    with ThreadPoolExecutor(SWEPT_SOURCES) as pool:
+        return max(pool.map(swept, sources[:SWEPT_SOURCES].tolist()))
 
 
 @njit(nogil=True, cache=True)

@@ -79,8 +79,8 @@ class Claim:
     ----------
     faster, slower
         The paper's systems.
-    solvers
-        Those that do as these systems do; None where the second has no counterpart.
+    variants
+        Those that do as these systems do.
     times
         How many times as fast.
     where
@@ -89,7 +89,7 @@ class Claim:
 
     faster: str
     slower: str
-    solvers: tuple[str, str] | None
+    variants: tuple[str, str]
     times: float
     where: str
 
@@ -132,9 +132,9 @@ CLAIMS = (
     Claim(
         "adaptive threads",
         "threads for all vertices",
-        None,
+        ("adaptive-threads", "adaptive-threads mode=all"),
         1.18,
-        "paper on adaptive threads: roads of Kanto",
+        "paper on adaptive threads, abstract: roads of Kanto",
     ),
 )
 

@@ -175,11 +175,16 @@ def digest_of(*asked: Any) -> str:
 def circumstances(besides: Path) -> Circumstances:
     """Return on what is measured now; files under `besides`, where results go, make no checkout differ."""
     return Circumstances(
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        date=now(),
         **revision(besides),
         machine=hardware(),
         versions=versions(),
     )
+
+
+def now() -> str:
+    """Return date and time of day."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def revision(besides: Path) -> dict[str, Any]:

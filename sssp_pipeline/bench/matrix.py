@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sssp_pipeline.bench.cases import Case, content_of, prepare, stored
-from sssp_pipeline.bench.lines import Circumstances, Line, append, circumstances, digest_of, resume
+from sssp_pipeline.bench.cases import Case, check_input, content_of, prepare, stored
+from sssp_pipeline.bench.lines import Circumstances, Line, append, circumstances, digest_of, now, resume
 from sssp_pipeline.bench.measure import Trial, check, time_all, unsupported
 from sssp_pipeline.bench.spec import Bench, BenchGraph
 from sssp_pipeline.bench.variants import Variant, variants_of
@@ -27,7 +27,7 @@ def run_bench(
     again: bool = False,
     prepare_only: bool = False,
 ) -> Path:
-    """Return the file of lines after measuring all of `bench` that is not measured yet.
+    """Return the file of lines, after measuring all of `bench` that is not measured yet.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def run_bench(
     again
         Measure also what the file holds for the same commit and machine.
     prepare_only
-        Store the graphs and stop there.
+        Store the graphs and stop there; their folder is returned.
 
     Raises
     ------
@@ -54,6 +54,8 @@ def run_bench(
         A variant failed; the others are measured, and running again tries it again.
     """
     entries = _chosen(bench, graphs)
+    for entry in entries:
+        check_input(entry)  # before an hour of others, not after it
     try:
         (output / GRAPHS_FOLDER).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -62,7 +64,7 @@ def run_bench(
     if prepare_only:
         for entry in entries:
             stored(entry, output / GRAPHS_FOLDER, progress)
-        return at
+        return output / GRAPHS_FOLDER
     job = _Job(bench, output, at, progress, again)
     for entry in entries:
         job.measure(entry)
@@ -77,10 +79,12 @@ class _Job:
         self._bench, self._at, self._progress = bench, at, progress
         self._graphs = output / GRAPHS_FOLDER
         self._variants = variants_of(bench)
-        self._on: Callable[[], Circumstances] = lambda: circumstances(output)
-        now = _same_place(self._on())
+        self._on = circumstances(output)
+        here = _same_place(self._on)
         self._settled = {
-            line.asked for line in resume(at) if not again and line.is_settled and _same_place(line.on) == now
+            line.asked
+            for line in resume(at)
+            if not again and line.is_settled and _same_place(line.on) == here
         }
         self._faults: list[tuple[str, SsspError]] = []
 
@@ -128,7 +132,7 @@ class _Job:
             bench=self._bench.name,
             baseline=self._bench.baseline,
             subject=self._bench.subject,
-            on=self._on(),
+            on=self._on.model_copy(update={"date": now()}),
             graph=case.facts,
             solver=variant.solver.name,
             device=variant.solver.device,
@@ -148,7 +152,13 @@ class _Job:
             else f"{line.state}: {line.reason}"
         )
         self._progress.say(
-            f"{line.graph.name}: {line.label}: {told}", "variant", graph=line.graph.name, variant=line.label
+            f"{line.graph.name}: {line.label}: {told}",
+            "variant",
+            graph=line.graph.name,
+            variant=line.label,
+            state=line.state,
+            median_ms=timing.median_ms if timing else None,
+            runs=timing.runs if timing else None,
         )
 
     def _asked(self, variant: Variant, content: str, drawn: dict[str, Any]) -> str:

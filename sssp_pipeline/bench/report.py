@@ -40,7 +40,7 @@ def write_report(
     progress
         Told where there is no matplotlib: then there are no figures.
     baseline, subject
-        Variants; None takes those that the newest line names.
+        Variants; None takes those that the newest line names that names one.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def write_report(
             hint="`sssp-pipeline bench run` writes them",
         )
     results = Results(lines)
-    last = max(lines, key=lambda line: line.on.date)
+    by_date = sorted(lines, key=lambda line: line.on.date)
     for key, named in (("--baseline", baseline), ("--subject", subject)):
         if named is not None and named not in results.variants:
             raise InputError(
@@ -64,7 +64,8 @@ def write_report(
                 + "Variants: "
                 + ", ".join(f"`{known}`" for known in results.variants),
             )
-    baseline, subject = baseline or last.baseline, subject or last.subject
+    baseline = baseline or next((line.baseline for line in by_date[::-1] if line.baseline), None)
+    subject = subject or next((line.subject for line in by_date[::-1] if line.subject), None)
     tables = all_tables(results, baseline, subject)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +73,7 @@ def write_report(
             (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
         figures = draw_all(results, folder, baseline, subject) if has_matplotlib() else None
         page = folder / PAGE
-        parts = [f"# {last.bench}", measured_on(results.lines)]
+        parts = [f"# {by_date[-1].bench}", measured_on(results.lines)]
         for table in tables:
             if table.name not in _NOT_ON_THE_PAGE:
                 parts += [f"## {table.title}", table.text, markdown(table.headings, table.rows)]

@@ -45,7 +45,8 @@ class BenchGraph(Section):
     """URL of a graph store that is there already, in place of `graph`."""
 
     hashed_weights: Annotated[int, Field(ge=1, le=2**24)] | None = None
-    """Replace the weights by whole numbers from 1 to this one that depend on the ends of an edge alone."""
+    """Weights in place of the input's: whole numbers from 1 to this one that depend on the ends of an edge alone, in
+    the graph's weight type; that of an input is uint32 then, unless it names another."""
 
     sources: RandomSources | None = None
     """The sources on this graph, in place of those for all."""

@@ -12,7 +12,6 @@ from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.generators import hashed_weights, path
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.progress import Quiet
 
@@ -53,6 +52,13 @@ def test_hashed_weights_replace_those_of_the_input_in_its_type(tmp_path):
     assert case.facts.content != plain.facts.content
 
 
+def test_weights_that_are_replaced_are_not_read(tmp_path):
+    (tmp_path / "e.txt").write_text("0 1 0.5\n1 2 7.25\n")
+    case = made(tmp_path, graph={"input": str(tmp_path / "e.txt")}, hashed_weights=9)
+    assert case.graph.weight_dtype == np.uint32
+    assert_array_equal(case.graph.weights, hashed_weights(np.array([0, 1]), np.array([1, 2]), 9))
+
+
 def test_a_store_that_is_there_already_is_taken(tmp_path):
     made(tmp_path, graph=GRID)
     case = made(tmp_path / "none", store=str(tmp_path / "g"))
@@ -78,25 +84,11 @@ def test_what_is_wrong_with_an_input_names_the_graph(tmp_path):
         made(tmp_path, store=str(tmp_path / "nowhere"))
 
 
-def test_negative_weights_have_an_oracle_of_their_own(tmp_path, monkeypatch):
-    class Signed(Dijkstra):
-        """Stands in for the solver of negative weights; those here lead out of the source alone."""
-
-        name = "queue-bellman-ford"
-
-        def supports(self, graph, options):
-            return None
-
-        def solve(self, graph, sources, options):
-            return super().solve(
-                type(graph)(graph.row_offsets, graph.col_indices, -graph.weights), sources, options
-            )
-
-    monkeypatch.setitem(SOLVERS, "queue-bellman-ford", Signed())
-    (tmp_path / "e.txt").write_text("0 1 -3\n")
-    case = made(tmp_path, RandomSources(count=1, min_reach=2), graph={"input": str(tmp_path / "e.txt")})
-    assert case.oracle == "queue-bellman-ford"
-    assert case.facts.min_weight == -3
+def test_negative_weights_have_an_oracle_of_their_own(tmp_path):
+    (tmp_path / "e.txt").write_text("0 1 4\n0 2 1\n1 2 -5\n")
+    case = made(tmp_path, RandomSources(count=1, min_reach=3), graph={"input": str(tmp_path / "e.txt")})
+    assert (case.oracle, case.facts.min_weight) == ("queue-bellman-ford", -5)
+    assert case.rows.tolist() == [[0, 4, -1]]
 
 
 @pytest.mark.parametrize(

@@ -286,6 +286,13 @@ def test_graphs_can_be_prepared_beforehand(run):
     assert "write graph store" not in run()[0].stderr
 
 
+def test_an_input_that_is_not_there_is_told_before_anything_is_done(run):
+    missing = "graphs=[{name: star, graph: {input: 'generated:star'}}, {name: e, graph: {input: e.txt}}]"
+    result, found = run(missing)
+    assert (result.exit_code, found, Path("out").exists()) == (2, [], False)
+    assert result.stderr.startswith("error: graph `e`: `e.txt`")
+
+
 def test_an_unknown_graph_is_refused(run):
     result, _ = run(options=("--graph", "gird"))
     assert result.exit_code == 2
