@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.kernels.adaptive_threads import AdaptiveThreads
 from sssp_pipeline.kernels.adds import Adds
 from sssp_pipeline.kernels.adds_lanes import AddsLanes
 from sssp_pipeline.kernels.adds_slots import AddsSlots
@@ -24,6 +25,7 @@ SOLVERS: dict[str, Solver] = {
         Adds(),
         AddsSlots(),
         AddsLanes(),
+        AdaptiveThreads(),
         DeltaStepping(),
         Dijkstra(),
         QueueBellmanFord(),

@@ -107,6 +107,13 @@ def _adds_lanes(traits: GraphTraits, n_sources: int) -> Forecast:
     return Forecast(lane_s * empty_lanes, n_vertices * itemsize, at_once, fixed)
 
 
+def _adaptive_threads(traits: GraphTraits, n_sources: int) -> Forecast:
+    del n_sources
+    # Not fitted: it is a baseline, which `auto` is not to pick.
+    scratch = traits.n_vertices * (2 * traits.weight_dtype.itemsize + 9)
+    return Forecast(10 * _near_far(traits, 1).source_s, scratch, 1)
+
+
 def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:
     """Return the forecast of a CPU solver that takes so long for each vertex and edge."""
 
@@ -122,6 +129,7 @@ _FORECASTS: dict[str, Callable[[GraphTraits, int], Forecast]] = {
     "adds": _adds,
     "adds-slots": _adds_slots,
     "adds-lanes": _adds_lanes,
+    "adaptive-threads": _adaptive_threads,
     "delta-stepping": _on_a_core(8.0),
     "dijkstra": _on_a_core(25.0),
     # 13 on R-MAT 18, 290 on a mesh, 1,900 on roads.

@@ -9,7 +9,8 @@
 //     SSSP_SIGNED; SSSP_FLOATING and SSSP_SIGNED 0 or 1, SSSP_BITS 32 or 64, SSSP_UNREACHED the bits of
 //     `csr.unreached_distance`.
 // Keeps
-//     R1. A distance only falls, and only to the length of a real path: every change goes through lower_distance.
+//     R1. A distance only falls, and only to the length of a real path: every change goes through lower_distance, or
+//         through set_distance where nobody else can change it meanwhile.
 //     R2. A sum too large for the type compares as unreached or beyond it, so it lowers nothing. One too small for it
 //         is kTooLow, and stays: the host finds it and refuses the path.
 //     R3. Sums are rounded as numpy rounds them: to nearest, subnormals kept, never fused.
@@ -107,4 +108,9 @@ lower_distance(distance_bits* distances, word32 v, distance_bits candidate, bool
     }
     const distance_bits before = atomicMin(&distances[v], candidate);
     return {before, candidate < before};
+}
+
+// Sets distances[v] to `distance`, less than what stands there: where one thread alone writes it between two barriers.
+__device__ __forceinline__ void set_distance(distance_bits* distances, word32 v, distance_bits distance) {
+    distances[v] = distance;
 }

@@ -367,3 +367,13 @@ def test_lines_are_json_without_a_place_on_this_machine(run, tmp_path):
     for text in Path("out/lines.jsonl").read_text().splitlines():
         assert json.loads(text)["format"] == "sssp-pipeline bench 1"
         assert str(tmp_path) not in text
+
+
+@pytest.mark.gpu
+def test_every_solver_of_a_gpu_is_checked_and_timed_on_it(run):
+    names = ", ".join(name for name, solver in SOLVERS.items() if solver.device == "gpu")
+    _, found = run(f"solvers=[{names}, dijkstra]", "baseline=near-far")
+    assert {line.state for line in found} == {"measured"}
+    for line in found:
+        assert (line.timing.flushed_bytes >= 2**20) == (line.device == "gpu")
+        assert all(ms > 0 for of_source in line.timing.ms for ms in of_source)

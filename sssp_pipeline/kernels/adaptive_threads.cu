@@ -1,0 +1,315 @@
+// Distances from one source by a thread for each vertex, or for each vertex that was updated, whichever suits.
+//
+// Returns: `distances` lowered to the true ones (`limit` where there is no path shorter than that), and what it took
+// in `State`.
+//
+// Idea: Bellman and Ford's algorithm in supersteps of two halves (algorithms 1 to 6 of the paper; its names in
+// brackets). Relax: each marked vertex [M] lowers the tentative distances [U] of those it leads to, by an atomic
+// minimum. Update: a vertex whose tentative distance is below its distance [C] takes it over and is marked. Each half
+// looks at all vertices, or only at those of a list [NR] that the relaxations before it made [NW]. A list costs atomics
+// and scattered reads, all vertices cost reading them. The time that a superstep took decides: one over a list that
+// took longer than the threshold is followed by one over all vertices, and one over all that took less by one over a
+// list, made of the marks [SWITCH]. What may look odd:
+//   - The paper launches a kernel for each half and times them on the host. Ours stays on the GPU: a grid barrier takes
+//     1 us, a launch 3, and the clock is the GPU's. Timed is, as there, relax and update and not the making of a list.
+//   - "Not scheduled yet" takes no marks of its own: see I2.
+//   - A vertex is entered if its tentative distance was lowered; the paper's test, whether it now equals the candidate,
+//     holds for ties, too, which update would find unchanged.
+//   - U of the source begins at its distance, not at "unreached"; so the paper's last line of update, U = C, has
+//     nothing to do.
+//
+// Needs (AdaptiveThreads guarantees it): source < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at
+//     once; at the first launch of a search every word of State zero, at the next ones its barrier's words; nothing
+//     else written to in between. No negative cycle, or an end to the launches.
+// Keeps, supersteps counted from zero as k
+//     I1. Between supersteps tentative == distances. Relax only lowers tentative, update only writes distances[v] and
+//         marks[v], each by the one thread that looks at v.
+//     I2. So in relax exactly one lowering of v finds distances[v] as the tentative distance before it: the first. It
+//         enters v. A list holds a vertex once, and n_vertices places suffice.
+//     I3. Between supersteps marks[v] tells whether v was updated and not relaxed since (or is the source, at first),
+//         and if the next one goes over a list, lists[k % 2] holds just these.
+//     I4. list_count[k % 2] is read before the barrier in superstep k and set to zero after it; vertices are added to
+//         it in relax of k - 1, or between k - 1 and k: a barrier away from both.
+//     I5. `last_marking` is written after that barrier, too, `next` before the last one; both are read after the last
+//         and before the next superstep's first. So all threads go the same way.
+// Memory order: relaxed; the halves are ordered by the barrier (B1 in grid_barrier.cuh). A look at a tentative distance
+//     while it falls may be stale, and costs an atomic.
+// Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer; any number of launches, each up to
+//     superstep `until`.
+// Ends: a vertex is marked only if its distance fell, and without a negative cycle distances fall finitely often.
+// NOTE: one thread walks all edges of a vertex, as in the paper, so a hub makes all others wait.
+// Paper: Suzuki, Kan, Hayashi, Yoshikawa, "Accelerating SSSP algorithm on GPU with adaptive thread creation".
+
+#include "device_graph.cuh"
+#include "grid_barrier.cuh"
+
+// Edges whose accesses a thread has under way together.
+constexpr int kTogether = 4;
+// The threshold is this many times what a superstep over all vertices takes with nothing to do: so a list is left when
+// it takes longer than two looks at all vertices, and made when all vertices take less work than looking. Reasoned, not
+// measured.
+constexpr word64 kAutoFactor = 2;
+// Supersteps with nothing to do: some that bring what they read into the caches, then those whose mean counts, since
+// the clock ticks once a microsecond.
+constexpr int kUntimed = 2;
+constexpr int kTimed = 8;
+constexpr word32 kWholeWarp = 0xffffffffu;
+
+// What a search goes over; alternating is for tests.
+enum Mode : word32 { kAdaptive, kAll, kListed, kAlternating };
+
+// What the next superstep goes over; a list of marks is still to be made.
+enum Next : word32 { kOverAll, kOverList, kOverMarks };
+
+struct State {
+    BarrierWords barrier;
+    word32 supersteps;
+    word32 next;
+    word32 list_count[2];
+    word32 last_marking;  // the last superstep that marked a vertex, counted from one
+    word32 switches;
+    word64 threshold_ns;
+    word64 vertices_processed;
+    word64 edges_relaxed;
+};
+
+static_assert(sizeof(State) == 56, "adaptive_threads.py reads it by these offsets");
+
+using Mark = unsigned char;
+
+struct List {
+    word32* vertices;
+    word32* count;
+
+    __device__ __forceinline__ void append(word32 v) const { vertices[atomicAdd(count, 1)] = v; }
+};
+
+struct Search {
+    DeviceGraph graph;
+    word32 n_vertices;
+    distance_bits limit;
+    distance_bits* distances;  // C
+    distance_bits* tentative;  // U
+    Mark* marks;               // M, (V,)
+    word32* lists;             // NR and NW in turn, (2, V)
+    State* state;
+    word32 thread;
+    word32 n_threads;
+    word64 vertices_processed;
+    word64 edges_relaxed;
+
+    __device__ __forceinline__ List list(word32 step) const {
+        return {lists + (step % 2) * static_cast<word64>(n_vertices), &state->list_count[step % 2]};
+    }
+
+    // Relaxes the edges of v, which is marked, and enters whom they are the first to lower if `enters`.
+    template <bool enters>
+    __device__ __forceinline__ void relax(word32 v, bool look_first, const List& to) {
+        marks[v] = 0;
+        const distance_bits d = distances[v];
+        const edge_index begin = graph.first_edge(v);
+        const edge_index end = graph.first_edge(v + 1);
+        vertices_processed += 1;
+        edges_relaxed += end - begin;
+        for (edge_index some = begin; some < end; some += kTogether) {
+            Edge edges[kTogether];
+            Lowering changes[kTogether];
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                edges[i] = some + i < end ? graph.edge(some + i) : Edge{0, 0};
+            }
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                const distance_bits candidate = sum_of(d, edges[i].weight);
+                changes[i] = Lowering{0, false};
+                if (some + i < end && candidate < limit) {
+                    changes[i] = lower_distance(tentative, edges[i].target, candidate, look_first);
+                }
+            }
+            if constexpr (enters) {
+#pragma unroll
+                for (int i = 0; i < kTogether; ++i) {
+                    if (changes[i].lowered && changes[i].before == distances[edges[i].target]) {  // I2
+                        to.append(edges[i].target);
+                    }
+                }
+            }
+        }
+    }
+
+    // Takes the tentative distance of v over and marks v, if it fell; returns whether it did.
+    __device__ __forceinline__ bool update(word32 v) {
+        const distance_bits d = tentative[v];
+        if (d >= distances[v]) {
+            return false;
+        }
+        set_distance(distances, v, d);  // I1
+        marks[v] = 1;
+        return true;
+    }
+
+    // A superstep without the barrier that ends it; the block is through when it returns. False if it was given up.
+    __device__ __forceinline__ bool superstep(GridBarrier& barrier, word32 step, bool is_listed) {
+        const List from = list(step);
+        const List to = list(step + 1);
+
+        // ---- Relax ----
+        if (is_listed) {
+            const word32 n_listed = load_relaxed(from.count);  // I4
+            // Few: latency counts, so go for the atomic at once. Many: most edges lower nothing, so look first.
+            const bool look_first = n_listed > n_threads;
+            for (word64 i = thread; i < n_listed; i += n_threads) {
+                relax<true>(from.vertices[i], look_first, to);
+            }
+        } else {
+            for (word64 v = thread; v < n_vertices; v += n_threads) {
+                if (marks[v] != 0) {
+                    relax<false>(static_cast<word32>(v), true, to);
+                }
+            }
+        }
+        if (!barrier.wait()) {
+            return false;
+        }
+
+        // ---- Update ----
+        bool is_marking = false;
+        if (is_listed) {
+            const word32 n_entered = load_relaxed(to.count);
+            for (word64 i = thread; i < n_entered; i += n_threads) {
+                is_marking |= update(to.vertices[i]);
+            }
+        } else {
+            for (word64 v = thread; v < n_vertices; v += n_threads) {
+                is_marking |= update(static_cast<word32>(v));
+            }
+        }
+        if (thread == 0) {
+            store_relaxed(from.count, 0);  // I4
+        }
+        if (__syncthreads_or(is_marking) && threadIdx.x == 0) {
+            store_relaxed(&state->last_marking, step + 1);  // I5
+        }
+        return true;
+    }
+
+    // Measures the threshold, for thread 0 to know, while nothing is marked. False if it was given up.
+    __device__ bool calibrate(GridBarrier& barrier, word64& threshold_ns) {
+        word64 took = 0;
+        for (int i = 0; i < kUntimed + kTimed; ++i) {
+            const word64 began = thread == 0 ? clock_ns() : 0;
+            if (!superstep(barrier, 0, false)) {
+                return false;
+            }
+            if (thread == 0 && i >= kUntimed) {
+                took += clock_ns() - began;
+            }
+            if (!barrier.wait()) {
+                return false;
+            }
+        }
+        threshold_ns = max(kAutoFactor * took / kTimed, word64{1});
+        return true;
+    }
+};
+
+// Whether to go over all vertices after a list, or the other way round.
+__device__ __forceinline__ bool is_to_switch(word32 mode, bool is_listed, word64 took_ns, word64 threshold_ns) {
+    if (mode == kAdaptive) {
+        return is_listed ? took_ns > threshold_ns : took_ns < threshold_ns;
+    }
+    return mode == kAlternating;
+}
+
+extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
+adaptive_threads_search_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
+                               word32 n_vertices, word32 source, distance_bits limit, word32 mode,
+                               word64 threshold_ns, word32 until, distance_bits* distances,
+                               distance_bits* tentative, Mark* marks, word32* lists, State* state, word32 n_blocks,
+                               word64 patience_ns) {
+    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
+    const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const word32 n_threads = gridDim.x * blockDim.x;
+    Search search{{row_offsets, edges, weights}, n_vertices, limit, distances, tentative, marks,
+                  lists, state, thread, n_threads, 0, 0};
+
+    word32 step = load_relaxed(&state->supersteps);
+    if (step == 0) {
+        // ---- Start: nothing is reached but the source, which is marked when the threshold is known ----
+        for (word64 v = thread; v < n_vertices; v += n_threads) {
+            const distance_bits d = v == source ? kAtSource : limit;
+            distances[v] = d;
+            tentative[v] = d;
+            marks[v] = 0;
+        }
+        const bool calibrates = mode == kAdaptive && threshold_ns == 0;
+        if (calibrates && !(barrier.wait() && search.calibrate(barrier, threshold_ns))) {
+            return;
+        }
+        if (thread == source % n_threads) {  // whose mark of it was the last, above
+            marks[source] = 1;
+            lists[0] = source;
+            store_relaxed(&state->list_count[0], 1);
+        }
+        if (thread == 0) {
+            store_relaxed(&state->threshold_ns, threshold_ns);
+            store_relaxed(&state->next, mode == kAll ? kOverAll : kOverList);
+        }
+        if (!barrier.wait()) {
+            return;
+        }
+    }
+    threshold_ns = load_relaxed(&state->threshold_ns);
+
+    word32 switches = 0;
+    for (;; ++step) {
+        const word32 next = load_relaxed(&state->next);  // I5
+        const bool is_over = load_relaxed(&state->last_marking) != step;
+        if (is_over || step >= until) {
+            break;
+        }
+        if (next == kOverMarks) {
+            // ---- Switch: a list of those who are marked (I3) ----
+            const List list = search.list(step);
+            for (word64 v = thread; v < n_vertices; v += n_threads) {
+                if (marks[v] != 0) {
+                    list.append(static_cast<word32>(v));
+                }
+            }
+            if (!barrier.wait()) {
+                return;
+            }
+        }
+        const bool is_listed = next != kOverAll;
+        const word64 began = thread == 0 ? clock_ns() : 0;
+        if (!search.superstep(barrier, step, is_listed)) {
+            return;
+        }
+        // ---- Whether to switch: by the time of block 0, which has waited for all to relax ----
+        if (thread == 0) {
+            const bool switching = is_to_switch(mode, is_listed, clock_ns() - began, threshold_ns);
+            switches += switching;
+            const word32 other = is_listed ? kOverAll : kOverMarks;
+            store_relaxed(&state->next, switching ? other : is_listed ? kOverList : kOverAll);
+        }
+        if (!barrier.wait()) {
+            return;
+        }
+    }
+
+    // ---- End, or pause: the counts ----
+    word64 vertices_processed = search.vertices_processed;
+    word64 edges_relaxed = search.edges_relaxed;
+    for (int by = 16; by > 0; by /= 2) {
+        vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
+        edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
+    }
+    if (threadIdx.x % 32 == 0 && vertices_processed > 0) {
+        atomicAdd(&state->vertices_processed, vertices_processed);
+        atomicAdd(&state->edges_relaxed, edges_relaxed);
+    }
+    if (thread == 0) {
+        state->supersteps = step;
+        state->switches += switches;
+    }
+}

@@ -1,0 +1,219 @@
+"""A thread for each vertex or for each updated one, by the measured time; `adaptive_threads.cu` tells how and why."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._gpu import (
+    GpuSearch,
+    GpuSearchSolver,
+    SearchCounts,
+    bits_type,
+    largest_grid,
+    search_limit,
+)
+from sssp_pipeline.kernels._pausing import PausingSearch
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.tuning import Tunable
+
+#: Threads a block; blocks on a multiprocessor so that it has 1,024 threads at least, as `near-far` found best.
+BLOCK_SIZE = 512
+_THREADS_PER_SM = 1024
+#: How long a block waits for the others before it gives the run up: as long as one thread takes for the edges of the
+#: largest hub.
+PATIENCE_S = 120.0
+
+_KERNEL = "adaptive_threads_search_kernel"
+#: As in `adaptive_threads.cu`; one is for tests.
+_MODES = {"adaptive": 0, "all": 1, "listed": 2, "alternating": 3}
+_STATE = np.dtype(
+    [
+        ("arrived", "u4"),
+        ("poison", "u4"),
+        ("supersteps", "u4"),
+        ("next", "u4"),
+        ("list_count", "u4", 2),
+        ("last_marking", "u4"),
+        ("switches", "u4"),
+        ("threshold_ns", "u8"),
+        ("vertices_processed", "u8"),
+        ("edges_relaxed", "u8"),
+    ]
+)
+_BARRIER_BYTES = 8
+
+#: Thresholds that were measured, in nanoseconds, by threads a block and blocks; under `GPU_LOCK`.
+_measured: weakref.WeakKeyDictionary[DeviceGraph, dict[tuple[int, int], int]] = weakref.WeakKeyDictionary()
+
+
+class AdaptiveThreads(GpuSearchSolver):
+    """Bellman-Ford over the whole GPU, over all vertices or the updated ones.
+
+    Parameters
+    ----------
+    mode, threshold_us, block_size
+        As in `tunables`. Tests may set mode to `alternating`, which switches after each superstep.
+    most_blocks
+        Use no more blocks than this; None takes all that fit.
+    patience_s
+        A run in which a block waits longer than this for the others is given up.
+    absent_blocks
+        For tests: wait for so many blocks that are not there.
+
+    Raises
+    ------
+    InputError
+        There is a threshold, and the mode is not to switch.
+
+    References
+    ----------
+    Suzuki, Kan, Hayashi, Yoshikawa, "Accelerating SSSP algorithm on GPU with adaptive thread creation".
+    """
+
+    name = "adaptive-threads"
+    summary = "Bellman-Ford with a thread for every vertex or for the updated ones, whichever was faster"
+    takes_negative = True
+    tunables: tuple[Tunable, ...] = (
+        Tunable(
+            "mode",
+            "adaptive",
+            "Go over all vertices, over a list of the updated ones, or switch between both.",
+            ("adaptive", "all", "listed"),
+        ),
+        Tunable(
+            "threshold_us",
+            "auto",
+            "Microseconds of a superstep above which a list is left, and below which one is made; `auto` measures"
+            " how long a look at all vertices takes, and doubles it.",
+            ("auto",),
+            least=0.5,
+            most=1e9,
+        ),
+        Tunable("block_size", BLOCK_SIZE, "Threads a block.", least=64, most=1024, multiple_of=32),
+    )
+
+    def __init__(
+        self,
+        *,
+        mode: str = "adaptive",
+        threshold_us: float | str = "auto",
+        block_size: int = BLOCK_SIZE,
+        most_blocks: int | None = None,
+        patience_s: float = PATIENCE_S,
+        absent_blocks: int = 0,
+    ) -> None:
+        if threshold_us != "auto" and mode != "adaptive":
+            raise InputError(
+                f"option `threshold_us` of solver `{self.name}` is {threshold_us}, and `mode` is `{mode}`",
+                hint="leave one of them out: only mode `adaptive` has a threshold",
+            )
+        self.mode = mode
+        self.threshold_us = threshold_us
+        self.block_size = block_size
+        self.most_blocks = most_blocks
+        self.patience_s = patience_s
+        self.absent_blocks = absent_blocks
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        blocks_per_sm = _THREADS_PER_SM // self.block_size
+        macros = ("SSSP_THREADS", self.block_size), ("SSSP_BLOCKS_PER_SM", blocks_per_sm)
+        return (Unit("adaptive_threads", (_KERNEL,), macros, cooperative=True),)
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        """Return None, or the reason why not: as the others, or a delta."""
+        if options.delta is not None:
+            return f"it has no buckets, and delta is {options.delta}"
+        return super().supports(graph, options)
+
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
+        return _AdaptiveSearch(self, graph, on_device, options)
+
+
+class _AdaptiveSearch(PausingSearch):
+    def __init__(
+        self, solver: AdaptiveThreads, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
+    ) -> None:
+        super().__init__(graph)
+        cupy = cupy_module()
+        self._solver = solver
+        self._on_device = on_device
+        (unit,) = solver.units
+        kernels = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets, signed=self.signed)
+        self._kernel = kernels[_KERNEL]
+        self._grid = largest_grid(self._kernel, solver.block_size, solver.most_blocks)
+        self._limit = search_limit(on_device.dtype, options.cutoff, self.signed)
+        n_vertices = on_device.n_vertices
+        self._tentative = cupy.empty(n_vertices, bits_type(on_device.dtype))
+        self._marks = cupy.empty(n_vertices, np.uint8)
+        self._lists = cupy.empty(2 * n_vertices, np.uint32)
+        self._state = cupy.empty(_STATE.itemsize, np.uint8)
+        self._distances: Any = None
+        self._source = 0
+
+    @property
+    def threshold_ns(self) -> int:
+        """The threshold, as given or measured; 0 if it is still to be measured."""
+        if isinstance(self._solver.threshold_us, str):
+            return _measured.get(self._on_device, {}).get((self._solver.block_size, self._grid), 0)
+        return round(1e3 * self._solver.threshold_us)
+
+    def begin(self, distances: Any, source: int | None) -> None:
+        if source is None:
+            raise SsspError(f"`{self._solver.name}` searches from one source")
+        self._distances, self._source = distances, source
+        self._state.data.memset_async(0, _STATE.itemsize)
+
+    def advance(self, until: int) -> None:
+        self._state.data.memset_async(0, _BARRIER_BYTES)
+        args = (
+            *self._on_device.args,
+            np.uint32(self._on_device.n_vertices),
+            np.uint32(self._source),
+            self._limit,
+            np.uint32(_MODES[self._solver.mode]),
+            np.uint64(self.threshold_ns),
+            np.uint32(until),
+            self._distances,
+            self._tentative,
+            self._marks,
+            self._lists,
+            self._state,
+            np.uint32(self._grid + self._solver.absent_blocks),
+            np.uint64(1e9 * self._solver.patience_s),
+        )
+        self._kernel(self._grid, self._solver.block_size, args)
+
+    def is_over(self) -> bool:
+        state = self.state()
+        return bool(state["poison"] or state["last_marking"] != state["supersteps"])
+
+    def finish(self) -> SearchCounts:
+        state = self.state()
+        if state["poison"]:
+            barrier, n_blocks = int(state["poison"]) - 1, self._grid + self._solver.absent_blocks
+            came = (int(state["arrived"]) - (barrier - 1) * n_blocks) % 2**32
+            raise SsspError(
+                f"`{self._solver.name}` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
+                f"{barrier}, {came} of {n_blocks} blocks had come, in superstep {state['last_marking']}",
+                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+            )
+        if self._solver.mode == "adaptive" and self._solver.threshold_us == "auto":
+            key = self._solver.block_size, self._grid
+            _measured.setdefault(self._on_device, {})[key] = int(state["threshold_ns"])
+        return SearchCounts(
+            vertices_processed=int(state["vertices_processed"]),
+            edges_relaxed=int(state["edges_relaxed"]),
+            supersteps=int(state["supersteps"]),
+        )
+
+    def state(self) -> np.void:
+        """Wait for the stream and return the search's `State`, a record of `_STATE`."""
+        return self._state.get().view(_STATE)[0]
