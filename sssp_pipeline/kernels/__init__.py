@@ -12,6 +12,7 @@ from sssp_pipeline.kernels.adds_lanes import AddsLanes
 from sssp_pipeline.kernels.adds_slots import AddsSlots
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
+from sssp_pipeline.kernels.frontier_bellman_ford import FrontierBellmanFord
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.solver import Solver
@@ -25,6 +26,7 @@ SOLVERS: dict[str, Solver] = {
         Adds(),
         AddsSlots(),
         AddsLanes(),
+        FrontierBellmanFord(),
         AdaptiveThreads(),
         DeltaStepping(),
         Dijkstra(),

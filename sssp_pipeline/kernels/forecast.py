@@ -76,6 +76,14 @@ def _near_far(traits: GraphTraits, n_sources: int) -> Forecast:
     return Forecast(18e-6 / at_once * _depth(traits) + 40e-12 * traits.n_edges, scratch, at_once)
 
 
+def _frontier_bellman_ford(traits: GraphTraits, n_sources: int) -> Forecast:
+    n_vertices, n_edges = traits.n_vertices, traits.n_edges
+    marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
+    # Not fitted: it is a baseline, which processes vertices of deep graphs many times.
+    source_s = 10 * _near_far(traits, 1).source_s
+    return Forecast(source_s, n_vertices * 20 + n_edges // 30, max(1, min(n_sources, TOGETHER)), marked)
+
+
 def _adds(traits: GraphTraits, n_sources: int) -> Forecast:
     del n_sources
     # Two arrays of distances, and blocks for four words a vertex and two blocks a bucket.
@@ -127,6 +135,7 @@ def _on_a_core(ns_per_element: float) -> Callable[[GraphTraits, int], Forecast]:
 _FORECASTS: dict[str, Callable[[GraphTraits, int], Forecast]] = {
     "near-far": _near_far,
     "adds": _adds,
+    "frontier-bellman-ford": _frontier_bellman_ford,
     "adds-slots": _adds_slots,
     "adds-lanes": _adds_lanes,
     "adaptive-threads": _adaptive_threads,

@@ -6,10 +6,7 @@
 // Needs: in_degrees zero; places[v] = where the edges to v begin, which place_kernel moves to where they end.
 // Launch: any grid; blocks of a multiple of 32 threads.
 
-#include "device_graph.cuh"
-
-// Edges whose sources a warp looks up together: few rows, so that the search in them is short.
-constexpr word32 kTogether = 512;
+#include "edge_rows.cuh"
 
 extern "C" __global__ void count_kernel(const edge_index* row_offsets, const edge_word* edges,
                                         const distance_bits* weights, edge_index n_edges, word32* in_degrees) {
@@ -20,41 +17,20 @@ extern "C" __global__ void count_kernel(const edge_index* row_offsets, const edg
     }
 }
 
-// The row that holds edge e, of the rows from `low` to `high`.
-__device__ __forceinline__ word32 row_of(const DeviceGraph& graph, edge_index e, word32 low, word32 high) {
-    while (low < high) {
-        const word32 middle = low + (high - low) / 2;
-        if (graph.first_edge(middle + 1) > e) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
-}
-
 extern "C" __global__ void place_kernel(const edge_index* row_offsets, const edge_word* edges,
                                         const distance_bits* weights, word32 n_vertices, edge_index n_edges,
                                         edge_index* places, edge_word* incoming_edges,
                                         distance_bits* incoming_weights, word32* incoming_targets) {
     const DeviceGraph graph{row_offsets, edges, weights};
-    const word64 thread = blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x;
-    const word64 n_warps = static_cast<word64>(gridDim.x) * blockDim.x / 32;
-    for (word64 first = thread / 32 * kTogether; first < n_edges; first += n_warps * kTogether) {
-        const word64 last = min(first + kTogether, static_cast<word64>(n_edges)) - 1;
-        const word32 lowest = row_of(graph, static_cast<edge_index>(first), 0, n_vertices - 1);
-        const word32 highest = row_of(graph, static_cast<edge_index>(last), lowest, n_vertices - 1);
-        for (word64 e = first + threadIdx.x % 32; e <= last; e += 32) {
-            const word32 source = row_of(graph, static_cast<edge_index>(e), lowest, highest);
-            const Edge edge = graph.edge(static_cast<edge_index>(e));
-            const edge_index place = atomicAdd(&places[edge.target], edge_index{1});
+    for_every_edge(graph, n_vertices, n_edges, [&](edge_index e, word32 source) {
+        const Edge edge = graph.edge(e);
+        const edge_index place = atomicAdd(&places[edge.target], edge_index{1});
 #if SSSP_BITS == 32
-            incoming_edges[place] = make_uint2(source, edge.weight);
+        incoming_edges[place] = make_uint2(source, edge.weight);
 #else
-            incoming_edges[place] = source;
-            incoming_weights[place] = edge.weight;
+        incoming_edges[place] = source;
+        incoming_weights[place] = edge.weight;
 #endif
-            incoming_targets[place] = edge.target;
-        }
-    }
+        incoming_targets[place] = edge.target;
+    });
 }

@@ -29,7 +29,7 @@ class Tunable:
     help
         One line for the docs.
     choices
-        The values that it may have besides numbers.
+        The values that it may have besides numbers in a range.
     least, most
         Numbers that it may have; none where `most` is below `least`. Whole ones alone where `default` is an int, or
         `multiple_of` is given: then multiples of that.
@@ -38,7 +38,7 @@ class Tunable:
     name: str
     default: Value
     help: str
-    choices: tuple[bool | str, ...] = ()
+    choices: tuple[Value, ...] = ()
     least: float = math.inf
     most: float = -math.inf
     multiple_of: int | None = None
@@ -67,9 +67,11 @@ class Tunable:
 
     def takes(self, value: object) -> bool:
         """Return whether it may have this value."""
-        if isinstance(value, bool | str):
-            return any(value == choice and type(value) is type(choice) for choice in self.choices)
-        if not isinstance(value, int | float) or not self.least <= value <= self.most:
+        if any(value == choice and type(value) is type(choice) for choice in self.choices):
+            return True
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if not self.least <= value <= self.most:
             return False
         return not self._is_whole or (isinstance(value, int) and value % (self.multiple_of or 1) == 0)
 

@@ -16,6 +16,7 @@ from sssp_pipeline.kernels import SOLVERS, _compile
 from sssp_pipeline.kernels._compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels._device_graph import UPLOAD
 from sssp_pipeline.kernels._gpu import GATHER, SUMMARY, GpuSolver
+from sssp_pipeline.kernels.tuning import tuned
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
 nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
@@ -39,6 +40,18 @@ VARIANTS = [
         if d.kind != "u"
     ),
 ]
+
+
+def other_units():
+    """Yield what solvers compile for the values of their options, the defaults aside."""
+    for solver in SOLVERS.values():
+        for option in solver.tunables:
+            limits = (option.least, option.most) if option.least <= option.most <= 2**20 else ()
+            for value in (*option.choices, *limits):
+                yield from getattr(tuned(solver, {option.name: value}), "units", ())
+
+
+OTHER_UNITS = [unit for unit in dict.fromkeys(other_units()) if unit not in UNITS]
 
 needs_nvrtc = pytest.mark.skipif(
     nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
@@ -83,6 +96,15 @@ def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
 def test_every_unit_compiles_for_more_edges_than_32_bits_count(unit, dtype):
     result = compiled(unit, dtype, 90, wide_offsets=True)
     assert not warnings_in(result.log), result.log
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("int64")], ids=str)
+@pytest.mark.parametrize("unit", OTHER_UNITS, ids=lambda u: f"{u.stem}{dict(u.macros)}")
+def test_every_option_compiles_without_a_warning(unit, dtype):
+    result = compiled(unit, dtype, 90)
+    assert not warnings_in(result.log), result.log
+    assert max(result.spilled.values()) <= MOST_SPILLED, f"{unit.macros} spills: {result.spilled}"
 
 
 @needs_nvrtc

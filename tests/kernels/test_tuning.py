@@ -15,6 +15,7 @@ class Whole:
         Tunable("block_size", 256, "Threads.", least=32, most=1024, multiple_of=32),
         Tunable("sync", "in-core", "How.", ("in-core", "out-of-core")),
         Tunable("leaves", True, "Whether.", (False, True)),
+        Tunable("lanes", "dynamic", "How many.", ("dynamic", 1, 32)),
         Tunable("threshold_us", "auto", "When.", ("auto",), least=0.5, most=1e6),
     )
 
@@ -27,7 +28,7 @@ def test_a_solver_is_set_up_with_what_is_given():
     assert tuned(solver, {}) is solver
     given = {"block_size": 64, "sync": "out-of-core", "leaves": False, "threshold_us": 1.5}
     assert tuned(solver, given).given == given
-    assert tuned(solver, {"threshold_us": "auto"}).given == {"threshold_us": "auto"}
+    assert tuned(solver, {"threshold_us": "auto", "lanes": 32}).given == {"threshold_us": "auto", "lanes": 32}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,8 @@ def test_a_solver_is_set_up_with_what_is_given():
         ("block_size", True, "is true", "it is a multiple of 32, 32 to 1024"),
         ("sync", "outcore", "is `outcore`", "it is `in-core` or `out-of-core`"),
         ("leaves", 1, "is 1", "it is false or true"),
+        ("lanes", 16, "is 16", "it is `dynamic` or 1 or 32"),
+        ("lanes", True, "is true", "it is `dynamic` or 1 or 32"),
         ("threshold_us", 0.1, "is 0.1", "it is `auto` or a number, 0.5 to 1e+06"),
         ("threshold_us", float("nan"), "is nan", "it is `auto` or a number, 0.5 to 1e+06"),
     ],
@@ -54,7 +57,9 @@ def test_an_option_that_there_is_not_is_refused():
     with pytest.raises(InputError) as caught:
         tuned(Whole(), {"block_sise": 64})
     assert caught.value.message == "solver `whole` has no option `block_sise`"
-    assert caught.value.hint == "did you mean `block_size`? Options: block_size, leaves, sync, threshold_us"
+    assert caught.value.hint == (
+        "did you mean `block_size`? Options: block_size, lanes, leaves, sync, threshold_us"
+    )
     with pytest.raises(InputError) as caught:
         solver_named("dijkstra", {"heap": 4})
     assert caught.value.message == "solver `dijkstra` has no option `heap`"
