@@ -30,6 +30,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import many_sources_page
 import numpy as np
 import psutil
 from gpu_solvers import LARGE_REACH, solved_by_cpu
@@ -49,7 +50,7 @@ from sssp_pipeline.workflow import Output, Solve
 
 NAME = "many_sources"
 NUMBERS = (1, 4, 16, 64, 256, 1024, 4096)
-GPU_SOLVERS: dict[str, Solver] = {s.name: s for s in SOLVERS.values() if s.device == "gpu"}
+GPU_SOLVERS: dict[str, Solver] = {name: SOLVERS[name] for name in many_sources_page.GPU_SOLVERS}
 #: The solvers that take one source after another, or a few together: more of them change nothing.
 ONE_BY_ONE = tuple(s.name for s in GPU_SOLVERS.values() if not isinstance(s, GpuBatchSolver))
 MOST_ONE_BY_ONE = 64

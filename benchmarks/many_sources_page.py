@@ -27,6 +27,8 @@ GRAPHS = {
     "rmat-22": 0.5,
     "rmat-24": 2.0,
 }
+#: The GPU solvers that a run of many sources may take; the papers' other systems are there to be compared with.
+GPU_SOLVERS = ("near-far", "adds", "adds-slots", "adds-lanes")
 #: The sources of a call for which that was said, fewer where fewer were measured.
 TARGET_SOURCES = 1024
 #: So much slower than the best, `auto` may be.

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from many_sources_page import newest
+from many_sources_page import GPU_SOLVERS, newest
 from record import RESULTS
 
 from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import COPY_S_PER_BYTE, forecast, graph_device_bytes
 from sssp_pipeline.pipeline.plan import Work, batch_size, solve_options
 from sssp_pipeline.pipeline.workers import Load, sharing
@@ -307,7 +306,7 @@ def _fastest(traits: GraphTraits, m: Measured, gpu_bytes: int) -> tuple[str, flo
 
 def _least_bytes(traits: GraphTraits) -> tuple[str, int]:
     """Return the solver that takes the least device memory, and that."""
-    needed = {s.name: fits(traits, s.name) for s in SOLVERS.values() if s.device == "gpu"}
+    needed = {solver: fits(traits, solver) for solver in GPU_SOLVERS}
     return min(needed.items(), key=lambda found: found[1])
 
 
@@ -500,15 +499,14 @@ def _memory(m: Measured) -> Iterator[str]:
         "16, beside "
         f"the {H200_BYTES / 2**30:.0f} GiB of an H200; bold fits:"
     )
-    solvers = [s.name for s in SOLVERS.values() if s.device == "gpu"]
     graphs = {f"R-MAT {scale}": rmat(scale) for scale in range(26, 31)} | {"road-USA": road_usa()}
     rows = []
     for name, traits in graphs.items():
-        needed = [fits(traits, solver) for solver in solvers]
+        needed = [fits(traits, solver) for solver in GPU_SOLVERS]
         cells = [f"**{n / 2**30:,.0f}**" if n <= H200_BYTES else f"{n / 2**30:,.0f}" for n in needed]
         edges, graph_bytes = f"{traits.n_edges / 1e9:,.2f}", graph_device_bytes(traits)
         rows.append([name, edges, f"{graph_bytes / 2**30:,.0f}", *cells])
-    yield table(["", "edges, 10⁹", "graph", *(f"`{s}`" for s in solvers)], rows)
+    yield table(["", "edges, 10⁹", "graph", *(f"`{s}`" for s in GPU_SOLVERS)], rows)
     solver, needed_bytes = _least_bytes(rmat(30))
     fitting = [scale for scale in range(20, 31) if _fastest(rmat(scale), m, H200_BYTES)]
     with_lanes = [scale for scale in fitting if fits(rmat(scale), "adds-lanes") <= H200_BYTES]

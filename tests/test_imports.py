@@ -35,7 +35,7 @@ FLOORS = (
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
     ("pipeline.calibration", "pipeline.finished"),
     ("pipeline.solving",),
-    ("pipeline.run", "bench"),
+    ("pipeline.run", "pipeline.cs515", "bench"),
     ("cli", "console"),
 )
 STAGES = FLOORS[3]

@@ -10,6 +10,7 @@ from sssp_pipeline.kernels.adaptive_threads import AdaptiveThreads
 from sssp_pipeline.kernels.adds import Adds
 from sssp_pipeline.kernels.adds_lanes import AddsLanes
 from sssp_pipeline.kernels.adds_slots import AddsSlots
+from sssp_pipeline.kernels.bellman_ford import BellmanFord
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.frontier_bellman_ford import FrontierBellmanFord
@@ -17,6 +18,7 @@ from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.solver import Solver
 from sssp_pipeline.kernels.tuning import Value, tuned
+from sssp_pipeline.kernels.work_efficient import WorkEfficient
 
 #: `forecast.py` says what each takes; `auto` goes by that.
 SOLVERS: dict[str, Solver] = {
@@ -27,6 +29,8 @@ SOLVERS: dict[str, Solver] = {
         AddsSlots(),
         AddsLanes(),
         FrontierBellmanFord(),
+        BellmanFord(),
+        WorkEfficient(),
         AdaptiveThreads(),
         DeltaStepping(),
         Dijkstra(),

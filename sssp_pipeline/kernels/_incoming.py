@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels._compile import cupy_module
 from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._edge_lists import edges_by_target
 from sssp_pipeline.kernels._gpu import bits_type
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.solver import SolveOptions
-
-TRANSPOSE = Unit("transpose", ("count_kernel", "place_kernel"))
-
-_BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,42 +51,12 @@ def incoming_edges(graph: CsrGraph, on_device: DeviceGraph) -> IncomingEdges:
 
 
 def _made(graph: CsrGraph, on_device: DeviceGraph) -> IncomingEdges:
-    cupy = cupy_module()
-    kernels = load_kernels(TRANSPOSE, on_device.dtype, wide_offsets=on_device.wide_offsets)
-    offset_type = on_device.row_offsets.dtype.type
-    n_edges = offset_type(on_device.n_edges)
-
-    in_degrees = cupy.empty(on_device.n_vertices, np.uint32)
-    in_degrees.data.memset_async(0, in_degrees.nbytes)
-    count, place = kernels["count_kernel"], kernels["place_kernel"]
-    count(count.resident_blocks(_BLOCK), _BLOCK, (*on_device.args, n_edges, in_degrees))
-    in_degrees = in_degrees.get()
-    offsets = np.zeros(on_device.n_vertices + 1, offset_type)
-    np.cumsum(in_degrees, out=offsets[1:])
-
-    row_offsets = cupy.empty(len(offsets), offset_type)
-    row_offsets.set(offsets)
-    places = cupy.empty(len(offsets), offset_type)
-    places.set(offsets)
-    edges = cupy.empty(on_device.edges.size, np.uint32)
-    weights = None if on_device.weights is None else cupy.empty(on_device.n_edges, np.uint64)
-    targets = cupy.empty(on_device.n_edges, np.uint32)
-    args = (*on_device.args, np.uint32(on_device.n_vertices), n_edges, places, edges, weights, targets)
-    place(place.resident_blocks(_BLOCK), _BLOCK, args)
-    by_target = DeviceGraph(
-        row_offsets,
-        edges,
-        weights,
-        on_device.wide_offsets,
-        on_device.n_vertices,
-        on_device.n_edges,
-        on_device.dtype,
-    )
-
+    by_target = edges_by_target(on_device)
+    in_degrees = np.diff(by_target.graph.row_offsets.get())
     # The vertex through which most paths of two edges lead.
     hub = int(np.argmax(in_degrees * np.diff(graph.row_offsets).astype(np.float64)))
-    to_hub = cupy.empty(on_device.n_vertices, bits_type(on_device.dtype))
-    search = NearFar().start(graph, by_target, SolveOptions())
+    to_hub = cupy_module().empty(on_device.n_vertices, bits_type(on_device.dtype))
+    search = NearFar().start(graph, by_target.graph, SolveOptions())
     search.launch(to_hub, hub)
     search.finish()
-    return IncomingEdges(by_target, targets, to_hub)
+    return IncomingEdges(by_target.graph, by_target.rows, to_hub)

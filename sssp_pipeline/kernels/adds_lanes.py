@@ -12,9 +12,10 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._edge_lists import TRANSPOSE
 from sssp_pipeline.kernels._gpu import SearchCounts, limit_bits
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
-from sssp_pipeline.kernels._incoming import TRANSPOSE, incoming_edges
+from sssp_pipeline.kernels._incoming import incoming_edges
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta begins at this many times the mean weight over the mean degree: of 0.3, 1 and 3, all within 4 % of each other

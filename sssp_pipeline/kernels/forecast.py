@@ -115,6 +115,28 @@ def _adds_lanes(traits: GraphTraits, n_sources: int) -> Forecast:
     return Forecast(lane_s * empty_lanes, n_vertices * itemsize, at_once, fixed)
 
 
+def _bellman_ford(traits: GraphTraits, n_sources: int) -> Forecast:
+    return _baseline(traits, n_sources, 50, 4 * traits.n_edges, 0)
+
+
+def _work_efficient(traits: GraphTraits, n_sources: int) -> Forecast:
+    per_offset = 4 if traits.n_edges <= MOST_EDGES_IN_32_BITS else 8
+    scratch = 4 * traits.n_vertices + per_offset * traits.n_edges
+    return _baseline(traits, n_sources, 20, 4 * traits.n_edges, scratch)
+
+
+def _baseline(
+    traits: GraphTraits, n_sources: int, times: float, fixed_bytes: int, scratch_bytes: int
+) -> Forecast:
+    """Return the forecast of a solver that is there to be compared with: so many times what `near-far` takes alone.
+
+    That is not fitted to anything, only more than any of them takes where another can do it.
+    """
+    del n_sources
+    row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+    return Forecast(times * _near_far(traits, 1).source_s, row_bytes + scratch_bytes, 1, fixed_bytes)
+
+
 def _adaptive_threads(traits: GraphTraits, n_sources: int) -> Forecast:
     del n_sources
     # Not fitted: it is a baseline, which `auto` is not to pick.
@@ -138,6 +160,8 @@ _FORECASTS: dict[str, Callable[[GraphTraits, int], Forecast]] = {
     "frontier-bellman-ford": _frontier_bellman_ford,
     "adds-slots": _adds_slots,
     "adds-lanes": _adds_lanes,
+    "bellman-ford": _bellman_ford,
+    "work-efficient": _work_efficient,
     "adaptive-threads": _adaptive_threads,
     "delta-stepping": _on_a_core(8.0),
     "dijkstra": _on_a_core(25.0),

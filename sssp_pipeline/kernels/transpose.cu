@@ -1,7 +1,8 @@
-// The edges of a graph in the order of their targets.
+// Both ends of each edge of a graph: in the order of their sources, which they have, or of their targets.
 //
-// Returns: count_kernel: in_degrees[v], the edges that lead to v. place_kernel: incoming_edges {source, weight} (64-bit
-// weights: sources, and weights apart), incoming_targets; the order within a row is not determined.
+// Returns: rows_kernel: rows[e], the vertex whose row holds edge e. count_kernel: in_degrees[v], the edges that lead to
+// v. place_kernel: incoming_edges {source, weight} (64-bit weights: sources, and weights apart), incoming_targets; the
+// order within a row is not determined.
 //
 // Needs: in_degrees zero; places[v] = where the edges to v begin, which place_kernel moves to where they end.
 // Launch: any grid; blocks of a multiple of 32 threads.
@@ -15,6 +16,13 @@ extern "C" __global__ void count_kernel(const edge_index* row_offsets, const edg
          e += static_cast<word64>(gridDim.x) * blockDim.x) {
         atomicAdd(&in_degrees[graph.edge(static_cast<edge_index>(e)).target], 1);
     }
+}
+
+extern "C" __global__ void rows_kernel(const edge_index* row_offsets, const edge_word* edges,
+                                       const distance_bits* weights, word32 n_vertices, edge_index n_edges,
+                                       word32* rows) {
+    for_every_edge({row_offsets, edges, weights}, n_vertices, n_edges,
+                   [=](edge_index e, word32 row) { rows[e] = row; });
 }
 
 extern "C" __global__ void place_kernel(const edge_index* row_offsets, const edge_word* edges,

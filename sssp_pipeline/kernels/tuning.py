@@ -48,7 +48,7 @@ class Tunable:
         """In words, what it may be."""
         named = [_shown(choice) for choice in self.choices]
         if self.least <= self.most:
-            each = f"a multiple of {self.multiple_of}" if self.multiple_of else self._kind
+            each = f"a multiple of {self.multiple_of}" if (self.multiple_of or 1) > 1 else self._kind
             top = "" if math.isinf(self.most) else f" to {self.most:g}"
             named.append(f"{each}, {self.least:g}{top or ' or more'}")
         return " or ".join(named)

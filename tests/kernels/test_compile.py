@@ -27,18 +27,12 @@ MOST_SPILLED = 32
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
-UNITS = [UPLOAD, SUMMARY, GATHER, *(unit for solver in ON_GPU for unit in solver.units)]
+UNITS = list(dict.fromkeys([UPLOAD, SUMMARY, GATHER, *(unit for solver in ON_GPU for unit in solver.units)]))
+ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
 #: Each for weights of zero or more, and for negative ones if its solver takes them.
 VARIANTS = [
     *((unit, dtype, False) for unit in UNITS for dtype in WEIGHT_DTYPES),
-    *(
-        (u, d, True)
-        for s in ON_GPU
-        if s.takes_negative
-        for u in s.units
-        for d in WEIGHT_DTYPES
-        if d.kind != "u"
-    ),
+    *((unit, dtype, True) for unit in ON_SIGNED for dtype in WEIGHT_DTYPES if dtype.kind != "u"),
 ]
 
 

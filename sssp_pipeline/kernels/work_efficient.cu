@@ -1,0 +1,329 @@
+// Distances from one source by relaxing, in each superstep, the edges of the vertices that the last one changed; over
+// the whole GPU.
+//
+// Returns: `distances` lowered to the true ones (`limit` where there is no path shorter than that), and what that took
+// in `State`, the time of filtering apart.
+//
+// Idea: an edge whose source did not change cannot lower anything, so a superstep first filters, then computes (the
+// paper's section 2). To-process edges are listed in the order of the edges, whoever finds them, and the list is divided
+// evenly among the warps, as all edges are in bellman_ford.cu. Two ways to make the list:
+//   - by edges: each warp walks its range of all edges twice. It counts those whose source changed, by ballot; a prefix
+//     sum over the warps (prefix_sum.cuh) tells where in the list it begins; then it writes them there.
+//   - by vertices: each warp walks its range of all vertices twice. It counts those that changed and have edges, and
+//     these edges; two prefix sums tell where in the list of such vertices it begins, and at which edge. Then the list
+//     of edges, of which each vertex has a stretch, is divided evenly, and for each place the vertex is found by bisection.
+// What may look odd:
+//   - The paper's prefix sum is a kernel of one block for 64 warps at most; an H200 holds 8,448 at once.
+//   - Who changed is told by `stamps[v]`, the superstep in which v's edges are to be processed. So no marks have to be
+//     cleared, and filtering, between two barriers, finds the same edges both times.
+//
+// Needs (WorkEfficient guarantees it): no negative cycle within reach, or a host that ends the search at a pause; source
+//     < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at once; State zero before the first launch and
+//     its barrier before each; edges by source; `others` null (in-core) or another row; changed_vertices and
+//     first_places there for the by_vertices kernel.
+// Keeps
+//     I1. stamps[v] is s + 1 iff v's distance fell in superstep s and not since, or is about to be once the thread that
+//         lowered it goes on; stamps are written while a superstep computes, and read while one filters.
+//     I2. At the start of superstep s every edge that could lower something has a source with stamp s. For when u's
+//         distance last fell, in superstep r, it got stamp r + 1; r + 1 processed its edges with that distance, or a
+//         lower one if r + 1 = s - 1 in-core, which has set the stamp to s.
+//     I3. Out-of-core, at the start of superstep s, `from` holds the distances after s supersteps and `to` those after
+//         s - 1; they differ where the stamp is s. There to[v] is lowered to from[v] while edges lower it as well. Who
+//         finds a stamp of s + 1 instead may leave it: somebody lowers to[v] below from[v] in this superstep.
+//     I4. An edge stands in the list once, and the list has room for all of them; so do the lists of vertices.
+// Memory order: relaxed; counting, writing and computing are ordered by the barriers between them (B1 in
+//     grid_barrier.cuh). In-core a reader may or may not see a lowering of the same superstep (I2).
+// Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer; the same in each launch of a search.
+// Ends: when the list is empty: then no edge can lower anything (I2). Out-of-core that superstep still takes over what
+//     the last one lowered, vertices without edges, so that both arrays are equal. Or, to go on later, before superstep
+//     `until`: then `distances` holds what the last superstep left, or the one before it.
+// NOTE: filtering by edges reads 8 bytes an edge twice a superstep, by vertices 4 bytes a vertex; so on long thin graphs
+//     filtering takes the time, either way. The clock ticks about once a microsecond.
+// Papers: "CS 515 Project 2: Parallelizing Single Source Shortest Path", sections 2 and 3.
+
+#include "edge_list.cuh"
+#include "grid_barrier.cuh"
+#include "prefix_sum.cuh"
+
+struct State {
+    BarrierWords barrier;
+    word32 supersteps;  // done
+    word32 is_over;
+    word64 vertices_processed;
+    word64 edges_relaxed;
+    word64 filter_ns;
+};
+
+static_assert(sizeof(State) == 40, "work_efficient.py reads it by these offsets");
+
+// Not the number of any superstep.
+constexpr word32 kNever = 0xffffffffu;
+
+struct Filter {
+    EdgeList list;
+    word32 n_vertices;
+    edge_index n_edges;
+    const word32* stamps;
+    edge_index* to_process;     // (E,)
+    word32* changed_vertices;   // (V,), by vertices
+    edge_index* first_places;   // (V,) where in to_process the edges of each begin, by vertices
+    word64* block_sums;         // (2, n_blocks)
+
+    __device__ __forceinline__ word32 lane() const { return threadIdx.x % 32; }
+    __device__ __forceinline__ word32 warp() const { return (blockIdx.x * blockDim.x + threadIdx.x) / 32; }
+    __device__ __forceinline__ word32 n_warps() const { return gridDim.x * blockDim.x / 32; }
+    __device__ __forceinline__ word32 lanes_before() const { return (1u << lane()) - 1; }
+
+    // Which of the edges from `first` are to be processed, of each 32 a mask.
+    __device__ __forceinline__ void find_changed(word32 (&masks)[kTogether], word64 first, word64 end,
+                                                 word32 step) const {
+        word32 sources[kTogether];
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+            const word64 e = first + 32 * i + lane();
+            sources[i] = e < end ? __ldg(list.rows + e) : kNoVertex;
+        }
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+            masks[i] = __ballot_sync(kWholeWarp, sources[i] != kNoVertex && stamps[sources[i]] == step);
+        }
+    }
+
+    // Fills to_process and sets n_listed, to all threads alike; returns false if the run was given up.
+    __device__ __forceinline__ bool by_edges(GridBarrier& barrier, word32 step, word64& n_listed) const {
+        const Range range = even_part(n_edges, warp(), n_warps());
+        WarpPrefixSum edges_found{block_sums, 0};
+        word32 masks[kTogether];
+        word64 count = 0;
+        for (word64 first = range.begin; first < range.end; first += 32 * kTogether) {
+            find_changed(masks, first, range.end, step);
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                count += __popc(masks[i]);
+            }
+        }
+        edges_found.give(count);
+        if (!barrier.wait()) {
+            return false;
+        }
+        const Sums sums = edges_found.take();
+        word64 place = sums.before;
+        const word64 own_end = place + count;
+        for (word64 first = range.begin; first < range.end && place < own_end; first += 32 * kTogether) {
+            find_changed(masks, first, range.end, step);
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                if ((masks[i] >> lane() & 1) != 0) {
+                    to_process[place + __popc(masks[i] & lanes_before())] =
+                        static_cast<edge_index>(first + 32 * i + lane());
+                }
+                place += __popc(masks[i]);
+            }
+        }
+        n_listed = sums.total;
+        return barrier.wait();
+    }
+
+    // How many edges v has, if it changed.
+    __device__ __forceinline__ edge_index changed_degree(word64 v, word64 end, word32 step) const {
+        if (v >= end || stamps[v] != step) {
+            return 0;
+        }
+        return list.graph.first_edge(static_cast<word32>(v) + 1) - list.graph.first_edge(static_cast<word32>(v));
+    }
+
+    // As by_edges.
+    __device__ __forceinline__ bool by_vertices(GridBarrier& barrier, word32 step, word64& n_listed) const {
+        const Range range = even_part(n_vertices, warp(), n_warps());
+        WarpPrefixSum vertices_found{block_sums, 0};
+        WarpPrefixSum edges_found{block_sums + gridDim.x, 0};
+        word64 count = 0;
+        word64 lane_edges = 0;
+        for (word64 first = range.begin; first < range.end; first += 32) {
+            const edge_index degree = changed_degree(first + lane(), range.end, step);
+            count += __popc(__ballot_sync(kWholeWarp, degree > 0));
+            lane_edges += degree;
+        }
+        vertices_found.give(count);
+        edges_found.give(warp_sum(lane_edges));
+        if (!barrier.wait()) {
+            return false;
+        }
+
+        // ---- The vertices that changed, and where the edges of each begin ----
+        const Sums vertices = vertices_found.take();
+        const Sums edges = edges_found.take();
+        word64 row = vertices.before;
+        const word64 own_end = row + count;
+        edge_index place = static_cast<edge_index>(edges.before);
+        for (word64 first = range.begin; first < range.end && row < own_end; first += 32) {
+            const edge_index degree = changed_degree(first + lane(), range.end, step);
+            const word32 mask = __ballot_sync(kWholeWarp, degree > 0);
+            edge_index ends = degree;  // of this lane and those before it
+#pragma unroll
+            for (int by = 1; by < 32; by *= 2) {
+                const edge_index before = __shfl_up_sync(kWholeWarp, ends, by);
+                ends += lane() >= static_cast<word32>(by) ? before : 0;
+            }
+            if (degree > 0) {
+                const word64 own = row + __popc(mask & lanes_before());
+                changed_vertices[own] = static_cast<word32>(first + lane());
+                first_places[own] = place + ends - degree;
+            }
+            row += __popc(mask);
+            place += __shfl_sync(kWholeWarp, ends, 31);
+        }
+        n_listed = edges.total;
+        if (!barrier.wait()) {
+            return false;
+        }
+
+        // ---- Their edges: of the vertices from `low` on, the last that begins at or before a place owns it ----
+        const Range places = even_part(n_listed, warp(), n_warps());
+        word64 low = 0;
+        for (word64 k = places.begin + lane(); k < places.end; k += 32) {
+            word64 high = vertices.total;
+            while (high - low > 1) {
+                const word64 middle = low + (high - low) / 2;
+                if (first_places[middle] <= k) {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            to_process[k] =
+                list.graph.first_edge(changed_vertices[low]) + static_cast<edge_index>(k - first_places[low]);
+        }
+        return barrier.wait();
+    }
+};
+
+template <bool kByVertices>
+__device__ __forceinline__ void search(const Filter& filter, word32 source, distance_bits limit,
+                                       distance_bits* distances, distance_bits* others, word32* stamps, State* state,
+                                       word32 until, GridBarrier barrier) {
+    const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const word32 n_threads = gridDim.x * blockDim.x;
+    const word32 n_vertices = filter.n_vertices;
+
+    // Written again at the end of this launch, which every block reaches by a barrier that follows this.
+    word32 step = load_relaxed(&state->supersteps);
+    if (load_relaxed(&state->is_over) != 0 || step >= until) {
+        return;
+    }
+
+    // ---- Start: nothing is reached but the source, which has changed ----
+    word64 n_changed = 0;
+    if (step == 0) {
+        for (word64 v = thread; v < n_vertices; v += n_threads) {
+            const bool is_source = v == source;
+            const distance_bits d = is_source ? kAtSource : limit;
+            distances[v] = d;
+            if (others != nullptr) {
+                others[v] = d;
+            }
+            stamps[v] = is_source ? 0 : kNever;
+            n_changed += is_source ? 1 : 0;
+        }
+        if (!barrier.wait()) {
+            return;
+        }
+    }
+
+    word64 n_relaxed = 0;
+    word64 filter_ns = 0;
+    bool is_over = false;
+    for (;;) {
+        // ---- Filter: the edges whose source the last superstep changed ----
+        const word64 began = clock_ns();
+        word64 n_listed = 0;
+        if (!(kByVertices ? filter.by_vertices(barrier, step, n_listed) : filter.by_edges(barrier, step, n_listed))) {
+            return;
+        }
+        filter_ns += clock_ns() - began;
+        n_relaxed += n_listed;
+
+        // ---- Compute: out-of-core, what the last superstep lowered is taken over ----
+        const Distances now = distances_of(distances, others, step);
+        if (others != nullptr) {
+            for (word64 v = thread; v < n_vertices; v += n_threads) {
+                if (stamps[v] == step) {  // I3
+                    lower_distance(now.to, static_cast<word32>(v), now.from[v], false);
+                }
+            }
+        }
+
+        // ---- Compute: a warp walks its range of the list ----
+        const Range range = even_part(n_listed, filter.warp(), filter.n_warps());
+        for (word64 first = range.begin + filter.lane(); first < range.end; first += 32 * kTogether) {
+            Candidate found[kTogether];
+            distance_bits seen[kTogether];
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                const word64 k = first + 32 * i;
+                found[i] = k < range.end ? filter.list.candidate(filter.to_process[k], now.from, limit)
+                                         : Candidate{kNoVertex, kNoDistance};
+            }
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                seen[i] = found[i].distance < limit ? now.from[found[i].target] : distance_bits{0};
+            }
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                const word32 v = found[i].target;
+                if (found[i].distance < seen[i] && lower_distance(now.to, v, found[i].distance, false).lowered) {
+                    n_changed += stamps[v] != step + 1 && atomicExch(&stamps[v], step + 1) != step + 1 ? 1 : 0;
+                }
+            }
+        }
+        if (n_listed == 0) {
+            is_over = true;
+            break;
+        }
+        ++step;
+        if (!barrier.wait()) {
+            return;
+        }
+        if (step == until) {
+            break;
+        }
+    }
+
+    // ---- End: the counts ----
+    n_changed = warp_sum(n_changed);
+    if (filter.lane() == 0 && n_changed > 0) {
+        atomicAdd(&state->vertices_processed, n_changed);
+    }
+    if (thread == 0) {
+        state->edges_relaxed += n_relaxed;
+        state->filter_ns += filter_ns;
+        state->supersteps = step;
+        state->is_over = is_over ? 1 : 0;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(SSSP_THREADS, 1)
+work_efficient_by_edges_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
+                               const word32* rows, word32 n_vertices, edge_index n_edges, word32 source,
+                               distance_bits limit, distance_bits* distances, distance_bits* others, word32* stamps,
+                               edge_index* to_process, word32* changed_vertices, edge_index* first_places,
+                               word64* block_sums, State* state, word32 until, word32 n_blocks,
+                               word64 patience_ns) {
+    const Filter filter{{{row_offsets, edges, weights}, rows, false},
+                        n_vertices, n_edges, stamps, to_process, changed_vertices, first_places, block_sums};
+    search<false>(filter, source, limit, distances, others, stamps, state, until,
+                  {&state->barrier, n_blocks, patience_ns, 0});
+}
+
+extern "C" __global__ void __launch_bounds__(SSSP_THREADS, 1)
+work_efficient_by_vertices_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
+                                  const word32* rows, word32 n_vertices, edge_index n_edges, word32 source,
+                                  distance_bits limit, distance_bits* distances, distance_bits* others, word32* stamps,
+                                  edge_index* to_process, word32* changed_vertices, edge_index* first_places,
+                                  word64* block_sums, State* state, word32 until, word32 n_blocks,
+                                  word64 patience_ns) {
+    const Filter filter{{{row_offsets, edges, weights}, rows, false},
+                        n_vertices, n_edges, stamps, to_process, changed_vertices, first_places, block_sums};
+    search<true>(filter, source, limit, distances, others, stamps, state, until,
+                  {&state->barrier, n_blocks, patience_ns, 0});
+}
