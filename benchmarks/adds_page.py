@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pages import figure_at, geometric_mean, measured_on, ms_text, table
+from pages import measured_on, ms_text
+
+from sssp_pipeline.bench.claims import ADDS_TABLE_4, ADDS_TABLE_5, SPEEDUP_ENDS, WORK_ENDS
+from sssp_pipeline.bench.figures import figure_at
+from sssp_pipeline.bench.layout import geometric_mean, percents, range_names, shares
+from sssp_pipeline.bench.layout import markdown as table
 
 PAGE = Path(__file__).parents[1] / "docs" / "adds-on-an-h200.md"
 FIGURE = PAGE.with_suffix(".svg")
@@ -53,16 +57,12 @@ ADDS = ("full", "static", "two buckets")
 
 # ---- what the paper reports: Wang, Fussell, Lin, PPoPP 2021 ----
 
-SPEEDUP_ENDS = (0.9, 1.1, 1.5, 2, 3, 5)
-#: Table 5: of 222 graphs, how many have such a speedup over the paper's NF on an RTX 3090; and section 6.5's means.
-PAPER_SPEEDUPS = {
-    "full": ((8, 11, 16, 23, 66, 73, 25), 3.5),
-    "static": ((32, 18, 28, 29, 57, 44, 14), 2.4),
-    "two buckets": ((22, 22, 52, 40, 35, 37, 14), 2.2),
+#: Its rows of table 5 on an RTX 3090, by the variant of ours.
+PAPER_VARIANTS = {
+    "full": "ADDS, RTX 3090",
+    "static": "static delta, RTX 3090",
+    "two buckets": "two buckets, RTX 3090",
 }
-WORK_ENDS = (0.25, 0.5, 0.75, 1, 1.5, 3)
-#: Table 4: of 226 graphs, how many have vertices processed by ADDS over those of the other in such a range.
-PAPER_WORK = {"near-far": (10, 22, 13, 24, 75, 70, 12), "Dijkstra": (0, 0, 0, 0, 30, 49, 147)}
 #: Figures 11 to 15: kind, speedup over NF, and vertices processed by ADDS over those of NF (there the inverse).
 PAPER_GRAPHS = {
     "road-USA": ("road", 3.09, 1 / 0.19),
@@ -161,14 +161,14 @@ def _ablations(lines: list[Line]) -> Iterator[str]:
         "the paper's own Near-Far) and the means of its section 6.5:"
     )
     yield table(
-        ["", *_ranges(SPEEDUP_ENDS), "mean"],
+        ["", *range_names(SPEEDUP_ENDS), "mean"],
         [
-            [name, *_shares([line.speedup(*of) for line in lines], SPEEDUP_ENDS), mean]
+            [name, *shares([line.speedup(*of) for line in lines], SPEEDUP_ENDS), mean]
             for (name, of), mean in zip(variants.items(), means, strict=True)
         ]
         + [
-            [f"paper, {variant}", *_percent(counts), f"{mean:g}"]
-            for variant, (counts, mean) in PAPER_SPEEDUPS.items()
+            [f"paper, {variant}", *percents(ADDS_TABLE_5[row][0]), f"{ADDS_TABLE_5[row][1]:g}"]
+            for variant, row in PAPER_VARIANTS.items()
         ],
     )
 
@@ -193,12 +193,12 @@ def _work(lines: list[Line]) -> Iterator[str]:
     )
     yield "How many graphs have `full` process how many times the vertices of the other, beside the paper's table 4:"
     yield table(
-        ["", *_ranges(WORK_ENDS)],
+        ["", *range_names(WORK_ENDS)],
         [
-            ["over near-far", *_shares([line.work_over_near_far for line in lines], WORK_ENDS)],
-            ["paper, over NF", *_percent(PAPER_WORK["near-far"])],
-            ["over Dijkstra", *_shares([line.work("full") for line in lines], WORK_ENDS)],
-            ["paper, over Dijkstra", *_percent(PAPER_WORK["Dijkstra"])],
+            ["over near-far", *shares([line.work_over_near_far for line in lines], WORK_ENDS)],
+            ["paper, over NF", *percents(ADDS_TABLE_4["NF"][1])],
+            ["over Dijkstra", *shares([line.work("full") for line in lines], WORK_ENDS)],
+            ["paper, over Dijkstra", *percents(ADDS_TABLE_4["Dijkstra"][1])],
         ],
     )
     yield (
@@ -303,19 +303,6 @@ def _named(times: dict[Line, float]) -> str:
 
 def _traced(lines: list[Line]) -> list[Line]:
     return [line for line in lines if line.told["trace"]]
-
-
-def _ranges(ends: Sequence[float]) -> list[str]:
-    return [f"< {ends[0]:g}", *(f"{low:g} to {high:g}" for low, high in pairwise(ends)), f"≥ {ends[-1]:g}"]
-
-
-def _shares(values: list[float], ends: Sequence[float]) -> list[str]:
-    """Return how many of `values` lie in each of the ranges between `ends`."""
-    return _percent(np.bincount(np.digitize(values, ends), minlength=len(ends) + 1).tolist())
-
-
-def _percent(counts: Sequence[int]) -> list[str]:
-    return [f"{count} ({100 * count / sum(counts):.0f} %)" for count in counts]
 
 
 def draw(lines: list[Line], path: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.generators import GeneratedEdges, grid, rmat, road_like
+from sssp_pipeline.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
 from sssp_pipeline.pipeline import csr_build
 from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
 
@@ -49,14 +49,6 @@ def read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int]:
     return src, dst, weights, edges.n_vertices or int(max(src.max(), dst.max())) + 1
 
 
-def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
-    """Return weights 1 to `largest` that depend on the two ends alone, the same both ways."""
-    low, high = np.minimum(src, dst).astype(np.uint64), np.maximum(src, dst).astype(np.uint64)
-    mixed = (low << np.uint64(32) | high) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0xD6E8FEB86659FD93)
-    return 1 + (mixed >> np.uint64(32)) % np.uint64(largest)
-
-
 def from_file(name: str, data: Path) -> CsrGraph:
     """Return the graph in a file; weights 1 to 100 where it has none."""
     src, dst, weights, n_vertices = read(data / name)
@@ -73,12 +65,17 @@ def wave(data: Path) -> CsrGraph:
     return csr_of(src, dst, hashed_weights(src, dst, 1000), n_vertices)
 
 
-def cnr(data: Path) -> CsrGraph:
-    with gzip.open(data / "cnr-2000.graph-txt.gz", "rt") as file:
+def adjacency_list(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return src, dst and the number of vertices, which the first line of a file tells; the others list targets."""
+    with gzip.open(path, "rt") as file:
         n_vertices = int(file.readline())
         rows = [np.array(line.split(), np.uint32) for line in file]
     src = np.repeat(np.arange(n_vertices, dtype=np.uint32), [len(row) for row in rows])
-    dst = np.concatenate(rows)
+    return src, np.concatenate(rows), n_vertices
+
+
+def cnr(data: Path) -> CsrGraph:
+    src, dst, n_vertices = adjacency_list(data / "cnr-2000.graph-txt.gz")
     return csr_of(src, dst, hashed_weights(src, dst, 100), n_vertices)
 
 

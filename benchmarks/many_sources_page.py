@@ -7,7 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pages import figure_at, geometric_mean, measured_on, ms_text, table
+from pages import measured_on, ms_text
+
+from sssp_pipeline.bench.figures import figure_at
+from sssp_pipeline.bench.layout import geometric_mean
+from sssp_pipeline.bench.layout import markdown as table
 
 PAGE = Path(__file__).parents[1] / "docs" / "many-sources-on-an-h200.md"
 FIGURE = PAGE.with_suffix(".svg")

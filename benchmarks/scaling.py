@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 from many_sources_page import GPU_SOLVERS, newest
-from pages import table
 from record import RESULTS
 
+from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels.forecast import COPY_S_PER_BYTE, forecast, graph_device_bytes
 from sssp_pipeline.pipeline.plan import Work, batch_size, solve_options

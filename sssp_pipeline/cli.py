@@ -36,6 +36,10 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+bench = typer.Typer(
+    help="Measure solvers on graphs, and show what was measured as the papers do.", no_args_is_help=True
+)
+app.add_typer(bench, name="bench")
 
 WorkflowFile = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Path or URL of the workflow file.")]
 Overrides = Annotated[
@@ -270,6 +274,58 @@ def init(
         print(
             f"wrote {path}; set graph.input and output.path in it, then: sssp-pipeline run {shlex.quote(str(path))}"
         )
+
+
+@bench.command("run")
+def bench_run(
+    file: Annotated[str, typer.Argument(metavar="BENCH", help="Path or URL of the bench file.")],
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the lines and of the graph stores.")
+    ] = Path("bench"),
+    graphs: Annotated[
+        list[str], typer.Option("--graph", metavar="NAME", help="Take this graph alone; may be repeated.")
+    ] = [],  # noqa: B006
+    overrides: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the bench file: runs=3."),
+    ] = [],  # noqa: B006
+    again: Annotated[bool, typer.Option("--again", help="Measure what is measured already, too.")] = False,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="Read or make the graphs, store them, and stop there.")
+    ] = False,
+    log: Log = "text",
+) -> None:
+    """Check and time every solver on every graph. Running it again goes on where it stopped."""
+    words = ["bench", "run", file, "--output", str(output), *(w for g in graphs for w in ("--graph", g))]
+    words += ["--prepare"] * prepare
+    with _told(words, log, overrides) as progress:
+        from sssp_pipeline.bench.matrix import run_bench
+        from sssp_pipeline.bench.variants import load_bench
+
+        asked = load_bench(file, overrides)
+        progress.about(run=str(output), name=asked.name)
+        print(run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare))
+
+
+@bench.command("report")
+def bench_report(
+    lines: Annotated[list[str], typer.Argument(metavar="LINES…", help="Files that `bench run` wrote.")],
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the page, its tables and its figures.")
+    ],
+    baseline: Annotated[
+        str | None, typer.Option(metavar="VARIANT", help="Over which speed-ups are given.")
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option(metavar="VARIANT", help="Which is compared with each other one.")
+    ] = None,
+    log: Log = "text",
+) -> None:
+    """Make the papers' tables and figures from lines: a Markdown page, CSV and, with matplotlib, SVG."""
+    with _told(["bench", "report", *lines, "--output", str(output)], log) as progress:
+        from sssp_pipeline.bench.report import write_report
+
+        print(write_report(lines, output, progress, baseline=baseline, subject=subject))
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ DETOUR = 0.3
 EXTRA_STREETS = 0.25
 #: Every so many rows and columns of crossings, one is joined to the next such by a straight, direct road.
 MOTORWAY_SPACING = 32
+#: Edges of an R-MAT graph that are drawn at once by a thread: few enough that what it works on stays in its cache.
+RMAT_PART = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,18 +129,164 @@ def rmat(scale: int = 16, edge_factor: int = 16, seed: int = 7) -> GeneratedEdge
     n_edges = edge_factor << scale
     src = np.zeros(n_edges, np.uint32)
     dst = np.zeros(n_edges, np.uint32)
-    for level in range(scale):
-        quadrant = np.searchsorted([0.57, 0.76, 0.95], _uniform(n_edges, seed, level), side="right")
-        src += (quadrant >> 1).astype(np.uint32) << (scale - 1 - level)
-        dst += (quadrant & 1).astype(np.uint32) << (scale - 1 - level)
+
+    def draw(first: int) -> None:
+        part = slice(first, min(first + RMAT_PART, n_edges))
+        for level in range(scale):
+            drawn = _uniform(part.stop - first, seed, level, first)
+            goes_down, is_last = drawn >= 0.76, drawn >= 0.95
+            goes_right = (drawn >= 0.57) & ~goes_down | is_last
+            src[part] += goes_down.astype(np.uint32) << (scale - 1 - level)
+            dst[part] += goes_right.astype(np.uint32) << (scale - 1 - level)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(draw, range(0, n_edges, RMAT_PART)))
     permuted = np.argsort(_random_bits(1 << scale, seed, scale), kind="stable").astype(np.uint32)
     return GeneratedEdges(
         permuted[src], permuted[dst], _between(1, 100, n_edges, seed, scale + 1), 1 << scale
     )
 
 
+def random_edges(vertices: int = 65_536, edge_factor: int = 16, seed: int = 7) -> GeneratedEdges:
+    """Return directed edges between vertices drawn alike, `edge_factor` times as many; weights 1 to 1000.
+
+    Parallel edges and self-loops are kept.
+
+    Raises
+    ------
+    InputError
+        `vertices` or `edge_factor` is not a whole number in its range.
+    """
+    _check_whole("random", "vertices", vertices, 1, MAX_VERTICES)
+    _check_whole("random", "edge_factor", edge_factor, 0, 2**20)
+    n_edges = edge_factor * vertices
+    src, dst = (_between(0, vertices - 1, n_edges, seed, stream) for stream in (0, 1))
+    return GeneratedEdges(src, dst, _between(1, 1000, n_edges, seed, 2), vertices)
+
+
+def small_world(vertices: int = 65_536, near: int = 5, far: float = 0.05, seed: int = 7) -> GeneratedEdges:
+    """Return a ring, each vertex joined both ways to the next `near`; a share `far` of them leads anywhere instead.
+
+    Weights are 1 to 1000.
+
+    Raises
+    ------
+    InputError
+        `vertices` or `near` is not a whole number in its range, or `far` not between 0 and 1.
+
+    References
+    ----------
+    D. Watts, S. Strogatz, "Collective dynamics of small-world networks", 1998.
+    """
+    _check_whole("small-world", "vertices", vertices, 1, MAX_VERTICES)
+    _check_whole("small-world", "near", near, 0, vertices - 1)
+    if not 0 <= far <= 1:
+        raise InputError(f"generator `small-world`: far is {far}", hint="far is a share, from 0 to 1")
+    src = np.repeat(np.arange(vertices, dtype=np.int64), near)
+    dst = (src + np.tile(np.arange(1, near + 1), vertices)) % vertices
+    anywhere = _between(0, vertices - 1, len(dst), seed, 1)
+    dst = np.where(_uniform(len(dst), seed, 0) < far, anywhere, dst)
+    return _both_ways(src, dst, _between(1, 1000, len(dst), seed, 2), vertices, None)
+
+
+def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
+    """Return a shaken lattice cut into triangles, each cell along its shorter diagonal: about 6 edges from each vertex.
+
+    Edges lead both ways and are as long as in the plane, in centimetres, as those of a Delaunay triangulation of
+    evenly spread places.
+
+    Raises
+    ------
+    InputError
+        `rows` or `cols` is not a whole number from 1 on.
+    """
+    _check_whole("mesh", "rows", rows, 1, MAX_VERTICES)
+    _check_whole("mesh", "cols", cols, 1, MAX_VERTICES // rows)
+    vertex = np.arange(rows * cols, dtype=np.int64)
+    east = BLOCK_M * (vertex % cols + JITTER * (_uniform(len(vertex), seed, 0) - 0.5))
+    north = BLOCK_M * (JITTER * (_uniform(len(vertex), seed, 1) - 0.5) - vertex // cols)
+
+    def length(src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        return np.sqrt((east[src] - east[dst]) ** 2 + (north[src] - north[dst]) ** 2)
+
+    at = vertex.reshape(rows, cols)
+    falling = at[1:, 1:].ravel(), at[:-1, :-1].ravel()
+    rising = at[1:, :-1].ravel(), at[:-1, 1:].ravel()
+    falls = length(*falling) <= length(*rising)
+    src, dst = (
+        np.concatenate(
+            [
+                at[:, 1:].ravel() if end == 0 else at[:, :-1].ravel(),
+                at[1:].ravel() if end == 0 else at[:-1].ravel(),
+                np.where(falls, falling[end], rising[end]),
+            ]
+        )
+        for end in (0, 1)
+    )
+    lengths = np.rint(100 * length(src, dst)).astype(np.uint32)
+    return _both_ways(src, dst, lengths, len(vertex), (east, north))
+
+
+def path(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
+    """Return the vertices in a line, each joined both ways to the next; weights 1 to 1000.
+
+    Raises
+    ------
+    InputError
+        `vertices` is not a whole number from 1 on.
+    """
+    _check_whole("path", "vertices", vertices, 1, MAX_VERTICES)
+    vertex = np.arange(vertices, dtype=np.int64)
+    return _both_ways(vertex[:-1], vertex[1:], _between(1, 1000, vertices - 1, seed, 0), vertices, None)
+
+
+def star(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
+    """Return vertex 0 joined both ways to all others; weights 1 to 1000.
+
+    Raises
+    ------
+    InputError
+        `vertices` is not a whole number from 1 on.
+    """
+    _check_whole("star", "vertices", vertices, 1, MAX_VERTICES)
+    leaf = np.arange(1, vertices, dtype=np.int64)
+    return _both_ways(leaf, np.zeros_like(leaf), _between(1, 1000, len(leaf), seed, 0), vertices, None)
+
+
+def dense(vertices: int = 512, seed: int = 7) -> GeneratedEdges:
+    """Return an edge from every vertex to every other; weights 1 to 1000, each direction its own.
+
+    Raises
+    ------
+    InputError
+        `vertices` is not a whole number from 1 to 65536.
+    """
+    _check_whole("dense", "vertices", vertices, 1, 2**16)
+    src, dst = (ends.ravel().astype(np.uint32) for ends in np.indices((vertices, vertices)))
+    src, dst = src[(others := src != dst)], dst[others]
+    return GeneratedEdges(src, dst, _between(1, 1000, len(src), seed, 0), vertices)
+
+
 #: What `generated:` URLs may name; every parameter has a default and is a number.
-GENERATORS: dict[str, Callable[..., GeneratedEdges]] = {"grid": grid, "rmat": rmat, "road": road_like}
+GENERATORS: dict[str, Callable[..., GeneratedEdges]] = {
+    "dense": dense,
+    "grid": grid,
+    "mesh": mesh,
+    "path": path,
+    "random": random_edges,
+    "rmat": rmat,
+    "road": road_like,
+    "small-world": small_world,
+    "star": star,
+}
+
+
+def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
+    """Return weights 1 to `largest` (E,) uint64 that depend on the two ends alone, the same both ways."""
+    low, high = np.minimum(src, dst).astype(np.uint64), np.maximum(src, dst).astype(np.uint64)
+    mixed = (low << np.uint64(32) | high) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0xD6E8FEB86659FD93)
+    return 1 + (mixed >> np.uint64(32)) % np.uint64(largest)
 
 
 def _both_ways(
@@ -156,12 +305,15 @@ def _both_ways(
     )
 
 
-def _random_bits(count: int, seed: int, stream: int) -> np.ndarray:
-    """Return `count` random uint64, others for each `stream` of a seed: splitmix64 started at a hash of the two."""
+def _random_bits(count: int, seed: int, stream: int, first: int = 0) -> np.ndarray:
+    """Return `count` random uint64 from the `first` on, others for each `stream` of a seed.
+
+    They are those of splitmix64, started at a hash of seed and stream.
+    """
     if not isinstance(seed, int):
         raise InputError(f"seed is {seed}", hint="a seed is a whole number")
     start = _splitmix64(np.array([seed % 2**64], np.uint64)) + np.uint64(stream)
-    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    steps = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return _splitmix64(_splitmix64(start) + steps)
 
 
@@ -172,9 +324,9 @@ def _splitmix64(state: np.ndarray) -> np.ndarray:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _uniform(count: int, seed: int, stream: int) -> np.ndarray:
+def _uniform(count: int, seed: int, stream: int, first: int = 0) -> np.ndarray:
     """Return `count` random float64 in [0, 1), multiples of 2**-53."""
-    return (_random_bits(count, seed, stream) >> np.uint64(11)) * 2.0**-53
+    return (_random_bits(count, seed, stream, first) >> np.uint64(11)) * 2.0**-53
 
 
 def _between(low: int, high: int, count: int, seed: int, stream: int) -> np.ndarray:

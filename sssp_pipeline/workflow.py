@@ -255,7 +255,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
     if isinstance(data.get("sources"), Mapping):
         yield from _vertices_contradictions(("sources",), data["sources"], Sources)
     yield from cluster_contradictions(cluster)
-    yield from _graph_contradictions(graph)
+    yield from graph_contradictions(graph)
     if output.get("layout") == "wide" and solve.get("predecessors") is True:
         yield (
             ("output", "layout"),
@@ -326,7 +326,8 @@ def _reduction_contradictions(
             )
 
 
-def _graph_contradictions(graph: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    """Yield, as `contradictions` does, what cannot be meant together in a `graph` section."""
     # Only names known to be formats are shown: another value may be a secret that came from the environment.
     formats = ("text", "csv", "dimacs", "galois", "matrix-market", "metis", "parquet")
     known = graph.get("format") if graph.get("format") in formats else None

@@ -1,5 +1,7 @@
 """From the text of a workflow file to a `Workflow`, or to one error that lists every fault with its line.
 
+`load_file` does the same for any other YAML file that is described by a `Section`.
+
 The YAML is read as nodes, not as values, because only nodes know their lines. Scalars follow YAML 1.2 (`off`
 is text, `1e3` a number), which is what the reader of a file expects; aliases and tags have no use here and
 are refused. Faults are gathered in three places, then reported together: while nodes become values
@@ -10,9 +12,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import ValidationError
@@ -21,7 +23,10 @@ from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline.storage import read_bytes, redacted
 from sssp_pipeline.workflow import Workflow, contradictions, dotted
 from sssp_pipeline.workflow_schema import choices, properties, schema_at, wanted
-from sssp_pipeline.workflow_section import Path
+from sssp_pipeline.workflow_section import Path, Section
+
+Model = TypeVar("Model", bound=Section)
+Contradictions = Callable[[Mapping[str, Any]], Iterable[tuple[Path, str, str]]]
 
 #: A list of ids can hold thousands of wrong entries; nobody reads more faults than this.
 MAX_FAULTS_SHOWN = 20
@@ -56,20 +61,43 @@ def load_workflow(
     InputError
         The file cannot be read, is no YAML, or does not describe a run; the message has a line per fault.
     """
-    shown = f"`{redacted(url)}`"
-    document = _Document(environ)
-    text = _decoded(read_bytes(url), shown)
-    data = document.read(text, (), lambda line: f"{shown} line {line}")
-    if not isinstance(data, dict):
-        raise InputError(
-            f"{shown} is empty" if data is None else f"{shown} holds {_shown(data)}, wanted keys and values",
-            hint="`sssp-pipeline init` writes a workflow to start from",
-        )
-    for override in overrides:
-        document.override(data, override)
+    data, document, shown = _read(
+        url, overrides, environ, "`sssp-pipeline init` writes a workflow to start from"
+    )
     file_name = redacted(url).rpartition("/")[2]
     data.setdefault("name", file_name.rpartition(".")[0] or file_name)
-    return _validated(data, document, shown)
+    return _workflow(data, document, shown)
+
+
+def load_file(
+    url: str,
+    model: type[Model],
+    contradictions: Contradictions,
+    overrides: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
+    *,
+    hint: str,
+) -> Model:
+    """Return the `model` in the YAML file at `url`, which is read as a workflow is.
+
+    Parameters
+    ----------
+    url, overrides, environ
+        As for `load_workflow`.
+    model
+        What the file is to hold.
+    contradictions
+        Given the plain values, not necessarily valid ones, yields where, what and a hint for each fault that the types
+        of the model do not show.
+    hint
+        Where to find out what such a file holds, for one that is empty.
+
+    Raises
+    ------
+    InputError
+        As `load_workflow`.
+    """
+    return _validated(*_read(url, overrides, environ, hint), model, contradictions)
 
 
 def workflow_from_dict(data: Mapping[str, Any]) -> Workflow:
@@ -80,7 +108,31 @@ def workflow_from_dict(data: Mapping[str, Any]) -> Workflow:
     InputError
         As `load_workflow`; faults have no line.
     """
-    return _validated(dict(data), _Document({}), "workflow")
+    return _workflow(dict(data), _Document({}), "workflow")
+
+
+def _workflow(data: dict[str, Any], document: _Document, where: str) -> Workflow:
+    workflow = _validated(data, document, where, Workflow, contradictions)
+    workflow._unexpanded.update(document.unexpanded)
+    return workflow
+
+
+def _read(
+    url: str, overrides: Sequence[str], environ: Mapping[str, str], hint: str
+) -> tuple[dict[str, Any], _Document, str]:
+    """Return the keys and values of a file and its overrides, what is known of their places, and the file's name."""
+    shown = f"`{redacted(url)}`"
+    document = _Document(environ)
+    text = _decoded(read_bytes(url), shown)
+    data = document.read(text, (), lambda line: f"{shown} line {line}")
+    if not isinstance(data, dict):
+        raise InputError(
+            f"{shown} is empty" if data is None else f"{shown} holds {_shown(data)}, wanted keys and values",
+            hint=hint,
+        )
+    for override in overrides:
+        document.override(data, override)
+    return data, document, shown
 
 
 @dataclass(frozen=True)
@@ -260,26 +312,32 @@ def _syntax_error(error: yaml.YAMLError, text: str, place: Callable[[int], str])
     return InputError(f"{place(line)}: not valid YAML: {problem}", hint=hint)
 
 
-def _validated(data: dict[str, Any], document: _Document, where: str) -> Workflow:
-    """Return the workflow of `data`, or raise one error with all faults of the document and the models."""
+def _validated(
+    data: dict[str, Any],
+    document: _Document,
+    where: str,
+    model: type[Model],
+    contradictions: Contradictions,
+) -> Model:
+    """Return the model of `data`, or raise one error with all faults of the document and the models."""
     faults = list(document.faults)
+    validated = None
     try:
-        workflow = Workflow.model_validate(data)
+        validated = model.model_validate(data)
     except ValidationError as error:
-        faults += _model_faults(error, data, document, where)
+        faults += _model_faults(error, data, document, where, model)
     faults += [
         _Fault(path, document.place(path) or where, text, hint)
         for path, text, hint in contradictions(data)
         if not document.is_broken(path)
     ]
-    if faults:
+    if faults or validated is None:
         raise _combined(faults, where)
-    workflow._unexpanded.update(document.unexpanded)
-    return workflow
+    return validated
 
 
 def _model_faults(
-    error: ValidationError, data: dict[str, Any], document: _Document, where: str
+    error: ValidationError, data: dict[str, Any], document: _Document, where: str, model: type[Section]
 ) -> Iterator[_Fault]:
     """Yield a fault for each place the models refuse, however many alternatives of a union refused it."""
     problems: dict[Path, str] = {}
@@ -293,14 +351,14 @@ def _model_faults(
         place, section = document.place(path) or where, path[:-1]
         in_section = f" in `{dotted(section)}`" if section else ""
         if problem == "missing":
-            hint = f"add `{path[-1]}`: {schema_at(path)['description']}"
+            hint = f"add `{path[-1]}`: {schema_at(path, model)['description']}"
             yield _Fault(path, place, f"no key `{path[-1]}`{in_section}", hint)
         elif problem == "extra_forbidden":
-            known = list(properties(schema_at(section)))
+            known = list(properties(schema_at(section, model)))
             hint = did_you_mean(str(path[-1]), known) + "Keys: " + ", ".join(known)
             yield _Fault(path, place, f"unknown key `{path[-1]}`{in_section}", hint)
         else:
-            part, value = schema_at(path), _at(data, path)
+            part, value = schema_at(path, model), _at(data, path)
             shown = _shown(document.unexpanded.get(path, value))
             close = did_you_mean(value, choices(part)).strip() if isinstance(value, str) else ""
             yield _Fault(path, place, f"`{dotted(path)}` is {shown}, wanted {wanted(part)}", close or None)

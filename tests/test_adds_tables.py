@@ -83,9 +83,3 @@ def test_a_wrong_distance_ends_the_benchmark(benchmark_module, monkeypatch, tmp_
     with pytest.raises(SystemExit, match=r"^road: full and delta-stepping differ$"):
         adds_tables.measure("road", graphs.made_by(graphs.grid, tmp_path, rows=5, cols=5), 1, 1)
     assert not (tmp_path / "adds_tables.jsonl").exists()
-
-
-def test_shares_count_every_value_once_by_its_range(benchmark_module):
-    adds_page = benchmark_module("adds_page")
-    assert adds_page._ranges((0.5, 2)) == ["< 0.5", "0.5 to 2", "≥ 2"]
-    assert adds_page._shares([0.1, 0.5, 1, 2], (0.5, 2)) == ["1 (25 %)", "2 (50 %)", "1 (25 %)"]

@@ -58,7 +58,14 @@ def test_another_argument_is_refused(docs):
 
 def test_every_command_and_option_is_on_its_page():
     page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    for name, command in get_command(app).commands.items():
+    commands = get_command(app).commands
+    inner = {
+        f"{name} {c.name}": c
+        for name, group in commands.items()
+        for c in getattr(group, "commands", {}).values()
+    }
+    assert {"bench run", "bench report"} <= inner.keys()
+    for name, command in (commands | inner).items():
         section = page.split(f"\n## `{name}`\n")[1].split("\n## ")[0]
         for parameter in command.params:
             if parameter.param_type_name == "option":

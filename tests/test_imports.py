@@ -14,7 +14,7 @@ MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-HEAVY = ("cupy", "dask", "distributed", "numba", "pyarrow")
+HEAVY = ("cupy", "dask", "distributed", "matplotlib", "numba", "pyarrow")
 
 #: The floors, lowest first; a module belongs to the longest of these names that it begins with.
 FLOORS = (
@@ -35,7 +35,7 @@ FLOORS = (
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
     ("pipeline.calibration", "pipeline.finished"),
     ("pipeline.solving",),
-    ("pipeline.run", "pipeline.cs515"),
+    ("pipeline.run", "pipeline.cs515", "bench"),
     ("cli", "console"),
 )
 STAGES = FLOORS[3]
@@ -93,6 +93,8 @@ def test_each_library_has_its_place(module):
         assert relative == "kernels._cupy"
     if roots & {"pyarrow"}:
         assert relative.startswith("pipeline.")
+    if roots & {"matplotlib"}:
+        assert relative == "bench.figures"
     if roots & {"typer", "rich"}:
         assert relative in ("cli", "console")
 

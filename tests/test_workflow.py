@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.workflow import Workflow
 from sssp_pipeline.workflow_loading import workflow_from_dict
-from sssp_pipeline.workflow_schema import schema, wanted
+from sssp_pipeline.workflow_schema import schema, schema_at, wanted
 
 
 def described(**sections) -> dict:
@@ -293,7 +293,8 @@ def test_every_field_of_the_schema_is_described():
             {"anyOf": [{"const": "auto"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}]},
             "`auto`, a number or `null`",
         ),
-        ({"$ref": "#/$defs/Columns"}, "a section with `source`, `target`"),
+        ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, "a number between 0 and 1"),
+        (schema_at(("graph", "columns")), "a section with `source`, `target`"),
     ],
 )
 def test_wanted_says_in_words_what_a_schema_allows(part, words):

@@ -31,6 +31,13 @@ def refused(load, *arguments, **environ) -> InputError:
     return caught.value
 
 
+def test_an_option_that_is_a_section_is_named(load):
+    error = refused(load, LEAST, ["solve={solver: adds, options: {x: {a: 1}}}"])
+    assert error.message == (
+        "`--set solve`: `solve.options.x` is a section, wanted `true`, `false`, a number or text"
+    )
+
+
 def test_the_name_is_the_files_own(load):
     assert load(LEAST).name == "road"
     assert load("name: ny\n" + LEAST).name == "ny"

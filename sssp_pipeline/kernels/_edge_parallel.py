@@ -132,9 +132,7 @@ class EdgeParallelSearch(PausingSearch):
     def arguments(self, source: np.uint32, limit: np.generic, distances: Any, others: Any) -> tuple[Any, ...]:
         """Return the kernel's arguments up to the state."""
 
-    def begin(self, distances: Any, source: int | None) -> None:
-        if source is None:
-            raise SsspError(f"`{self._solver.name}` starts from one vertex")
+    def begin(self, distances: Any, source: int) -> None:
         self._distances, self._source = distances, source
         self._state.data.memset_async(0, self.state_type.itemsize)
 

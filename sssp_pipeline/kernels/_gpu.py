@@ -29,6 +29,7 @@ from sssp_pipeline.kernels._device_graph import (
     out_of_memory,
 )
 from sssp_pipeline.kernels._mean import mean_distances
+from sssp_pipeline.kernels._queue_search import refuse_too_short
 from sssp_pipeline.kernels._search import finish_row
 from sssp_pipeline.kernels._views import distance_limit, from_words, largest_distance, to_words
 from sssp_pipeline.kernels.predecessors import predecessors_of
@@ -251,6 +252,7 @@ class GpuSearchSolver(GpuSolver):
                 ended.record()
                 row = from_words(on_device.get(), graph.weight_dtype)
                 counts = search.finish()
+                refuse_too_short(graph, source, row)
                 facts = finish_row(graph, source, row, options.cutoff)
                 into[:] = row if options.targets is None else row[options.targets]
                 solve_s = cupy.cuda.get_elapsed_time(began, ended) / 1e3

@@ -26,8 +26,8 @@ class PausingSearch(GpuSearch):
         self.signed = graph.traits.min_weight < 0
 
     @abstractmethod
-    def begin(self, distances: Any, source: int | None) -> None:
-        """Enqueue what must stand before the first superstep of a search from `source`, None for every vertex."""
+    def begin(self, distances: Any, source: int) -> None:
+        """Enqueue what must stand before the first superstep of a search from `source`."""
 
     @abstractmethod
     def advance(self, until: int) -> None:

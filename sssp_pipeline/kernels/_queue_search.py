@@ -144,6 +144,21 @@ def finished_distances(graph: CsrGraph, source: int, distances: np.ndarray) -> b
     return True
 
 
+def refuse_too_short(graph: CsrGraph, source: int, distances: np.ndarray) -> None:
+    """Raise what makes `distances` (V,) end at the least number of their type, if one does; it takes a search.
+
+    Raises
+    ------
+    NegativeCycleError, PathTooShortError
+        As a search from `source` that ends where a sum does not fit.
+    """
+    dtype = graph.weight_dtype
+    least = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    if distances.min(initial=0) <= least:
+        distances.fill(unreached_distance(dtype))
+        QueueSearch(graph).run(distances, source)
+
+
 class Potentials(NamedTuple):
     """Johnson's potentials: `depths` (V,) uint64 is what they are below zero, `reached` (V,) of whom they are known."""
 

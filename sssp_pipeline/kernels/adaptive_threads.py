@@ -165,9 +165,7 @@ class _AdaptiveSearch(PausingSearch):
             return _measured.get(self._on_device, {}).get((self._solver.block_size, self._grid), 0)
         return round(1e3 * self._solver.threshold_us)
 
-    def begin(self, distances: Any, source: int | None) -> None:
-        if source is None:
-            raise SsspError(f"`{self._solver.name}` searches from one source")
+    def begin(self, distances: Any, source: int) -> None:
         self._distances, self._source = distances, source
         self._state.data.memset_async(0, _STATE.itemsize)
 

@@ -1,4 +1,4 @@
-// Distances from one source, or from all vertices, by a frontier, over the whole GPU; negative weights too.
+// Distances from one source by a frontier, over the whole GPU; negative weights too.
 //
 // Returns: `distances` lowered to the true ones (`limit` where there is no path shorter than that) when State says
 // is_over, else as they are by then; and what it took in `State`.
@@ -10,8 +10,7 @@
 //     of n_vertices places suffices. The stamp tells more: a vertex of this frontier that fell in this superstep stands
 //     in the next one anyway and is left to it, so that its edges are relaxed once, not twice.
 //   - Without duplicate removal a frontier may hold more entries than any memory has room for. When it is full, its
-//     count alone goes on, and the next superstep takes every vertex instead, which is a superset (I3). Distances from
-//     all vertices at once begin that way.
+//     count alone goes on, and the next superstep takes every vertex instead, which is a superset (I3).
 //   - Edge classes (section 4.1): see `edge_classes.cuh`. A single edge and, while nothing but the source has a
 //     distance, the source's edges need no atomic (I5): but the latter only where no two of them lead to one vertex.
 //     Edges into leaves are listed apart and relaxed when the search is over: a shortest path leads through a leaf only
@@ -26,8 +25,7 @@
 //   - Each warp collects what it enters in shared memory (section 5.1, `frontier.cuh`).
 //   - Where most edges lower nothing a lane looks at the distance before it goes for the atomic.
 //
-// Needs (FrontierBellmanFord guarantees it): source < n_vertices, or kNoVertex for all; SSSP_THREADS a multiple of 32;
-//     all blocks resident at once; at the first launch every word of State zero, at later ones `barrier`; edges marked
+// Needs (FrontierBellmanFord guarantees it): source < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at once; at the first launch every word of State zero, at later ones `barrier`; edges marked
 //     and their list made if SSSP_EDGE_CLASSES, else no list; `lanes` a power of two to 32, or 0 to let it be chosen.
 // Keeps
 //     I1. When a superstep begins, a vertex whose edges have not been relaxed with its present distance stands in the
@@ -217,13 +215,13 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
     word32 step = load_relaxed(&state->supersteps);
 
     if (step == 0) {
-        // ---- Start: nothing is reached but the source, or all vertices are sources ----
+        // ---- Start: nothing is reached but the source ----
         for (word64 v = thread; v < n_vertices; v += n_threads) {
-            search.tentative.start(v, v == source || source == kNoVertex ? kAtSource : limit);
+            search.tentative.start(v, v == source ? kAtSource : limit);
         }
         if (thread == 0) {
             frontiers[0] = source;
-            store_relaxed(&state->entries[0], source == kNoVertex ? capacity + 1 : 1);  // I3
+            store_relaxed(&state->entries[0], 1);
         }
         if (!barrier.wait()) {
             return;
@@ -238,7 +236,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
         search.next.vertices = frontiers + ((step + 1) % 2) * capacity;
         search.next.count = &state->entries[(step + 1) % 3];
         search.stamp = step + 1;
-        search.all_single = step == 0 && source != kNoVertex && rows_ascend != 0;
+        search.all_single = step == 0 && rows_ascend != 0;
         if (thread == 0) {  // I4
             store_relaxed(&state->entries[(step + 2) % 3], 0);
             store_relaxed(&state->chunks[(step + 1) % 2], 0);

@@ -26,7 +26,6 @@ WHOLE_BLOCKS = 4096
 _THREADS_PER_SM = 1024
 #: Places in a frontier for each vertex, where duplicates stay in it.
 _DUPLICATES = 8
-_NO_VERTEX = 2**32 - 1
 _NEVER = 2**64 - 1
 _KERNEL = "frontier_bellman_ford_kernel"
 #: As in `frontier_bellman_ford.cu`.
@@ -212,7 +211,7 @@ class _FrontierSearch(PausingSearch):
         self._chunks = cupy.empty(2 * self._n_chunks, np.uint32)
         self._state = cupy.empty(_STATE.itemsize, np.uint8)
         self._distances: Any = None
-        self._source: int | None = None
+        self._source = 0
 
     def take_share(self, n_searches: int) -> None:
         """Take as many blocks as `n_searches` can each have at once."""
@@ -226,7 +225,7 @@ class _FrontierSearch(PausingSearch):
         row = self._edges.n_vertices * self._edges.dtype.itemsize
         return row + sum(array.nbytes for array in arrays if array is not None)
 
-    def begin(self, distances: Any, source: int | None) -> None:
+    def begin(self, distances: Any, source: int) -> None:
         self._distances, self._source = distances, source
         self._state.data.memset_async(0, _STATE.itemsize)
 
@@ -235,7 +234,7 @@ class _FrontierSearch(PausingSearch):
         args = (
             *self._edges.args,
             np.uint32(self._edges.n_vertices),
-            np.uint32(_NO_VERTEX if self._source is None else self._source),
+            np.uint32(self._source),
             self._limit,
             np.uint32(until),
             np.uint32(self._solver.lanes),
@@ -260,10 +259,9 @@ class _FrontierSearch(PausingSearch):
     def finish(self) -> SearchCounts:
         state = self._state.get().view(_STATE)[0]
         if state["poison"]:
-            of = "all vertices" if self._source is None else f"source {self._source}"
             raise SsspError(
-                f"`frontier-bellman-ford` gave up {of}: after {self._solver.patience_s:g} s at barrier "
-                f"{state['poison'] - 1}, {state['arrived'] % self._grid} of {self._grid} blocks had come; "
+                f"`frontier-bellman-ford` gave up source {self._source}: after {self._solver.patience_s:g} s at "
+                f"barrier {state['poison'] - 1}, {state['arrived'] % self._grid} of {self._grid} blocks had come; "
                 f"entries {state['entries'].max()}",
                 hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
             )

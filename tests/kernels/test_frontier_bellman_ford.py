@@ -206,7 +206,7 @@ def test_a_full_frontier_is_every_vertex(places, monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["int32", "float32", "int64", "float64"])
 @pytest.mark.parametrize("given", [{}, {"edge_classes": False}, {"remove_duplicates": False}], ids=str)
-def test_a_search_goes_on_after_each_pause_from_one_source_and_from_all(dtype, given):
+def test_a_search_goes_on_after_each_pause(dtype, given):
     import cupy
 
     from sssp_pipeline.kernels._gpu import bits_type
@@ -220,17 +220,15 @@ def test_a_search_goes_on_after_each_pause_from_one_source_and_from_all(dtype, g
     search = solver_named(NAME, given).start(graph, device_graphs.device_graph(graph), ANY)
     row = cupy.empty(n, bits_type(graph.weight_dtype))
     flat = csr_from_edges(src, dst, np.full(len(src), 2, dtype), n)
-    steps = SOLVERS["dijkstra"].solve(flat, np.arange(n), ANY).distances
-    from_each = (steps + height[:, None] - height).astype(dtype)
-    for source, expected in ((7, from_each[7]), (None, from_each.min(axis=0))):
-        search.begin(row, source)
-        n_launches = 0
-        while n_launches == 0 or not search.is_over():
-            n_launches += 1
-            search.advance(3 * n_launches)
-        assert n_launches > 1
-        assert_array_equal(from_words(row.get(), graph.weight_dtype), expected)
-        assert search.finish().supersteps > 3
+    steps = SOLVERS["dijkstra"].solve(flat, [7], ANY).distances[0]
+    search.begin(row, 7)
+    n_launches = 0
+    while n_launches == 0 or not search.is_over():
+        n_launches += 1
+        search.advance(3 * n_launches)
+    assert n_launches > 1
+    assert_array_equal(from_words(row.get(), graph.weight_dtype), (steps + height[7] - height).astype(dtype))
+    assert search.finish().supersteps > 3
 
 
 @pytest.mark.gpu

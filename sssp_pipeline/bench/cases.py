@@ -1,0 +1,203 @@
+"""A graph made ready for a bench: stored, its weights replaced if asked for, with sources and the true distances."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from sssp_pipeline import workflow
+from sssp_pipeline.bench.lines import GraphFacts, digest_of
+from sssp_pipeline.bench.spec import BenchGraph, RandomSources
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.generators import hashed_weights
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.formats import is_generated
+from sssp_pipeline.pipeline.graph_store import read_manifest
+from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.progress import Progress
+from sssp_pipeline.pipeline.sources import select_sources
+from sssp_pipeline.pipeline.stored_graph import StoredGraph
+
+#: Who says what the true distances are: for weights of zero or more, and for others.
+ORACLE, SIGNED_ORACLE = "delta-stepping", "queue-bellman-ford"
+#: Breadth-first searches from each of so many sources, each from the vertex where the one before it ended.
+SWEEPS, SWEPT_SOURCES = 3, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What variants are checked and timed on.
+
+    Attributes
+    ----------
+    sources
+        (S,) uint32.
+    oracle
+        The solver that gave the next two.
+    rows
+        (S, V), the true distances.
+    outcomes
+        What came of each source: reached, largest and mean distance, which are the same bits from every solver.
+    """
+
+    facts: GraphFacts
+    graph: CsrGraph
+    sources: np.ndarray
+    oracle: str
+    rows: np.ndarray
+    outcomes: list[tuple[int, float, float]]
+
+
+def check_input(entry: BenchGraph) -> None:
+    """Raise an `InputError` that names the graph if a file of its input is not there."""
+    if entry.graph is None or any(is_generated(url) for url in entry.graph.inputs):
+        return
+    try:
+        storage.expand(entry.graph.inputs)
+    except InputError as error:
+        raise _of(entry, error) from error
+
+
+def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
+    """Return the graph of `entry`, ingested into a folder of its name in `folder` unless it is there.
+
+    Raises
+    ------
+    InputError
+        As `ingest`, or there is no graph store where `entry` says; the message names the graph.
+    """
+    progress.stage(f"{entry.name}: graph")
+    try:
+        if entry.graph is None:
+            return StoredGraph(str(entry.store), read_manifest(str(entry.store)))
+        store = entry.graph.store or str(folder / entry.name)
+        return StoredGraph(store, ingest(_read_as(entry.graph, entry.hashed_weights), store, progress)[0])
+    except InputError as error:
+        raise _of(entry, error) from error
+
+
+def _read_as(graph: workflow.Graph, hashed_weights: int | None) -> workflow.Graph:
+    """Return how the input is read: weights that are to be replaced are not."""
+    if hashed_weights is None:
+        return graph
+    return graph.model_copy(update={"weights": graph.weights.model_copy(update={"column": "none"})})
+
+
+def content_of(entry: BenchGraph, graph: StoredGraph) -> str:
+    """Return a digest of what `graph` holds, and of the weights that replace its own."""
+    return digest_of(graph.manifest.content_id, entry.hashed_weights)
+
+
+def prepare(entry: BenchGraph, graph: StoredGraph, drawn: RandomSources, progress: Progress) -> Case:
+    """Return `graph` with sources drawn as `drawn` says, and the true distances from them.
+
+    Raises
+    ------
+    InputError
+        There are too few such sources, or a shortest path is longer than the weights' type holds; the message names
+        the graph.
+    """
+    progress.stage(f"{entry.name}: true distances")
+    try:
+        loaded = graph.graph()
+        if entry.hashed_weights is not None:
+            loaded = _weighted_anew(loaded, entry.hashed_weights)
+        sources = select_sources(drawn.of(loaded.n_vertices), graph.ids, lambda: loaded)
+        oracle = ORACLE if loaded.traits.min_weight >= 0 else SIGNED_ORACLE
+        rows, metrics = _true_distances(loaded, sources, oracle)
+    except InputError as error:
+        raise _of(entry, error) from error
+    facts = _facts(entry.name, content_of(entry, graph), loaded, sources)
+    return Case(facts, loaded, sources, oracle, rows, [outcome(m) for m in metrics])
+
+
+def outcome(metrics: SourceMetrics) -> tuple[int, float, float]:
+    """Return what came of a source."""
+    return metrics.reached, metrics.max_distance, metrics.mean_distance
+
+
+def diameter_at_least(graph: CsrGraph, sources: np.ndarray) -> int:
+    """Return the most hops, along outgoing edges, that a vertex is away from another in the searches made.
+
+    Each search starts where the one before it ended, at a vertex farthest away; the first ones start at `sources`.
+    """
+
+    def swept(start: int) -> int:
+        most = 0
+        for _ in range(SWEEPS):
+            hops, end = _farthest(graph.row_offsets, graph.col_indices, start)
+            most = max(most, hops)
+            if end == start:
+                break
+            start = end
+        return most
+
+    with ThreadPoolExecutor(SWEPT_SOURCES) as pool:
+        return max(pool.map(swept, sources[:SWEPT_SOURCES].tolist()))
+
+
+@njit(nogil=True, cache=True)
+def _farthest(row_offsets: np.ndarray, col_indices: np.ndarray, start: int) -> tuple[int, int]:
+    """Return how many hops the vertex farthest from `start` is away, and that vertex."""
+    is_seen = np.zeros(len(row_offsets) - 1, np.bool_)
+    queue = np.empty(len(row_offsets) - 1, np.uint32)
+    queue[0] = start
+    is_seen[start] = True
+    hops, first, end = -1, 0, 1
+    while first < end:
+        hops += 1
+        level_end = end
+        for i in range(first, level_end):
+            u = np.intp(queue[i])
+            for e in range(row_offsets[u], row_offsets[u + 1]):
+                v = np.intp(col_indices[e])
+                if not is_seen[v]:
+                    is_seen[v] = True
+                    queue[end] = v
+                    end += 1
+        first = level_end
+    return hops, int(queue[end - 1])
+
+
+def _true_distances(
+    graph: CsrGraph, sources: np.ndarray, oracle: str
+) -> tuple[np.ndarray, list[SourceMetrics]]:
+    solver = solver_named(oracle)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        solutions = list(pool.map(lambda s: solver.solve(graph, s, SolveOptions()), sources[:, np.newaxis]))
+    return np.concatenate([s.distances for s in solutions]), [s.metrics[0] for s in solutions]
+
+
+def _weighted_anew(graph: CsrGraph, largest: int) -> CsrGraph:
+    src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
+    weights = hashed_weights(src, graph.col_indices, largest).astype(graph.weight_dtype)
+    return CsrGraph(graph.row_offsets, graph.col_indices, weights)
+
+
+def _facts(name: str, content: str, graph: CsrGraph, sources: np.ndarray) -> GraphFacts:
+    degrees, traits = np.diff(graph.row_offsets), graph.traits
+    return GraphFacts(
+        name=name,
+        content=content,
+        n_vertices=graph.n_vertices,
+        n_edges=graph.n_edges,
+        weight_dtype=graph.weight_dtype.name,
+        min_weight=traits.min_weight,
+        max_weight=traits.max_weight,
+        mean_degree=round(graph.n_edges / graph.n_vertices, 4),
+        max_degree=int(degrees.max()),
+        degree_deviation=round(float(degrees.std()), 4),
+        diameter_hops=diameter_at_least(graph, sources),
+    )
+
+
+def _of(entry: BenchGraph, error: InputError) -> InputError:
+    return InputError(f"graph `{entry.name}`: {error.message}", hint=error.hint)

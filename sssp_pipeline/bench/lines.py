@@ -1,0 +1,295 @@
+"""The lines of a bench: what one holds, what each says about the machine, how they are written and read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sssp_pipeline.bench.variants import label
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.tuning import Value
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.hardware import hardware, versions
+
+#: What became of a variant on a graph: `refuted` is a distance that is not the true one.
+State = Literal["measured", "unsupported", "failed", "refuted"]
+
+
+class _Record(BaseModel):
+    """What is written as JSON; what a later release adds is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class GraphFacts(_Record):
+    """What a line says about its graph.
+
+    Attributes
+    ----------
+    content
+        A digest of the stored graph and of the weights that replace its own.
+    degree_deviation
+        Standard deviation of the out-degrees.
+    diameter_hops
+        A lower bound of the diameter: the most edges of a path with the fewest, over the breadth-first searches made.
+    """
+
+    name: str
+    content: str
+    n_vertices: int
+    n_edges: int
+    weight_dtype: str
+    min_weight: float
+    max_weight: float
+    mean_degree: float
+    max_degree: int
+    degree_deviation: float
+    diameter_hops: int
+
+
+class Timing(_Record):
+    """What was measured; lists have an entry for each source, in the order of the line's `sources`.
+
+    Attributes
+    ----------
+    ms
+        Of each source the milliseconds of its runs: device time on a GPU, wall time on a CPU.
+    median_ms, mean_ms
+        Mean over the sources of the median, and of the mean, over the runs.
+    reached
+        Vertices reached.
+    vertices_processed, edges_relaxed
+        Mean over the runs.
+    mteps
+        Millions of edges of reached vertices a second, at the median time; the mean over the sources.
+    supersteps
+        Mean over sources and runs; None where the solver has none.
+    filter_share
+        Of the time, the share spent on finding what is to be relaxed; None where that is no step of its own.
+    flushed_bytes
+        Written on the GPU before each run, so that its L2 cache holds nothing of the run before; 0 on a CPU.
+    """
+
+    ms: list[list[float]]
+    median_ms: float
+    mean_ms: float
+    reached: list[int]
+    vertices_processed: list[float]
+    edges_relaxed: list[float]
+    mteps: float
+    supersteps: float | None
+    filter_share: float | None
+    flushed_bytes: int
+
+    @property
+    def runs(self) -> int:
+        return len(self.ms[0])
+
+    @property
+    def work(self) -> float:
+        """Vertices processed a reached vertex, the mean over the sources: 1 for Dijkstra's algorithm."""
+        return sum(p / r for p, r in zip(self.vertices_processed, self.reached, strict=True)) / len(
+            self.reached
+        )
+
+
+class Circumstances(_Record):
+    """On what a line was measured."""
+
+    date: str
+    commit: str | None
+    dirty: bool | None
+    machine: dict[str, Any]
+    versions: dict[str, str]
+
+
+class Line(_Record):
+    """One variant of a solver on one graph.
+
+    Attributes
+    ----------
+    bench, baseline, subject, runs_asked
+        As the bench file has them (`runs`).
+    options
+        All of the solver's options; `changed` those that are not at their defaults.
+    asked
+        A digest of all that was asked for, so that it is found again.
+    state, reason
+        What became of it, and why where it was not measured.
+    sources
+        Internal vertex numbers.
+    checked_by
+        The solver with which every distance was compared before anything was timed; None where nothing was timed.
+    timing
+        None where it was not measured.
+    """
+
+    format: Literal["sssp-pipeline bench 1"] = "sssp-pipeline bench 1"
+    bench: str
+    baseline: str | None
+    subject: str | None
+    on: Circumstances
+    graph: GraphFacts
+    solver: str
+    device: Literal["cpu", "gpu"]
+    options: dict[str, Value]
+    changed: dict[str, Value]
+    together: int = Field(ge=1)
+    asked: str
+    state: State
+    reason: str | None = None
+    sources: list[int]
+    checked_by: str | None = None
+    runs_asked: int
+    timing: Timing | None = None
+
+    @property
+    def label(self) -> str:
+        return label(self.solver, self.changed, self.together)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether measuring it again would find the same: what failed or was refuted is tried again."""
+        return self.state in ("measured", "unsupported")
+
+    @property
+    def processor(self) -> str:
+        """What it ran on: the GPU with its driver, or the CPU with its cores."""
+        machine = self.on.machine
+        return str(machine["gpu"]) if self.device == "gpu" else f"{machine['cpu']}, {machine['cores']} cores"
+
+
+def digest_of(*asked: Any) -> str:
+    """Return a digest of plain JSON values."""
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def circumstances(besides: Path) -> Circumstances:
+    """Return on what is measured now; files under `besides`, where results go, make no checkout differ."""
+    return Circumstances(
+        date=now(),
+        **revision(besides),
+        machine=hardware(),
+        versions=versions(),
+    )
+
+
+def now() -> str:
+    """Return date and time of day."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def revision(besides: Path) -> dict[str, Any]:
+    """Return the commit of this checkout, and whether files but those under `besides` differ; both None outside of one.
+
+    A copy without its history says in `SSSP_BENCH_COMMIT` which commit it is.
+    """
+    if named := os.environ.get("SSSP_BENCH_COMMIT"):
+        return {"commit": named.removesuffix("+"), "dirty": named.endswith("+")}
+    # A package installed into a folder of another checkout is not of that checkout.
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return {"commit": None, "dirty": None}
+    commit, top = _git("rev-parse", "HEAD"), _git("rev-parse", "--show-toplevel")
+    besides = besides.resolve()
+    inside = top is not None and besides.is_relative_to(top) and besides != Path(top)
+    excluded = [f":(exclude,top){besides.relative_to(str(top)).as_posix()}"] if inside else []
+    status = _git("status", "--porcelain", "--untracked-files=all", "--", ":/", *excluded)
+    return {"commit": commit, "dirty": None if status is None else status != ""}
+
+
+def resume(path: Path) -> list[Line]:
+    """Return the lines of an earlier bench in the file at `path`, none if there is no file; one cut off is removed.
+
+    Raises
+    ------
+    InputError
+        As `read`.
+    """
+    if not path.exists():
+        return []
+    found = read(str(path))
+    content = path.read_bytes()
+    if not content.endswith(b"\n"):
+        path.write_bytes(content[: content.rfind(b"\n") + 1])
+    return found
+
+
+def append(path: Path, line: Line) -> None:
+    """Write `line` to the end of the file at `path`.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line.model_dump_json() + "\n")
+    except OSError as error:
+        raise InputError(f"`{path}` cannot be written: {error.strerror}") from error
+
+
+def read(url: str) -> list[Line]:
+    """Return the lines in the file at `url`; one that was cut off by the end of a bench is left out.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or a line is none of a bench.
+    """
+    shown = storage.redacted(url)
+    texts = storage.read_bytes(url).decode("utf-8", errors="replace").splitlines(keepends=True)
+    found = []
+    for number, text in enumerate(texts, 1):
+        if number == len(texts) and not text.endswith("\n"):
+            break
+        try:
+            found.append(Line.model_validate_json(text))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InputError(
+                f"`{shown}` line {number} is no line of a bench: {where + ': ' if where else ''}{first['msg']}",
+                hint="name files that `sssp-pipeline bench run` wrote",
+            ) from error
+    return found
+
+
+def newest(lines: Sequence[Line]) -> list[Line]:
+    """Return the line that counts of each graph and variant, in the order in which graphs and variants first came.
+
+    The newest does, but none that says a variant is unsupported where another has measured it: that may tell of a
+    machine without a GPU. Lines of a graph that another of the same name has replaced are left out.
+    """
+    by_date = sorted(lines, key=lambda line: line.on.date)
+    contents = {line.graph.name: line.graph.content for line in by_date}
+    found: dict[tuple[str, str], Line] = {}
+    for line in by_date:
+        key = line.graph.name, line.label
+        hides = line.state == "unsupported" and key in found and found[key].state == "measured"
+        if line.graph.content == contents[line.graph.name] and not hides:
+            found[key] = line
+    return list(found.values())
+
+
+def sole(what: str, of_each: Iterable[str]) -> None:
+    """Raise an `InputError` if there are several of `what` in `of_each`."""
+    if len(found := sorted(set(of_each))) > 1:
+        raise InputError(
+            f"the lines were measured on {len(found)} {what}: {'; '.join(found)}",
+            hint="make a report of each: name files that hold the lines of one",
+        )
+
+
+def _git(*arguments: str) -> str | None:
+    folder = str(Path(__file__).parent)
+    answer = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() if answer.returncode == 0 else None

@@ -1,0 +1,115 @@
+"""The report of a bench: a page, its tables as CSV and its figures as SVG, made from lines alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sssp_pipeline.bench.claims import ADAPTIVE_PAPER, ADDS_PAPER, HBF_PAPER
+from sssp_pipeline.bench.figures import draw_all, has_matplotlib
+from sssp_pipeline.bench.layout import markdown
+from sssp_pipeline.bench.lines import Line, read
+from sssp_pipeline.bench.results import Results
+from sssp_pipeline.bench.tables import all_tables
+from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.progress import Progress, plural
+
+PAGE = "report.md"
+#: Tables that stand in files of their own alone.
+_NOT_ON_THE_PAGE = ("results",)
+NO_FIGURES = "There are no figures: matplotlib is not installed (`pip install 'sssp-pipeline[figures]'`)."
+
+
+def write_report(
+    urls: Sequence[str],
+    folder: Path,
+    progress: Progress,
+    *,
+    baseline: str | None = None,
+    subject: str | None = None,
+) -> Path:
+    """Return the page written to `folder`, with its tables and figures beside it.
+
+    Parameters
+    ----------
+    urls
+        Of files of lines.
+    folder
+        On this machine; what is in it of the same names is replaced.
+    progress
+        Told where there is no matplotlib: then there are no figures.
+    baseline, subject
+        Variants; None takes those that the newest line names that names one.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read or holds no lines, no variant is called so, lines of several machines would stand in one
+        table, or the folder cannot be written.
+    """
+    lines = [line for url in urls for line in read(url)]
+    if not lines:
+        raise InputError(
+            f"{', '.join(f'`{storage.redacted(url)}`' for url in urls)} holds no lines",
+            hint="`sssp-pipeline bench run` writes them",
+        )
+    results = Results(lines)
+    by_date = sorted(lines, key=lambda line: line.on.date)
+    for key, named in (("--baseline", baseline), ("--subject", subject)):
+        if named is not None and named not in results.variants:
+            raise InputError(
+                f"{key} is `{named}`, and no variant that was measured is called so",
+                hint=did_you_mean(named, results.variants)
+                + "Variants: "
+                + ", ".join(f"`{known}`" for known in results.variants),
+            )
+    baseline = baseline or next((line.baseline for line in by_date[::-1] if line.baseline), None)
+    subject = subject or next((line.subject for line in by_date[::-1] if line.subject), None)
+    tables = all_tables(results, baseline, subject)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for table in tables:
+            (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
+        figures = draw_all(results, folder, baseline, subject) if has_matplotlib() else None
+        page = folder / PAGE
+        parts = [f"# {by_date[-1].bench}", measured_on(results.lines)]
+        for table in tables:
+            if table.name not in _NOT_ON_THE_PAGE:
+                parts += [f"## {table.title}", table.text, markdown(table.headings, table.rows)]
+        parts += ["## Figures", *_figures(figures)] if figures or figures is None else []
+        parts += ["## Papers", "\n".join(f"- {paper}" for paper in (ADDS_PAPER, HBF_PAPER, ADAPTIVE_PAPER))]
+        page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"`{folder}` cannot be written: {error.strerror}") from error
+    if figures is None:
+        progress.say(NO_FIGURES, level="warning")
+    return page
+
+
+def measured_on(lines: Sequence[Line]) -> str:
+    """Return the sentences that say how, where and when `lines` were measured."""
+    timed = [line for line in lines if line.timing]
+    processors = _listed(line.processor for line in timed)
+    commits = _listed(f"{(line.on.commit or 'unknown')[:7]}{'+' * bool(line.on.dirty)}" for line in timed)
+    days = _listed(line.on.date[:10] for line in timed)
+    checked = _listed(f"`{line.checked_by}`" for line in timed)
+    graphs, variants = len({line.graph.name for line in lines}), len({line.label for line in lines})
+    return (
+        f"{plural(graphs, 'graph')}, {plural(variants, 'variant')}. Every distance was compared, before anything\n"
+        f"was timed, with those of {checked}. A GPU's time is that of its own clock, without the copying of\n"
+        "distances, its L2 cache flushed before each run; a CPU's is wall time.\n"
+        f"Measured on: {processors}. Commit: {commits}. Date: {days}."
+    )
+
+
+def _figures(drawn: list[tuple[str, str]] | None) -> list[str]:
+    return (
+        [NO_FIGURES]
+        if drawn is None
+        else [f"![{told.replace('`', '')}]({name})\n\n{told}" for name, told in drawn]
+    )
+
+
+def _listed(words: Iterable[str]) -> str:
+    return "; ".join(sorted(set(words))) or "nothing"

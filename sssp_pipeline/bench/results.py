@@ -1,0 +1,65 @@
+"""The lines that count, asked by graph and variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sssp_pipeline.bench.lines import GraphFacts, Line, Timing, newest, sole
+
+
+class Results:
+    """The lines that count, by graph and variant; graphs and variants stand in the order in which they first came.
+
+    Raises
+    ------
+    InputError
+        Lines of several GPUs, or of several CPUs, would stand in one table.
+    """
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = newest(lines)
+        for device in ("gpu", "cpu"):
+            of = [line for line in self.lines if line.device == device and line.timing]
+            sole("GPUs" if device == "gpu" else "processors", (line.processor for line in of))
+        self.graphs: dict[str, GraphFacts] = {line.graph.name: line.graph for line in self.lines}
+        self._by_key = {(line.graph.name, line.label): line for line in self.lines}
+        #: Those that were measured on some graph.
+        self.variants = list(dict.fromkeys(line.label for line in self.lines if line.timing))
+
+    def timing(self, graph: str, variant: str | None) -> Timing | None:
+        """Return what was measured, None where nothing was."""
+        line = self._by_key.get((graph, variant or ""))
+        return line.timing if line else None
+
+    def speedup(self, graph: str, variant: str, over: str) -> float | None:
+        """Return how many times as fast `variant` is as `over`, by their medians; None where one was not measured."""
+        fast, slow = self.timing(graph, variant), self.timing(graph, over)
+        return slow.median_ms / fast.median_ms if fast and slow else None
+
+    def work(self, graph: str, variant: str, over: str) -> float | None:
+        """Return the vertices that `variant` processes over those of `over`; None where one was not measured."""
+        one, other = self.timing(graph, variant), self.timing(graph, over)
+        return one.work / other.work if one and other else None
+
+    def speedups(self, variant: str, over: str) -> list[float]:
+        """Return the speed-ups on all graphs on which both were measured."""
+        return [s for graph in self.graphs if (s := self.speedup(graph, variant, over)) is not None]
+
+    def works(self, variant: str, over: str) -> list[float]:
+        """Return the ratios of work on all graphs on which both were measured."""
+        return [w for graph in self.graphs if (w := self.work(graph, variant, over)) is not None]
+
+    def effects(self) -> Iterator[tuple[Line, Line, str]]:
+        """Yield pairs of measured lines of a graph that differ in one option alone: default, other, its name."""
+        for line in self.lines:
+            for option in line.changed if line.timing else ():
+                kept = {name: value for name, value in line.changed.items() if name != option}
+                for other in self.lines:
+                    is_partner = (
+                        other.timing
+                        and (other.graph.name, other.solver, other.together)
+                        == (line.graph.name, line.solver, line.together)
+                        and other.changed == kept
+                    )
+                    if is_partner:
+                        yield other, line, option

@@ -1,0 +1,169 @@
+"""The variants of solvers that a bench file asks for, and the reading of the file, which takes the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from sssp_pipeline.bench.spec import Bench, BenchGraph, BenchSolver
+from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.solver import Solver
+from sssp_pipeline.kernels.tuning import Value
+from sssp_pipeline.workflow import graph_contradictions
+from sssp_pipeline.workflow_loading import load_file
+from sssp_pipeline.workflow_section import Path
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A solver set up in one way.
+
+    Attributes
+    ----------
+    solver
+        The solver with its options.
+    options
+        The value of each of its options, those left alone too.
+    together
+        How many sources are solved in one call.
+    changed
+        Those of `options` that differ from their defaults.
+    """
+
+    solver: Solver
+    options: Mapping[str, Value]
+    together: int
+    changed: Mapping[str, Value] = field(init=False)
+
+    def __post_init__(self) -> None:
+        changed = {
+            t.name: self.options[t.name] for t in self.solver.tunables if self.options[t.name] != t.default
+        }
+        object.__setattr__(self, "changed", changed)
+
+    @property
+    def label(self) -> str:
+        return label(self.solver.name, self.changed, self.together)
+
+
+def label(solver: str, changed: Mapping[str, Value], together: int) -> str:
+    """Return what tables call a variant: `adds`, `adds-slots x256`, `solver option=false`."""
+    words = [f"{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in changed.items()]
+    return " ".join([solver, *words, *([f"x{together}"] if together > 1 else [])])
+
+
+def load_bench(url: str, overrides: Sequence[str] = ()) -> Bench:
+    """Return the bench in the YAML file at `url`; `overrides` as for a workflow.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is no YAML, or does not describe a bench: the message has a line per fault.
+    """
+    hint = "docs/reference/bench.md says what a bench file holds"
+    return load_file(url, Bench, contradictions, overrides, hint=hint)
+
+
+def variants_of(bench: Bench) -> list[Variant]:
+    """Return all variants that `bench` asks for, each once, in its order."""
+    return list(_labelled(bench.solvers).values())
+
+
+def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    """Yield where, what and a hint for every fault in `data` that the types of a `Bench` do not show.
+
+    What has the wrong type is passed over.
+    """
+    graphs, solvers = (given if isinstance(given := data.get(k), list) else [] for k in ("graphs", "solvers"))
+    names: list[Any] = []
+    for i, graph in enumerate(graphs):
+        if not isinstance(graph, Mapping):
+            continue
+        name = graph.get("name")
+        if name in names:
+            yield ("graphs", i, "name"), f"two graphs are called `{name}`", "give each a name of its own"
+        names.append(name)
+        described = graph.get("graph")
+        is_known = (
+            not graph.keys() - BenchGraph.model_fields.keys()
+        )  # otherwise it may be a misspelt one that is missing
+        if is_known and (described is None) == (graph.get("store") is None):
+            has = "neither `graph` nor `store`" if described is None else "both `graph` and `store`"
+            yield ("graphs", i), f"graph `{name}` has {has}", "give one of them"
+        if isinstance(described, Mapping):
+            for path, what, hint in graph_contradictions(described):
+                yield ("graphs", i, *path), what, hint
+    fits = True
+    for i, given in enumerate(solvers):
+        for path, what, hint in _solver_faults(given):
+            fits = False
+            yield ("solvers", i, *path), what, hint
+    if not fits or not solvers:
+        return
+    try:
+        labels = list(_labelled([s if isinstance(s, str) else BenchSolver(**s) for s in solvers]))
+    except (TypeError, ValueError):  # of the wrong type, which the models tell
+        return
+    for key in ("baseline", "subject"):
+        named = data.get(key)
+        if isinstance(named, str) and named not in labels:
+            hint = did_you_mean(named, labels) + "Variants: " + ", ".join(f"`{known}`" for known in labels)
+            yield (key,), f"`{key}` is `{named}`, and no variant is called so", hint
+
+
+def _solver_faults(given: Any) -> Iterator[tuple[Path, str, str]]:
+    """Yield what is wrong with an entry of `solvers`, each fault where it stands."""
+    is_section = isinstance(given, Mapping)
+    name = given.get("solver") if is_section else given
+    options = given.get("options", {}) if is_section else {}
+    if not isinstance(name, str) or not isinstance(options, Mapping):
+        return
+    try:
+        solver_named(name)
+    except InputError as error:
+        yield ("solver",) if is_section else (), error.message, error.hint or ""
+        return
+    fits = all(isinstance(value, Value) for values in options.values() for value in _listed(values))
+    for option, values in options.items():
+        for value in _listed(values):
+            if not isinstance(value, Value):
+                continue
+            try:
+                solver_named(name, {option: value})
+            except InputError as error:
+                fits = False
+                yield ("options", option), error.message, error.hint or ""
+                break
+    if not fits:
+        return
+    for chosen in _combinations(options):
+        try:
+            solver_named(name, chosen)
+        except InputError as error:
+            yield ("options",), error.message, error.hint or ""
+            return
+
+
+def _labelled(solvers: Sequence[str | BenchSolver]) -> dict[str, Variant]:
+    """Return the variants of `solvers`, which can all be set up, by label."""
+    found: dict[str, Variant] = {}
+    for given in solvers:
+        entry = BenchSolver(solver=given) if isinstance(given, str) else given
+        for chosen in _combinations(entry.options):
+            solver = solver_named(entry.solver, chosen)
+            options = {t.name: t.default for t in solver.tunables} | chosen
+            variant = Variant(solver, options, entry.together)
+            found.setdefault(variant.label, variant)
+    return found
+
+
+def _combinations(options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for values in product(*map(_listed, options.values())):
+        yield dict(zip(options, values, strict=True))
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return values if isinstance(values, list | tuple) else (values,)
