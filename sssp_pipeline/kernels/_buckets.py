@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sssp_pipeline.kernels._numba import ONE, ZERO, bit_length
+from sssp_pipeline.kernels._numba import ONE, ZERO, bit_length, load_relaxed, prefetch
 
 #: Buckets in the window: 1,024 keep road graphs off the levels; 256 to 2,048 measured within 10 % of it.
 WINDOW_BITS = np.uint64(10)
@@ -58,3 +58,100 @@ def next_block(place: Any, below: np.ndarray, first_free: Any, n_free: Any) -> A
     first_free = below[block]
     below[block] = (place - ONE) >> BLOCK_BITS
     return block << BLOCK_BITS, first_free, n_free - ONE
+
+
+@njit(nogil=True, cache=True, inline="always")
+def take(
+    slot: Any,
+    distances: np.ndarray,
+    row_offsets: np.ndarray,
+    frontier: np.ndarray,
+    frontier_distances: np.ndarray,
+    own: Any,
+    room: Any,
+    tails: np.ndarray,
+    entry_vertices: np.ndarray,
+    entry_distances: np.ndarray,
+    below: np.ndarray,
+    first_free: Any,
+    n_free: Any,
+) -> Any:
+    """Move the live entries of `slot` to the frontier from `own` on, until none is left or `room` may be too little.
+
+    Blocks that are emptied go on the free list, but the last of them: a slot keeps a free place.
+    """
+    size = ZERO
+    end = tails[slot]
+    block = end >> BLOCK_BITS
+    while True:
+        for place in range(block << BLOCK_BITS, end):
+            v, d = entry_vertices[place], entry_distances[place]
+            prefetch(row_offsets, v)
+            # Written always, kept only if live: a branch here would be guessed wrong too often.
+            frontier[own + size], frontier_distances[own + size] = v, d
+            if load_relaxed(distances, v) == d:
+                size += ONE
+        if block == slot or size > room - BLOCK:
+            break
+        lower_block = below[block]
+        below[block] = first_free
+        first_free = block
+        n_free += ONE
+        block = lower_block
+        end = (block + ONE) << BLOCK_BITS
+    tails[slot] = block << BLOCK_BITS
+    return size, first_free, n_free
+
+
+@njit(nogil=True, cache=True)
+def deal_out(
+    position: Any,
+    end: Any,
+    buckets_per_unit: float,
+    frontier: np.ndarray,
+    frontier_distances: np.ndarray,
+    window: Any,
+    tails: np.ndarray,
+    entry_vertices: np.ndarray,
+    entry_distances: np.ndarray,
+    below: np.ndarray,
+    least_on: np.ndarray,
+    first_free: Any,
+    n_free: Any,
+) -> Any:
+    """Enter the frontier from `position` to `end` in the buckets; return `first_free` and `n_free`.
+
+    `least_on` (64,) keeps of each level the least bucket that was entered since it was empty.
+    """
+    for i in range(position, end):
+        v, d = frontier[i], frontier_distances[i]
+        bucket = bucket_of(d, buckets_per_unit)
+        into = slot_of(bucket, window)
+        if into >= WINDOW:
+            least_on[into - WINDOW] = min(least_on[into - WINDOW], bucket)
+        place = tails[into]
+        entry_vertices[place], entry_distances[place] = v, d
+        place += ONE
+        if place & (BLOCK - ONE) == ZERO:
+            place, first_free, n_free = next_block(place, below, first_free, n_free)
+        tails[into] = place
+    return first_free, n_free
+
+
+@njit(nogil=True, cache=True)
+def twice_as_long(array: np.ndarray) -> np.ndarray:
+    """Return `array` with as much room again behind it."""
+    longer = np.empty(2 * len(array), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@njit(nogil=True, cache=True)
+def more_blocks(below: np.ndarray, first_free: Any, n_free: Any) -> Any:
+    """Return `below` for twice as many blocks, with the new ones on top of the free list."""
+    n_blocks = np.uint64(len(below))
+    longer = twice_as_long(below)
+    for block in range(n_blocks, np.uint64(len(longer))):
+        longer[block] = block + ONE
+    longer[np.uint64(len(longer)) - ONE] = first_free
+    return longer, n_blocks, n_free + n_blocks

@@ -62,8 +62,12 @@ from sssp_pipeline.kernels._buckets import (
     WINDOW,
     WINDOW_BITS,
     bucket_of,
+    deal_out,
+    more_blocks,
     next_block,
     slot_of,
+    take,
+    twice_as_long,
 )
 from sssp_pipeline.kernels._cpu import CpuSolver, Search
 from sssp_pipeline.kernels._numba import (
@@ -200,7 +204,7 @@ def _search(
     for block in range(np.uint64(FIRST_BLOCKS)):
         below[block] = block + ONE
     first_free, n_free = SLOTS, np.uint64(FIRST_BLOCKS) - SLOTS
-    #: Of each level the least bucket that was entered since it was empty.
+    # Of each level the least bucket that was entered since it was empty.
     least_on = np.full(SLOTS - WINDOW, NO_BUCKET, np.uint64)
     window = slot = ZERO
     position = end = ZERO
@@ -228,8 +232,8 @@ def _search(
             edges_relaxed += n_relaxed
             if position >= end:
                 break
-            entry_vertices, entry_distances = _twice(entry_vertices), _twice(entry_distances)
-            below, first_free, n_free = _more_blocks(below, first_free, n_free)
+            entry_vertices, entry_distances = twice_as_long(entry_vertices), twice_as_long(entry_distances)
+            below, first_free, n_free = more_blocks(below, first_free, n_free)
         if not is_last:
             continue
 
@@ -273,9 +277,12 @@ def _search(
             n_threads = ONE
             size = shared[SIZE]
             while n_free < (size >> BLOCK_BITS) + SLOTS:  # I4
-                entry_vertices, entry_distances = _twice(entry_vertices), _twice(entry_distances)
-                below, first_free, n_free = _more_blocks(below, first_free, n_free)
-            first_free, n_free = _deal_out(
+                entry_vertices, entry_distances = (
+                    twice_as_long(entry_vertices),
+                    twice_as_long(entry_distances),
+                )
+                below, first_free, n_free = more_blocks(below, first_free, n_free)
+            first_free, n_free = deal_out(
                 ZERO, size, buckets_per_unit, frontier, frontier_distances, window, tails, entry_vertices,
                 entry_distances, below, least_on, first_free, n_free,
             )  # fmt: skip
@@ -290,13 +297,16 @@ def _search(
             least_on[level - WINDOW] = NO_BUCKET
             while tails[level] != level << BLOCK_BITS:
                 if n_free < (OWN >> BLOCK_BITS) + SLOTS:  # I4
-                    entry_vertices, entry_distances = _twice(entry_vertices), _twice(entry_distances)
-                    below, first_free, n_free = _more_blocks(below, first_free, n_free)
-                size, first_free, n_free = _take(
-                    level, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices,
+                    entry_vertices, entry_distances = (
+                        twice_as_long(entry_vertices),
+                        twice_as_long(entry_distances),
+                    )
+                    below, first_free, n_free = more_blocks(below, first_free, n_free)
+                size, first_free, n_free = take(
+                    level, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,
                     entry_distances, below, first_free, n_free,
                 )  # fmt: skip
-                first_free, n_free = _deal_out(
+                first_free, n_free = deal_out(
                     own, own + size, buckets_per_unit, frontier, frontier_distances, window, tails,
                     entry_vertices, entry_distances, below, least_on, first_free, n_free,
                 )  # fmt: skip
@@ -376,7 +386,7 @@ def _relax(
                 if d <= candidate < load_relaxed(distances, v):
                     if candidate >= atomic_min(distances, v, candidate):
                         continue
-                    # The entry is made here and, in the same words, in `_deal_out`: as a function of its own, with
+                    # The entry is made here and, in the same words, in `deal_out`: as a function of its own, with
                     # the arrays as arguments, it made `delta-stepping` 1.3 to 1.4 times as slow.
                     bucket = bucket_of(candidate, buckets_per_unit)
                     into = slot_of(bucket, window)
@@ -397,88 +407,14 @@ def _relax(
                 break
         elif tails[slot] == slot << BLOCK_BITS:
             break
-        size, first_free, n_free = _take(
-            slot, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices,
+        size, first_free, n_free = take(
+            slot, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,
             entry_distances, below, first_free, n_free,
         )  # fmt: skip
         # More than a thread keeps to itself waits for the next round, in which all share it.
         has_more = tails[slot] != slot << BLOCK_BITS
         position, end = own, own + size
     return position, end, slot, has_more, first_free, n_free, processed, edges_relaxed
-
-
-@njit(nogil=True, cache=True)
-def _deal_out(
-    position: Any,
-    end: Any,
-    buckets_per_unit: float,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
-    window: Any,
-    tails: np.ndarray,
-    entry_vertices: np.ndarray,
-    entry_distances: np.ndarray,
-    below: np.ndarray,
-    least_on: np.ndarray,
-    first_free: Any,
-    n_free: Any,
-) -> Any:
-    """Enter the frontier from `position` to `end` in the buckets; return `first_free` and `n_free`."""
-    for i in range(position, end):
-        v, d = frontier[i], frontier_distances[i]
-        bucket = bucket_of(d, buckets_per_unit)
-        into = slot_of(bucket, window)
-        if into >= WINDOW:
-            least_on[into - WINDOW] = min(least_on[into - WINDOW], bucket)
-        place = tails[into]
-        entry_vertices[place], entry_distances[place] = v, d
-        place += ONE
-        if place & (BLOCK - ONE) == ZERO:
-            place, first_free, n_free = next_block(place, below, first_free, n_free)
-        tails[into] = place
-    return first_free, n_free
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _take(
-    slot: Any,
-    distances: np.ndarray,
-    row_offsets: np.ndarray,
-    frontier: np.ndarray,
-    frontier_distances: np.ndarray,
-    own: Any,
-    tails: np.ndarray,
-    entry_vertices: np.ndarray,
-    entry_distances: np.ndarray,
-    below: np.ndarray,
-    first_free: Any,
-    n_free: Any,
-) -> Any:
-    """Move entries of `slot` to `own` of the frontier, the live ones, until none is left or `OWN` could be too few.
-
-    Blocks that are empty go on the free list, but the topmost: a slot keeps a free place (I2).
-    """
-    size = ZERO
-    end = tails[slot]
-    block = end >> BLOCK_BITS
-    while True:
-        for place in range(block << BLOCK_BITS, end):
-            v, d = entry_vertices[place], entry_distances[place]
-            prefetch(row_offsets, v)
-            # Written always, kept only if live: a branch here would be guessed wrong too often.
-            frontier[own + size], frontier_distances[own + size] = v, d
-            if load_relaxed(distances, v) == d:
-                size += ONE
-        if block == slot or size > OWN - BLOCK:
-            break
-        lower_block = below[block]
-        below[block] = first_free
-        first_free = block
-        n_free += ONE
-        block = lower_block
-        end = (block + ONE) << BLOCK_BITS
-    tails[slot] = block << BLOCK_BITS
-    return size, first_free, n_free
 
 
 @njit(nogil=True, cache=True)
@@ -499,9 +435,9 @@ def _pour(
 ) -> Any:
     """Move the live entries of `slot` to the part of the frontier that all share (I3)."""
     while tails[slot] != slot << BLOCK_BITS:
-        size, first_free, n_free = _take(
-            slot, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices, entry_distances,
-            below, first_free, n_free,
+        size, first_free, n_free = take(
+            slot, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,
+            entry_distances, below, first_free, n_free,
         )  # fmt: skip
         place = atomic_add(shared, SIZE, size)
         for i in range(size):
@@ -510,22 +446,3 @@ def _pour(
                 frontier_distances[own + i],
             )
     return first_free, n_free
-
-
-@njit(nogil=True, cache=True)
-def _twice(array: np.ndarray) -> np.ndarray:
-    """Return `array` with as much room again behind it."""
-    longer = np.empty(2 * len(array), array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
-@njit(nogil=True, cache=True)
-def _more_blocks(below: np.ndarray, first_free: Any, n_free: Any) -> Any:
-    """Return `below` for twice as many blocks, with the new ones on top of the free list."""
-    n_blocks = np.uint64(len(below))
-    longer = _twice(below)
-    for block in range(n_blocks, np.uint64(len(longer))):
-        longer[block] = block + ONE
-    longer[np.uint64(len(longer)) - ONE] = first_free
-    return longer, n_blocks, n_free + n_blocks
