@@ -20,7 +20,7 @@ from sssp_pipeline.kernels.tuning import Tunable
 #: Threads a block.
 BLOCK_SIZE = 512
 #: Edges above which a vertex is for all blocks: the paper's T_DP (section 5.3).
-WHOLE_BLOCKS = 4096
+WHOLE_BLOCKS = 512
 
 #: Registers for 64 of each thread, so that none are spilled.
 _THREADS_PER_SM = 1024
