@@ -39,7 +39,7 @@ def test_a_parameter_may_be_a_decimal(read):
         (
             "generated:raod",
             "`generated:raod`: unknown generator `raod`",
-            "did you mean `road`? Generators: grid, rmat, road",
+            "did you mean `road`? Generators: dense, grid, mesh, path, random, rmat, road, small-world, star",
         ),
         (
             "generated:road?vertexes=5",
