@@ -200,7 +200,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
             raise InputError(
                 f"solver `{name}` cannot solve this: {refused[name]}", hint=_instead_of(name, refused)
             )
-        return solver, "asked for", ()
+        return solver, "asked for" + _how(solver, work), ()
     if len(refused) == len(SOLVERS):
         raise InputError(
             "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
@@ -220,7 +220,14 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     # What a source takes alone and with all cores says little of each other: how busy they are is in both.
     alike = SOLVERS[first].device, work.of_a_call(first).is_shared
     others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
-    return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}", others
+    how = _how(SOLVERS[first], work)
+    return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}{how}", others
+
+
+def _how(solver: Solver, work: Work) -> str:
+    """Return what the reason says of negative weights where the solver takes none."""
+    is_reweighted = work.traits.min_weight < 0 and not solver.takes_negative
+    return "; on reweighted edges, as some weights are negative" if is_reweighted else ""
 
 
 def expected_s(solver: Solver, work: Work, machine: Machine) -> float:

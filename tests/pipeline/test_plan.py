@@ -298,8 +298,11 @@ def test_negative_floats_are_for_solvers_that_take_them():
 
 def test_negative_integers_are_reweighted():
     negative = work(NY, dtype="int32", low=-3, n_sources=1000)
-    solver, *_ = choose_solver("auto", negative, Machine(2, None))
-    assert solver.name == "delta-stepping"
+    for name in ("auto", "delta-stepping"):
+        solver, reason, _ = choose_solver(name, negative, Machine(2, None))
+        assert solver.name == "delta-stepping"
+        assert reason.endswith("; on reweighted edges, as some weights are negative")
+    assert choose_solver("queue-bellman-ford", negative, Machine(2, None))[1] == "asked for"
     positive = expected_s(solver, work(NY, dtype="int32", n_sources=1000), Machine(2, None))
     assert expected_s(solver, negative, Machine(2, None)) > positive
 
