@@ -46,7 +46,7 @@ def test_what_is_made_can_be_made(name, monkeypatch):
         url = entry.graph.input
         if url.startswith(generated.SCHEME):
             generator, _, query = url.removeprefix(generated.SCHEME).partition("?")
-            generated._parameters(url, GENERATORS[generator], query)
+            assert generated._parameters(url, GENERATORS[generator], query)
 
 
 @pytest.mark.data
