@@ -12,7 +12,7 @@ import numpy as np
 
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels import SOLVERS, johnson, solver_named
 from sssp_pipeline.kernels.forecast import (
     COPY_S_PER_BYTE,
     CORES_EXPONENT,
@@ -226,8 +226,13 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
 
 def _how(solver: Solver, work: Work) -> str:
     """Return what the reason says of negative weights where the solver takes none."""
-    is_reweighted = work.traits.min_weight < 0 and not solver.takes_negative
-    return "; on reweighted edges, as some weights are negative" if is_reweighted else ""
+    return (
+        "; on reweighted edges, as some weights are negative" if _is_reweighted(solver, work.traits) else ""
+    )
+
+
+def _is_reweighted(solver: Solver, traits: GraphTraits) -> bool:
+    return traits.min_weight < 0 and not solver.takes_negative
 
 
 def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
@@ -235,7 +240,7 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     start_s = GPU_START_S if solver.device == "gpu" else 0.0
     of_a_call = work.of_a_call(solver.name)
     source_s = of_a_call.wall_s(machine.cores)
-    if work.traits.min_weight < 0 and not solver.takes_negative:
+    if _is_reweighted(solver, work.traits):
         start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)
         source_s += TURN_BACK_S_PER_VERTEX * work.traits.n_vertices
     wall_s = work.source_wall_s(solver.device, source_s, machine, of_a_call.is_shared)
@@ -337,6 +342,9 @@ def make_plan(
         vertex_columns = 8 * n_columns * len(batches)
     else:
         vertex_columns = 0 if targets is None else 4 * n_columns * len(sources)
+    graph_bytes = 8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize)
+    if _is_reweighted(solver, traits):
+        graph_bytes += johnson.host_bytes(traits)
     scratch_bytes = row_bytes if targets is not None and solver.device == "cpu" else 0
     return Plan(
         work=work,
@@ -348,7 +356,7 @@ def make_plan(
         batches=batches,
         targets=targets,
         together=work.together(solver.name),
-        graph_bytes=8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize),
+        graph_bytes=graph_bytes,
         batch_bytes=size * per_source + scratch_bytes,
         written_bytes=len(sources) * per_source + vertex_columns,
         gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,

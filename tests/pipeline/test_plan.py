@@ -303,6 +303,11 @@ def test_negative_integers_are_reweighted():
         assert solver.name == "delta-stepping"
         assert reason.endswith("; on reweighted edges, as some weights are negative")
     assert choose_solver("queue-bellman-ford", negative, Machine(2, None))[1] == "asked for"
+    plans = [
+        make_plan(negative.traits, np.arange(9), Solve(solver=name), Output(path="x"), Machine(2, None))
+        for name in ("delta-stepping", "queue-bellman-ford")
+    ]
+    assert plans[0].graph_bytes == plans[1].graph_bytes + 12 * 733_846 + 21 * 264_346
     positive = expected_s(solver, work(NY, dtype="int32", n_sources=1000), Machine(2, None))
     assert expected_s(solver, negative, Machine(2, None)) > positive
 
