@@ -16,8 +16,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import johnson
-from sssp_pipeline.kernels._search import Search as Search
-from sssp_pipeline.kernels._search import finish_row, search_limit
+from sssp_pipeline.kernels._search import Search, finish_row, search_limit
 from sssp_pipeline.kernels._views import as_searched
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics

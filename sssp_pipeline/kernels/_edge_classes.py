@@ -11,7 +11,7 @@ import numpy as np
 
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
-from sssp_pipeline.kernels._gpu import bits_type
+from sssp_pipeline.kernels._device_words import bits_type
 
 EDGE_CLASSES = Unit("edge_classes", ("edge_degrees_kernel", "count_classes_kernel", "mark_edges_kernel"))
 #: Vertices that leave two bits of their number free.

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._compile import Kernel, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
-from sssp_pipeline.kernels._gpu import GpuSearchSolver, bits_type, search_limit
+from sssp_pipeline.kernels._device_words import bits_type, search_limit
+from sssp_pipeline.kernels._gpu import GpuSearchSolver
 from sssp_pipeline.kernels._pausing import PausingSearch
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
@@ -94,14 +95,8 @@ class EdgeParallelSolver(GpuSearchSolver):
         return wanted
 
 
-class EdgeParallelSearch(PausingSearch):
-    """A search by one kernel that keeps all it must know in `state_type` between launches.
-
-    `state_type` begins with the words of the barrier and has `supersteps` and `is_over`; the kernel's last arguments
-    are the state, the superstep to pause before, the blocks to wait for, and patience.
-    """
-
-    state_type: np.dtype
+class EdgeParallelSearch(PausingSearch[EdgeParallelSolver]):
+    """A search over edges, whose kernel takes the superstep to pause before between state and barrier."""
 
     def __init__(
         self,
@@ -111,60 +106,26 @@ class EdgeParallelSearch(PausingSearch):
         on_device: DeviceGraph,
         options: SolveOptions,
     ) -> None:
-        super().__init__(graph)
-        cupy = cupy_module()
+        super().__init__(solver, graph)
         dtype = on_device.dtype
-        self._solver = solver
         self._n_vertices, self._n_edges = on_device.n_vertices, on_device.n_edges
         unit = next(unit for unit in solver.units if kernel in unit.kernels)
         wide, signed = on_device.wide_offsets, self.signed
-        self._kernel = load_kernels(unit, dtype, wide_offsets=wide, signed=signed)[kernel]
-        self._grid = solver.grid(self._kernel)
+        self.kernel = load_kernels(unit, dtype, wide_offsets=wide, signed=signed)[kernel]
+        self.grid = solver.grid(self.kernel)
         self._limit = search_limit(dtype, options.cutoff, signed)
-        self._distances: Any = None
-        self._others = (
-            cupy.empty(on_device.n_vertices, bits_type(dtype)) if solver.sync == "out-of-core" else None
-        )
-        self._state = cupy.empty(self.state_type.itemsize, np.uint8)
-        self._source = 0
+        is_two_rows = solver.sync == "out-of-core"
+        self._others = cupy_module().empty(on_device.n_vertices, bits_type(dtype)) if is_two_rows else None
 
     @abstractmethod
-    def arguments(self, source: np.uint32, limit: np.generic, distances: Any, others: Any) -> tuple[Any, ...]:
+    def first_arguments(self) -> tuple[Any, ...]:
         """Return the kernel's arguments up to the state."""
 
-    def begin(self, distances: Any, source: int) -> None:
-        self._distances, self._source = distances, source
-        self._state.data.memset_async(0, self.state_type.itemsize)
+    @property
+    def row_arguments(self) -> tuple[Any, ...]:
+        """The source, the limit, the row of distances and the one beside it."""
+        return np.uint32(self._source), self._limit, self._distances, self._others
 
-    def advance(self, until: int) -> None:
-        self._state.data.memset_async(0, 8)  # the barrier's words
-        arguments = self.arguments(np.uint32(self._source), self._limit, self._distances, self._others)
-        waited_for = np.uint32(self._grid + self._solver.absent_blocks)
-        patience_ns = np.uint64(1e9 * self._solver.patience_s)
-        self._kernel(
-            self._grid,
-            self._solver.block_size,
-            (*arguments, self._state, np.uint32(until), waited_for, patience_ns),
-        )
-
-    def is_over(self) -> bool:
-        state = self._state.get().view(self.state_type)[0]
-        return bool(state["is_over"] or state["poison"])
-
-    def ended(self) -> np.void:
-        """Return the state of a search that is over.
-
-        Raises
-        ------
-        SsspError
-            It was given up.
-        """
-        state = self._state.get().view(self.state_type)[0]
-        if state["poison"]:
-            raise SsspError(
-                f"`{self._solver.name}` gave up source {self._source}: after {self._solver.patience_s:g} s at "
-                f"barrier {state['poison'] - 1}, {state['arrived'] % self._grid} of {self._grid} blocks had come; "
-                f"{state['supersteps']} supersteps in earlier launches",
-                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
-            )
-        return state
+    def arguments(self, until: int) -> tuple[Any, ...]:
+        state, *waiting = self.state_arguments
+        return (*self.first_arguments(), state, np.uint32(until), *waiting)

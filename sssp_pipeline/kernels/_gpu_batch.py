@@ -19,17 +19,9 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import cupy_module
 from sssp_pipeline.kernels._device_graph import DeviceGraph, drop_others, free_bytes
-from sssp_pipeline.kernels._gpu import (
-    GPU_LOCK,
-    Columns,
-    GpuSolver,
-    Holding,
-    SearchCounts,
-    Summariser,
-    bits_type,
-    copy_to_host,
-    graph_on_device,
-)
+from sssp_pipeline.kernels._device_rows import Columns, SearchCounts, Summariser, copy_to_host
+from sssp_pipeline.kernels._device_words import bits_type
+from sssp_pipeline.kernels._gpu import GPU_LOCK, GpuSolver, Holding, graph_on_device
 from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions, SourceMetrics
 
 #: Of the memory that is free, a call takes one half at most: another thread's call may be on its way. A call that

@@ -12,8 +12,8 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels._compile import cupy_module
 from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._device_words import bits_type
 from sssp_pipeline.kernels._edge_lists import edges_by_target
-from sssp_pipeline.kernels._gpu import bits_type
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.solver import SolveOptions
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels._compile import Kernel, cupy_module
 from sssp_pipeline.kernels._gpu import GpuSearch
 from sssp_pipeline.kernels._queue_search import finished_distances
 from sssp_pipeline.kernels._views import from_words, to_words
@@ -13,29 +17,102 @@ from sssp_pipeline.kernels._views import from_words, to_words
 #: The superstep of the first pause; each further one is twice as late, so that looking costs a few per cent.
 FIRST_PAUSE = 256
 _NO_PAUSE = 2**32 - 1
+_BARRIER_BYTES = 8
 
 
-class PausingSearch(GpuSearch):
-    """A search whose state stays on the device between launches.
+class PausingSolver(Protocol):
+    """What a `PausingSearch` asks of its solver: threads a block, and how long a block waits for the others.
 
-    Where weights are negative its `launch` waits for the device.
+    `absent_blocks`, of tests, are waited for, too.
     """
 
-    def __init__(self, graph: CsrGraph) -> None:
-        self._graph = graph
+    name: str
+    block_size: int
+    patience_s: float
+    absent_blocks: int
+
+
+S = TypeVar("S", bound=PausingSolver)
+
+
+class PausingSearch(GpuSearch, Generic[S]):
+    """A search by one cooperative kernel, whose state stays on the device between launches.
+
+    Where weights are negative its `launch` waits for the device.
+
+    Attributes
+    ----------
+    state_type
+        The kernel's `State`: it begins with the two words of the barrier, and has `supersteps`.
+    kernel, grid
+        Set by the search that is made of this one, and launched with blocks of the solver's size.
+    """
+
+    state_type: np.dtype
+    kernel: Kernel
+    grid: int
+
+    def __init__(self, solver: S, graph: CsrGraph) -> None:
         self.signed = graph.traits.min_weight < 0
+        self._solver = solver
+        self._graph = graph
+        self._state_words = cupy_module().empty(self.state_type.itemsize, np.uint8)
+        self._distances: Any = None
+        self._source = 0
 
     @abstractmethod
+    def arguments(self, until: int) -> tuple[Any, ...]:
+        """Return the kernel's arguments, for a launch up to the superstep numbered `until`."""
+
+    @property
+    def state_arguments(self) -> tuple[Any, ...]:
+        """The state, how many blocks the barrier waits for, and for how many nanoseconds."""
+        solver = self._solver
+        return self._state_words, np.uint32(self._n_blocks), np.uint64(1e9 * solver.patience_s)
+
+    @property
+    def _n_blocks(self) -> int:
+        return self.grid + self._solver.absent_blocks
+
     def begin(self, distances: Any, source: int) -> None:
         """Enqueue what must stand before the first superstep of a search from `source`."""
+        self._distances, self._source = distances, source
+        self._state_words.data.memset_async(0, self.state_type.itemsize)
 
-    @abstractmethod
     def advance(self, until: int) -> None:
         """Enqueue one launch: supersteps until the search is over, or the one numbered `until` is reached."""
+        self._state_words.data.memset_async(0, _BARRIER_BYTES)
+        self.kernel(self.grid, self._solver.block_size, self.arguments(until))
 
-    @abstractmethod
+    def state(self) -> np.void:
+        """Wait for the stream and return the search's `State`, a record of `state_type`."""
+        record: np.void = self._state_words.get().view(self.state_type)[0]
+        return record
+
     def is_over(self) -> bool:
         """Wait for the device; return whether nothing is left to do."""
+        state = self.state()
+        return bool(state["is_over"] or state["poison"])
+
+    def ended(self) -> np.void:
+        """Return the state of a search that is over.
+
+        Raises
+        ------
+        SsspError
+            It was given up.
+        """
+        state = self.state()
+        if state["poison"]:
+            barrier = int(state["poison"]) - 1
+            came = (int(state["arrived"]) - (barrier - 1) * self._n_blocks) % 2**32
+            raise SsspError(
+                f"`{self._solver.name}` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
+                f"{barrier}, {came} of {self._n_blocks} blocks had come; {state['supersteps']} supersteps in earlier "
+                "launches",
+                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+            )
+        return state
 
     def launch(self, distances: Any, source: int) -> None:
         self.begin(distances, source)

@@ -8,17 +8,12 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
-from sssp_pipeline.kernels._gpu import (
-    GpuSearch,
-    GpuSearchSolver,
-    SearchCounts,
-    bits_type,
-    largest_grid,
-    search_limit,
-)
+from sssp_pipeline.kernels._device_rows import SearchCounts
+from sssp_pipeline.kernels._device_words import bits_type, search_limit
+from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels._pausing import PausingSearch
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
@@ -47,7 +42,6 @@ _STATE = np.dtype(
         ("edges_relaxed", "u8"),
     ]
 )
-_BARRIER_BYTES = 8
 
 #: Thresholds that were measured, in nanoseconds, by threads a block and blocks; under `GPU_LOCK`.
 _measured: weakref.WeakKeyDictionary[DeviceGraph, dict[tuple[int, int], int]] = weakref.WeakKeyDictionary()
@@ -137,41 +131,34 @@ class AdaptiveThreads(GpuSearchSolver):
         return _AdaptiveSearch(self, graph, on_device, options)
 
 
-class _AdaptiveSearch(PausingSearch):
+class _AdaptiveSearch(PausingSearch[AdaptiveThreads]):
+    state_type = _STATE
+
     def __init__(
         self, solver: AdaptiveThreads, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
     ) -> None:
-        super().__init__(graph)
+        super().__init__(solver, graph)
         cupy = cupy_module()
-        self._solver = solver
         self._on_device = on_device
         (unit,) = solver.units
         kernels = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets, signed=self.signed)
-        self._kernel = kernels[_KERNEL]
-        self._grid = largest_grid(self._kernel, solver.block_size, solver.most_blocks)
+        self.kernel = kernels[_KERNEL]
+        self.grid = largest_grid(self.kernel, solver.block_size, solver.most_blocks)
         self._limit = search_limit(on_device.dtype, options.cutoff, self.signed)
         n_vertices = on_device.n_vertices
         self._tentative = cupy.empty(n_vertices, bits_type(on_device.dtype))
         self._marks = cupy.empty(n_vertices, np.uint8)
         self._lists = cupy.empty(2 * n_vertices, np.uint32)
-        self._state = cupy.empty(_STATE.itemsize, np.uint8)
-        self._distances: Any = None
-        self._source = 0
 
     @property
     def threshold_ns(self) -> int:
         """The threshold, as given or measured; 0 if it is still to be measured."""
         if isinstance(self._solver.threshold_us, str):
-            return _measured.get(self._on_device, {}).get((self._solver.block_size, self._grid), 0)
+            return _measured.get(self._on_device, {}).get((self._solver.block_size, self.grid), 0)
         return round(1e3 * self._solver.threshold_us)
 
-    def begin(self, distances: Any, source: int) -> None:
-        self._distances, self._source = distances, source
-        self._state.data.memset_async(0, _STATE.itemsize)
-
-    def advance(self, until: int) -> None:
-        self._state.data.memset_async(0, _BARRIER_BYTES)
-        args = (
+    def arguments(self, until: int) -> tuple[Any, ...]:
+        return (
             *self._on_device.args,
             np.uint32(self._on_device.n_vertices),
             np.uint32(self._source),
@@ -183,35 +170,20 @@ class _AdaptiveSearch(PausingSearch):
             self._tentative,
             self._marks,
             self._lists,
-            self._state,
-            np.uint32(self._grid + self._solver.absent_blocks),
-            np.uint64(1e9 * self._solver.patience_s),
+            *self.state_arguments,
         )
-        self._kernel(self._grid, self._solver.block_size, args)
 
     def is_over(self) -> bool:
         state = self.state()
         return bool(state["poison"] or state["last_marking"] != state["supersteps"])
 
     def finish(self) -> SearchCounts:
-        state = self.state()
-        if state["poison"]:
-            barrier, n_blocks = int(state["poison"]) - 1, self._grid + self._solver.absent_blocks
-            came = (int(state["arrived"]) - (barrier - 1) * n_blocks) % 2**32
-            raise SsspError(
-                f"`{self._solver.name}` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
-                f"{barrier}, {came} of {n_blocks} blocks had come, in superstep {state['last_marking']}",
-                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
-            )
+        state = self.ended()
         if self._solver.mode == "adaptive" and self._solver.threshold_us == "auto":
-            key = self._solver.block_size, self._grid
+            key = self._solver.block_size, self.grid
             _measured.setdefault(self._on_device, {})[key] = int(state["threshold_ns"])
         return SearchCounts(
             vertices_processed=int(state["vertices_processed"]),
             edges_relaxed=int(state["edges_relaxed"]),
             supersteps=int(state["supersteps"]),
         )
-
-    def state(self) -> np.void:
-        """Wait for the stream and return the search's `State`, a record of `_STATE`."""
-        return self._state.get().view(_STATE)[0]

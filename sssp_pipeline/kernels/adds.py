@@ -12,14 +12,9 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
-from sssp_pipeline.kernels._gpu import (
-    GpuSearch,
-    GpuSearchSolver,
-    SearchCounts,
-    bits_type,
-    largest_grid,
-    limit_bits,
-)
+from sssp_pipeline.kernels._device_rows import SearchCounts
+from sssp_pipeline.kernels._device_words import bits_type, limit_bits
+from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels.solver import TRACE, Solution, SolveOptions
 
 #: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.

@@ -12,8 +12,9 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._device_rows import SearchCounts
+from sssp_pipeline.kernels._device_words import limit_bits
 from sssp_pipeline.kernels._edge_lists import TRANSPOSE
-from sssp_pipeline.kernels._gpu import SearchCounts, limit_bits
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels._incoming import incoming_edges
 from sssp_pipeline.kernels.solver import SolveOptions

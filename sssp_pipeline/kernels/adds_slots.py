@@ -10,7 +10,8 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
-from sssp_pipeline.kernels._gpu import SearchCounts, delta_bits, limit_bits
+from sssp_pipeline.kernels._device_rows import SearchCounts
+from sssp_pipeline.kernels._device_words import delta_bits, limit_bits
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 

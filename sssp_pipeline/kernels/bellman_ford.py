@@ -10,6 +10,7 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._compile import Unit
 from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._edge_lists import TRANSPOSE, edges_by_source, edges_by_target
 from sssp_pipeline.kernels._edge_parallel import (
     BLOCK_COUNT,
@@ -18,7 +19,7 @@ from sssp_pipeline.kernels._edge_parallel import (
     EdgeParallelSearch,
     EdgeParallelSolver,
 )
-from sssp_pipeline.kernels._gpu import GpuSearch, SearchCounts
+from sssp_pipeline.kernels._gpu import GpuSearch
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -98,7 +99,7 @@ class _BellmanFordSearch(EdgeParallelSearch):
         self._by_target = solver.order == "destination"
         self._list = edges_by_target(on_device) if self._by_target else edges_by_source(on_device)
 
-    def arguments(self, source: np.uint32, limit: np.generic, distances: Any, others: Any) -> tuple[Any, ...]:
+    def first_arguments(self) -> tuple[Any, ...]:
         graph = self._list.graph
         return (
             *graph.args,
@@ -106,10 +107,7 @@ class _BellmanFordSearch(EdgeParallelSearch):
             np.uint32(self._by_target),
             np.uint32(graph.n_vertices),
             graph.row_offsets.dtype.type(graph.n_edges),
-            source,
-            limit,
-            distances,
-            others,
+            *self.row_arguments,
         )
 
     def finish(self) -> SearchCounts:

@@ -51,8 +51,9 @@ from sssp_pipeline.kernels._buckets import (
     next_block,
     slot_of,
 )
-from sssp_pipeline.kernels._cpu import CpuSolver, Search
+from sssp_pipeline.kernels._cpu import CpuSolver
 from sssp_pipeline.kernels._numba import ONE, ZERO, prefetch
+from sssp_pipeline.kernels._search import Search
 from sssp_pipeline.kernels._views import SearchGraph
 from sssp_pipeline.kernels.solver import SolveOptions
 

@@ -30,8 +30,9 @@ import numpy as np
 from numba import njit
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels._cpu import CpuSolver, Search
+from sssp_pipeline.kernels._cpu import CpuSolver
 from sssp_pipeline.kernels._numba import ONE, ZERO
+from sssp_pipeline.kernels._search import Search
 from sssp_pipeline.kernels._views import SearchGraph
 from sssp_pipeline.kernels.solver import SolveOptions
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph, free_bytes
+from sssp_pipeline.kernels._device_rows import SearchCounts
+from sssp_pipeline.kernels._device_words import search_limit
 from sssp_pipeline.kernels._edge_classes import EDGE_CLASSES, MOST_VERTICES, classified_edges
-from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver, SearchCounts, search_limit
+from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels._pausing import PausingSearch
 from sssp_pipeline.kernels.near_far import PATIENCE_S, TOGETHER
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -42,7 +43,6 @@ _STATE = np.dtype(
         ("edges_relaxed", "u8"),
     ]
 )
-_BARRIER_BYTES = 8
 
 
 class FrontierBellmanFord(GpuSearchSolver):
@@ -171,7 +171,9 @@ class FrontierBellmanFord(GpuSearchSolver):
         return list(searches)
 
 
-class _FrontierSearch(PausingSearch):
+class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
+    state_type = _STATE
+
     def __init__(
         self,
         solver: FrontierBellmanFord,
@@ -179,14 +181,13 @@ class _FrontierSearch(PausingSearch):
         on_device: DeviceGraph,
         options: SolveOptions,
     ) -> None:
-        super().__init__(graph)
+        super().__init__(solver, graph)
         cupy = cupy_module()
-        self._solver = solver
         dtype, n_vertices, n_edges = on_device.dtype, on_device.n_vertices, on_device.n_edges
         kernels = load_kernels(
             solver.kernel_unit, dtype, wide_offsets=on_device.wide_offsets, signed=self.signed
         )
-        self._kernel = kernels[_KERNEL]
+        self.kernel = kernels[_KERNEL]
         self.take_share(1)
         self._edges, self._leaves = on_device, (None, None, np.uint64(0), np.uint32(0))
         if solver.edge_classes:
@@ -209,29 +210,21 @@ class _FrontierSearch(PausingSearch):
             self._large_above = solver.large_above
             self._n_chunks = n_edges // _CHUNK_EDGES + n_edges // solver.large_above + 1
         self._chunks = cupy.empty(2 * self._n_chunks, np.uint32)
-        self._state = cupy.empty(_STATE.itemsize, np.uint8)
-        self._distances: Any = None
-        self._source = 0
 
     def take_share(self, n_searches: int) -> None:
         """Take as many blocks as `n_searches` can each have at once."""
-        fits = self._kernel.resident_blocks(self._solver.block_size)
-        self._grid = max(1, min(fits // n_searches, self._solver.most_blocks or fits))
+        fits = self.kernel.resident_blocks(self._solver.block_size)
+        self.grid = max(1, min(fits // n_searches, self._solver.most_blocks or fits))
 
     @property
     def device_bytes(self) -> int:
         """Its scratch memory, and a row of distances."""
-        arrays = (self._stamps, self._frontiers, self._chunks, self._state)
+        arrays = (self._stamps, self._frontiers, self._chunks, self._state_words)
         row = self._edges.n_vertices * self._edges.dtype.itemsize
         return row + sum(array.nbytes for array in arrays if array is not None)
 
-    def begin(self, distances: Any, source: int) -> None:
-        self._distances, self._source = distances, source
-        self._state.data.memset_async(0, _STATE.itemsize)
-
-    def advance(self, until: int) -> None:
-        self._state.data.memset_async(0, _BARRIER_BYTES)
-        args = (
+    def arguments(self, until: int) -> tuple[Any, ...]:
+        return (
             *self._edges.args,
             np.uint32(self._edges.n_vertices),
             np.uint32(self._source),
@@ -246,25 +239,11 @@ class _FrontierSearch(PausingSearch):
             np.uint64(self._capacity),
             self._chunks,
             np.uint64(self._n_chunks),
-            self._state,
-            np.uint32(self._grid + self._solver.absent_blocks),
-            np.uint64(1e9 * self._solver.patience_s),
+            *self.state_arguments,
         )
-        self._kernel(self._grid, self._solver.block_size, args)
-
-    def is_over(self) -> bool:
-        state = self._state.get().view(_STATE)[0]
-        return bool(state["is_over"] or state["poison"])
 
     def finish(self) -> SearchCounts:
-        state = self._state.get().view(_STATE)[0]
-        if state["poison"]:
-            raise SsspError(
-                f"`frontier-bellman-ford` gave up source {self._source}: after {self._solver.patience_s:g} s at "
-                f"barrier {state['poison'] - 1}, {state['arrived'] % self._grid} of {self._grid} blocks had come; "
-                f"entries {state['entries'].max()}",
-                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
-            )
+        state = self.ended()
         return SearchCounts(
             vertices_processed=int(state["vertices_processed"]),
             edges_relaxed=int(state["edges_relaxed"]),

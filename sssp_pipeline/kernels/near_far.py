@@ -10,14 +10,9 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph, free_bytes
-from sssp_pipeline.kernels._gpu import (
-    GpuSearch,
-    GpuSearchSolver,
-    SearchCounts,
-    bits_type,
-    delta_bits,
-    limit_bits,
-)
+from sssp_pipeline.kernels._device_rows import SearchCounts
+from sssp_pipeline.kernels._device_words import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta is this many times the mean weight over the mean degree. Of 4, 16, 64 and 256, the best on an H200 was 256 on

@@ -69,7 +69,7 @@ from sssp_pipeline.kernels._buckets import (
     take,
     twice_as_long,
 )
-from sssp_pipeline.kernels._cpu import CpuSolver, Search
+from sssp_pipeline.kernels._cpu import CpuSolver
 from sssp_pipeline.kernels._numba import (
     ONE,
     ZERO,
@@ -80,6 +80,7 @@ from sssp_pipeline.kernels._numba import (
     load_relaxed,
     prefetch,
 )
+from sssp_pipeline.kernels._search import Search
 from sssp_pipeline.kernels._team import LAST, LEFT, LINE, Team, dismiss, meet, usable_cores
 from sssp_pipeline.kernels._views import SearchGraph
 from sssp_pipeline.kernels.delta_stepping import AHEAD, pick_delta

@@ -9,6 +9,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels._compile import Unit, cupy_module
 from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._edge_lists import TRANSPOSE, edges_by_source
 from sssp_pipeline.kernels._edge_parallel import (
     BLOCK_COUNT,
@@ -17,7 +18,7 @@ from sssp_pipeline.kernels._edge_parallel import (
     EdgeParallelSearch,
     EdgeParallelSolver,
 )
-from sssp_pipeline.kernels._gpu import GpuSearch, SearchCounts
+from sssp_pipeline.kernels._gpu import GpuSearch
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -89,19 +90,16 @@ class _WorkEfficientSearch(EdgeParallelSearch):
         by_vertices = solver.filter == "vertices"
         self._changed_vertices = cupy.empty(n_vertices, np.uint32) if by_vertices else None
         self._first_places = cupy.empty(n_vertices, offset_type) if by_vertices else None
-        self._block_sums = cupy.empty(2 * self._grid, np.uint64)
+        self._block_sums = cupy.empty(2 * self.grid, np.uint64)
 
-    def arguments(self, source: np.uint32, limit: np.generic, distances: Any, others: Any) -> tuple[Any, ...]:
+    def first_arguments(self) -> tuple[Any, ...]:
         graph = self._list.graph
         return (
             *graph.args,
             self._list.rows,
             np.uint32(graph.n_vertices),
             graph.row_offsets.dtype.type(graph.n_edges),
-            source,
-            limit,
-            distances,
-            others,
+            *self.row_arguments,
             self._stamps,
             self._to_process,
             self._changed_vertices,

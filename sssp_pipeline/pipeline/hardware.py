@@ -19,7 +19,7 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import load_kernels
 from sssp_pipeline.kernels._cupy import Finding, gpu_findings, gpu_missing
 from sssp_pipeline.kernels._device_graph import obtainable_bytes
-from sssp_pipeline.kernels._gpu import SUMMARY
+from sssp_pipeline.kernels._device_rows import SUMMARY
 from sssp_pipeline.kernels._team import usable_cores
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")

@@ -15,7 +15,7 @@ from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels._compile import SOURCES
 from sssp_pipeline.kernels._device_graph import device_graph
-from sssp_pipeline.kernels._gpu import bits_type
+from sssp_pipeline.kernels._device_words import bits_type
 from sssp_pipeline.kernels.adaptive_threads import _STATE, AdaptiveThreads
 from sssp_pipeline.kernels.solver import SolveOptions
 

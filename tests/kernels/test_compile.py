@@ -17,7 +17,8 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, _compile
 from sssp_pipeline.kernels._compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels._device_graph import UPLOAD
-from sssp_pipeline.kernels._gpu import GATHER, SUMMARY, GpuSolver
+from sssp_pipeline.kernels._device_rows import GATHER, SUMMARY
+from sssp_pipeline.kernels._gpu import GpuSolver
 from sssp_pipeline.kernels.tuning import tuned
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))

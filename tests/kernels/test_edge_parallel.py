@@ -14,8 +14,8 @@ from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import _device_graph as device_graphs
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels._device_graph import device_graph
+from sssp_pipeline.kernels._device_words import bits_type
 from sssp_pipeline.kernels._edge_lists import edges_by_source, edges_by_target
-from sssp_pipeline.kernels._gpu import bits_type
 from sssp_pipeline.kernels.bellman_ford import BellmanFord
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.work_efficient import WorkEfficient

@@ -209,7 +209,7 @@ def test_a_full_frontier_is_every_vertex(places, monkeypatch):
 def test_a_search_goes_on_after_each_pause(dtype, given):
     import cupy
 
-    from sssp_pipeline.kernels._gpu import bits_type
+    from sssp_pipeline.kernels._device_words import bits_type
     from sssp_pipeline.kernels._views import from_words
 
     # Weights 2 + p(u) - p(v): no negative cycle, and a path costs 2 an edge and what its ends differ by.

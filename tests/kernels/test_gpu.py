@@ -13,7 +13,8 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, _gpu_batch, solver_named
 from sssp_pipeline.kernels import _device_graph as device_graphs
-from sssp_pipeline.kernels._gpu import _SUMMARY, SearchCounts, Summariser, bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels._device_rows import _SUMMARY, SearchCounts, Summariser
+from sssp_pipeline.kernels._device_words import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels._mean import mantissa_bits, sums
 from sssp_pipeline.kernels.near_far import NearFar
 from sssp_pipeline.kernels.solver import SolveOptions
