@@ -85,7 +85,7 @@ class AdaptiveThreads(GpuSearchSolver):
             "threshold_us",
             "auto",
             "Microseconds of a superstep above which a list is left, and below which one is made; `auto` measures"
-            " how long a look at all vertices takes, and doubles it.",
+            " how long a look at all vertices takes, and takes one and a half.",
             ("auto",),
             least=0.5,
             most=1e9,

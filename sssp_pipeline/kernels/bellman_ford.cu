@@ -137,10 +137,12 @@ __device__ __forceinline__ void search(const EdgeList& list, word32 n_vertices, 
         if (__any_sync(kWholeWarp, has_lowered) && lane == 0) {
             store_relaxed(&state->changed[step % 3], 1);  // I3
         }
-        if (!barrier.wait()) {
+        const word32* const asked[] = {&state->changed[step % 3]};
+        word32 changed[1];
+        if (!barrier.wait(asked, changed)) {
             return;
         }
-        is_over = load_relaxed(&state->changed[step % 3]) == 0;
+        is_over = changed[0] == 0;
         ++step;
     } while (!is_over && step < until);
 

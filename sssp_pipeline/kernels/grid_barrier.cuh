@@ -31,30 +31,58 @@ struct GridBarrier {
 
     // Returns false, to all threads of the block alike, if the run was given up.
     __device__ bool wait() {
-        __shared__ bool poisoned;
+        __shared__ bool is_complete;
         __syncthreads();
         round += 1;
         if (threadIdx.x == 0) {
-            poisoned = false;
-            const word32 goal = round * n_blocks;
-            add_release(&words->arrived, 1);  // B1
-            word64 began = 0;
-            for (word32 polls = 0; static_cast<int>(load_acquire(&words->arrived) - goal) < 0; ++polls) {  // B1
-                if (polls % kPolls != kPolls - 1) {
-                    continue;
-                }
-                const word64 now = clock_ns();
-                began = began == 0 ? now : began;
-                if (now - began > patience_ns) {
-                    atomicCAS(&words->poison, 0u, round + 1);
-                }
-                if (load_relaxed(&words->poison) != 0) {
-                    poisoned = true;
-                    break;
-                }
+            is_complete = all_come();
+        }
+        __syncthreads();
+        return is_complete;
+    }
+
+    // As wait(), and tells all threads what some words are after the barrier. One access a block: what all warps of a
+    // GPU ask one address for, they wait in line for.
+    template <typename Word, int n>
+    __device__ bool wait(const Word* const (&asked)[n], Word (&told)[n]) {
+        __shared__ bool is_complete;
+        __shared__ Word words_then[n];
+        __syncthreads();
+        round += 1;
+        if (threadIdx.x == 0) {
+            is_complete = all_come();
+#pragma unroll
+            for (int i = 0; i < n; ++i) {
+                words_then[i] = load_relaxed(asked[i]);
             }
         }
         __syncthreads();
-        return !poisoned;
+#pragma unroll
+        for (int i = 0; i < n; ++i) {
+            told[i] = words_then[i];
+        }
+        return is_complete;
+    }
+
+private:
+    // Comes to the barrier of this round, for the block; returns whether all blocks have come, not that one gave up.
+    __device__ bool all_come() {
+        const word32 goal = round * n_blocks;
+        add_release(&words->arrived, 1);  // B1
+        word64 began = 0;
+        for (word32 polls = 0; static_cast<int>(load_acquire(&words->arrived) - goal) < 0; ++polls) {  // B1
+            if (polls % kPolls != kPolls - 1) {
+                continue;
+            }
+            const word64 now = clock_ns();
+            began = began == 0 ? now : began;
+            if (now - began > patience_ns) {
+                atomicCAS(&words->poison, 0u, round + 1);
+            }
+            if (load_relaxed(&words->poison) != 0) {
+                return false;
+            }
+        }
+        return true;
     }
 };

@@ -44,12 +44,14 @@
 
 #include "device_graph.cuh"
 #include "grid_barrier.cuh"
+#include "take_place.cuh"
 
 // A warp walks up to this many edges of one vertex by itself: 16 rounds of 32 lanes.
 constexpr word32 kHubEdges = 512;
 constexpr word32 kChunkEdges = 256;
-// Vertices that a block holds back, per pile, before it pushes them one by one.
-constexpr word32 kHeld = 2048;
+// Vertices that a block holds back, per pile, before it pushes them one by one: as many as leave room for two blocks in
+// the shared memory of the smallest GPU, 64 KiB.
+constexpr word32 kHeld = 3584;
 // Edges whose accesses a lane has under way together.
 constexpr int kTogether = 2;
 constexpr word32 kWholeWarp = 0xffffffffu;
@@ -105,7 +107,7 @@ __device__ __forceinline__ void push_near(Held& held, const Target& to, word32 v
     if (place < kHeld) {
         held.near[place] = v;
     } else {
-        to.near[atomicAdd(to.near_count, 1)] = v;
+        to.near[take_place(to.near_count)] = v;
     }
 }
 
@@ -114,7 +116,7 @@ __device__ __forceinline__ void push_far(Held& held, const Target& to, word32 v)
     if (place < kHeld) {
         held.far[place] = v;
     } else {
-        to.far[atomicAdd(to.far_count, 1)] = v;
+        to.far[take_place(to.far_count)] = v;
     }
 }
 
@@ -238,13 +240,25 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
     word64 edges_relaxed = 0;
     word32 splits = 0;
     word32 step = 0;
-    if (!barrier.wait()) {
+    word32 n_near = 0;
+    word32 n_far = 0;
+    word32 n_hub_chunks = 0;
+    // What stands in the piles for superstep `next`, and chunks of hubs of the one before it.
+    const auto wait_for_counts = [&](word32 next) {
+        const word32* const asked[] = {&state->near_count[next % 3], &state->far_count[splits % 3],
+                                       &state->hub_count[(next + 1) % 2]};
+        word32 told[3];
+        const bool is_complete = barrier.wait(asked, told);
+        n_near = told[0];
+        n_far = told[1];
+        n_hub_chunks = told[2];
+        return is_complete;
+    };
+    if (!wait_for_counts(0)) {
         return;
     }
 
     for (;; ++step) {
-        const word32 n_near = load_relaxed(&state->near_count[step % 3]);
-        const word32 n_far = load_relaxed(&state->far_count[splits % 3]);
         if (n_near == 0 && n_far == 0) {
             break;
         }
@@ -290,7 +304,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
             }
             push_held(held, to, search.far_min);
             ++splits;
-            if (!barrier.wait()) {
+            if (!wait_for_counts(step + 1)) {
                 return;
             }
             continue;
@@ -368,12 +382,11 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
             }
         }
         push_held(held, to, search.far_min);
-        if (!barrier.wait()) {
+        if (!wait_for_counts(step + 1)) {
             return;
         }
 
         // ---- Hubs: every warp takes chunks ----
-        const word32 n_hub_chunks = load_relaxed(&state->hub_count[step % 2]);
         if (n_hub_chunks == 0) {
             continue;
         }
@@ -399,7 +412,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
             }
         }
         push_held(held, to, search.far_min);
-        if (!barrier.wait()) {
+        if (!wait_for_counts(step + 1)) {
             return;
         }
     }

@@ -176,6 +176,7 @@ class _NearFarSearch(GpuSearch):
         return SearchCounts(
             vertices_processed=int(state["vertices_processed"]),
             edges_relaxed=int(state["edges_relaxed"]),
+            supersteps=int(state["supersteps"]),
             delta_first=self._delta,
             delta_last=self._delta,
         )
