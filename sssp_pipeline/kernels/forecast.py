@@ -103,7 +103,7 @@ def _frontier_bellman_ford(traits: GraphTraits, n_sources: int) -> Forecast:
     marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
     # Not fitted: it is a baseline, which processes vertices of deep graphs many times.
     source_s = 10 * _near_far(traits, 1).source_s
-    return Forecast(source_s, n_vertices * 20 + n_edges // 30, max(1, min(n_sources, TOGETHER)), marked)
+    return Forecast(source_s, n_vertices * 40 + n_edges // 2, max(1, min(n_sources, TOGETHER)), marked)
 
 
 def _adds(traits: GraphTraits, n_sources: int) -> Forecast:

@@ -1,93 +1,165 @@
-// The frontier that a superstep fills: an array and a counter in global memory, written through shared memory.
+// The frontier that a superstep fills: an array and a counter, written through shared memory.
 //
-// Idea: a warp collects the vertices that its lanes enter, places handed out by a ballot, not by atomics. When it holds
-//     about kHeld it reserves places for them with one atomic and writes them in a row; what the warps of a block are
-//     left with at the end takes one reservation together.
+// Idea: a warp collects the vertices that its lanes enter, places handed out by a ballot, not by atomics. What the
+//     warps of a block hold in the end they write out together, each as many; a warp that has no room left, by itself.
+//     Who writes a vertex out looks up its row, so that the next superstep finds everything about it in one place, and
+//     cuts a row of more than `cut_above` edges into pieces, each an entry of its own: of 2^piece_bits edges, or more
+//     where these would be too many pieces. So the warps of the whole GPU share such a vertex, without a kernel launched
+//     for it (section 5.3), nor a barrier more.
 //
-// Needs: SSSP_THREADS, a multiple of 32; enter() called by all lanes of a warp, enter_held() by all threads of a block,
-//     before the barrier that ends the superstep.
+// An entry is four words, so that it is one access:
+//   x     the vertex
+//   y     bits 0-30 its edges; bit 31: whether it is a piece of a row, but not the first
+//   z, w  the first of these edges
+// The counter is a word of 64 bits, so that one atomic changes both:
+//   bits 0-43   entries
+//   bits 44-63  vertices of more than kThinEdges edges, modulo 2^20: so a count below 2^20 says that there are none
+//
+// Needs: SSSP_THREADS, a multiple of 32; kThinEdges and 2^piece_bits <= cut_above < 2^26; enter_held() called before
+//     the barrier that ends the superstep.
 // Keeps
-//     F1. After the barrier *count is how many entries there were; if that is at most `capacity`, all stand in
-//         `vertices`, and if it is more, those beyond are lost.
+//     F1. After the barrier the counter says how many entries there were, and those below `capacity` stand in
+//         `frontiers`. Those beyond are lost.
 // Paper: Busato, Bombieri, IEEE TPDS 2015, section 5.1 and figure 5.
 #pragma once
 
-#include "memory_order.cuh"
+#include "device_graph.cuh"
 
 constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
-// Vertices that a warp can hold back; it writes them out when another ballot may not fit.
-constexpr word32 kHeld = 128;
+// Vertices that a warp can hold back; it writes them out where as many as it has edges under way may not fit.
+constexpr word32 kHeld = 192;
+// A vertex of no more edges can be in a frontier that is left to one block.
+constexpr word32 kThinEdges = 64;
+
+// Pieces of a row, which one warp writes: fewer than twice as many.
+constexpr word32 kLogMostPieces = 10;
+constexpr word32 kLaterPiece = 1u << 31;
+constexpr int kEntryBits = 44;
+constexpr word64 kEntryMask = (word64{1} << kEntryBits) - 1;
 
 // What the warps of a block hold back, in shared memory.
 struct Held {
     word32 vertices[kWarps][kHeld];
     word32 counts[kWarps];
-    word64 places[kWarps];
 };
 
-struct NextFrontier {
-    Held* held;
-    word32 n_held;  // of this warp
-    word32* vertices;
-    word64* count;
-    word64 capacity;
+// How many lanes before this one, and it, have how much: the sum of `own` over them.
+template <typename Word>
+__device__ __forceinline__ Word sum_to_here(Word own) {
+    const word32 lane = threadIdx.x % 32;
+#pragma unroll
+    for (int by = 1; by < 32; by *= 2) {
+        const Word before = __shfl_up_sync(kWholeWarp, own, by);
+        own += lane >= static_cast<word32>(by) ? before : 0;
+    }
+    return own;
+}
 
-    // Enters v in the lanes that say so. For all lanes of the warp together.
-    __device__ __forceinline__ void enter(bool is_entered, word32 v) {
-        const word32 who = __ballot_sync(kWholeWarp, is_entered);
-        if (who == 0) {
+// The first lane whose `ends`, which do not fall from lane to lane, exceeds k; the last one if none does.
+template <typename Word>
+__device__ __forceinline__ word32 first_beyond(Word ends, Word k) {
+    word32 owner = 0;
+#pragma unroll
+    for (int half = 16; half > 0; half /= 2) {
+        owner += __shfl_sync(kWholeWarp, ends, owner + half - 1) <= k ? half : 0;
+    }
+    return owner;
+}
+
+// The frontier after the one numbered `turn`.
+struct NextFrontier {
+    DeviceGraph graph;
+    Held* held;
+    word32 capacity;
+    word32 cut_above;
+    word32 piece_bits;
+    uint4* frontiers;  // (2, capacity)
+    word64* counters;  // (3,)
+    word32 turn;
+    word32 n_held;  // of this warp
+
+    // Makes room for `n` vertices. For all lanes of the warp together.
+    __device__ __forceinline__ void make_room(word32 n) {
+        if (n_held + n <= kHeld) {
             return;
         }
+        __syncwarp();
         const word32 lane = threadIdx.x % 32;
-        if (n_held + 32 > kHeld) {
-            word64 place = lane == 0 ? atomicAdd(count, word64{n_held}) : 0;
-            place = __shfl_sync(kWholeWarp, place, 0);
-            __syncwarp();
-            write_out(place);
-            __syncwarp();
+        for (word32 k = lane; k - lane < n_held; k += 32) {
+            write_out(k < n_held, held->vertices[threadIdx.x / 32][k]);
         }
+        n_held = 0;
+        __syncwarp();
+    }
+
+    // Enters v in the lanes that say so, where there is room for as many. For all lanes of the warp together.
+    __device__ __forceinline__ void enter(bool is_entered, word32 v) {
+        const word32 who = __ballot_sync(kWholeWarp, is_entered);
         if (is_entered) {
-            held->vertices[threadIdx.x / 32][n_held + __popc(who & ((1u << lane) - 1))] = v;
+            held->vertices[threadIdx.x / 32][n_held + __popc(who & ((1u << threadIdx.x % 32) - 1))] = v;
         }
         n_held += __popc(who);
     }
 
     // Writes out what the warps still hold. For all threads of the block together.
     __device__ __forceinline__ void enter_held() {
-        const word32 warp = threadIdx.x / 32;
         const word32 lane = threadIdx.x % 32;
         if (lane == 0) {
-            held->counts[warp] = n_held;
+            held->counts[threadIdx.x / 32] = n_held;
         }
         if (__syncthreads_or(n_held > 0) == 0) {
             return;
         }
-        if (warp == 0) {
-            const word32 own = lane < kWarps ? held->counts[lane] : 0;
-            word32 ends = own;
-#pragma unroll
-            for (int by = 1; by < 32; by *= 2) {
-                const word32 before = __shfl_up_sync(kWholeWarp, ends, by);
-                ends += lane >= static_cast<word32>(by) ? before : 0;
-            }
-            word64 place = lane == 31 ? atomicAdd(count, word64{ends}) : 0;
-            place = __shfl_sync(kWholeWarp, place, 31);
-            if (lane < kWarps) {
-                held->places[lane] = place + (ends - own);
-            }
+        n_held = 0;
+        const word32 ends = sum_to_here(lane < kWarps ? held->counts[lane] : 0);
+        const word32 n_all = __shfl_sync(kWholeWarp, ends, 31);
+        for (word32 k = threadIdx.x; k - lane < n_all; k += SSSP_THREADS) {
+            const word32 warp = first_beyond(ends, k);
+            const word32 before = __shfl_sync(kWholeWarp, ends, (warp + 31) % 32);
+            write_out(k < n_all, k < n_all ? held->vertices[warp][k - (warp == 0 ? 0 : before)] : 0);
         }
-        __syncthreads();
-        write_out(held->places[warp]);
     }
 
 private:
-    __device__ __forceinline__ void write_out(word64 place) {
-        for (word32 i = threadIdx.x % 32; i < n_held; i += 32) {
-            if (place + i < capacity) {  // F1
-                vertices[place + i] = held->vertices[threadIdx.x / 32][i];
+    __device__ __forceinline__ void put(word64 place, word32 v, edge_index begin, word32 n_edges, word32 is_later) {
+        if (place < capacity) {  // F1
+            const word64 first = begin;
+            frontiers[(turn + 1) % 2 * word64{capacity} + place] =
+                {v, n_edges | is_later, static_cast<word32>(first), static_cast<word32>(first >> 32)};
+        }
+    }
+
+    // Writes out v of the lanes that have one. For all lanes of the warp together.
+    __device__ __forceinline__ void write_out(bool has_one, word32 v) {
+        const word32 lane = threadIdx.x % 32;
+        const edge_index begin = has_one ? graph.first_edge(v) : 0;
+        const edge_index degree = has_one ? graph.first_edge(v + 1) - begin : 0;
+        const bool is_cut = degree > cut_above;
+        const word32 log_degree = 63 - __clzll(degree | 1);
+        const word32 bits = max(piece_bits + kLogMostPieces, log_degree) - kLogMostPieces;
+        const word32 n_pieces = is_cut ? static_cast<word32>((degree - 1) >> bits) + 1 : has_one;
+        const word64 n_long = __popc(__ballot_sync(kWholeWarp, degree > kThinEdges));
+        const word32 ends = sum_to_here(n_pieces);
+        word64 place = lane == 31 ? atomicAdd(&counters[(turn + 1) % 3], n_long << kEntryBits | ends) : 0;
+        place = (__shfl_sync(kWholeWarp, place, 31) & kEntryMask) + ends - n_pieces;
+        if (has_one && !is_cut) {
+            put(place, v, begin, static_cast<word32>(degree), 0);
+        }
+        for (word32 cuts = __ballot_sync(kWholeWarp, is_cut); cuts != 0; cuts &= cuts - 1) {
+            const word32 whose = __ffs(cuts) - 1;
+            const word32 cut = __shfl_sync(kWholeWarp, v, whose);
+            const word64 first = __shfl_sync(kWholeWarp, place, whose);
+            const edge_index row = __shfl_sync(kWholeWarp, begin, whose);
+            const word64 n_edges = __shfl_sync(kWholeWarp, degree, whose);
+            const word32 its_bits = __shfl_sync(kWholeWarp, bits, whose);
+            word64 k = lane;
+            for (word64 skipped = k << its_bits; skipped < n_edges; skipped += word64{32} << its_bits) {
+                const word64 left = min(word64{1} << its_bits, n_edges - skipped);
+                put(first + k, cut, row + static_cast<edge_index>(skipped), static_cast<word32>(left),
+                    k == 0 ? 0 : kLaterPiece);
+                k += 32;
             }
         }
-        n_held = 0;
     }
 };

@@ -7,8 +7,8 @@
 // frontier of the next. That is H-BF (Busato and Bombieri), whose kernels are supersteps of one persistent kernel here:
 // a grid barrier takes 1 us, a launch 3. What may look odd:
 //   - Duplicates (section 4.2): `stamped_distances.cuh` lets one of those that lower a vertex enter it. So a frontier
-//     of n_vertices places suffices. The stamp tells more: a vertex of this frontier that fell in this superstep stands
-//     in the next one anyway and is left to it, so that its edges are relaxed once, not twice.
+//     of n_vertices places suffices, and some for pieces. The stamp tells more: a vertex of this frontier that fell in
+//     this superstep stands in the next one anyway and is left to it, so that its edges are relaxed once, not twice.
 //   - Without duplicate removal a frontier may hold more entries than any memory has room for. When it is full, its
 //     count alone goes on, and the next superstep takes every vertex instead, which is a superset (I3).
 //   - Edge classes (section 4.1): see `edge_classes.cuh`. A single edge and, while nothing but the source has a
@@ -16,76 +16,80 @@
 //     Edges into leaves are listed apart and relaxed when the search is over: a shortest path leads through a leaf only
 //     if it begins there, so by then the distances that a leaf's own is made of are final, and one pass gives the same
 //     minimum as any order would.
-//   - Virtual warps (section 5.2): a warp takes up to 32 entries, and 2^k lanes share a vertex, more of them the fewer
-//     entries there are: resident threads over entries, from 4 to 32. Beyond the paper, a vertex with more than
-//     kRounds edges for each of these lanes gets the whole warp, or three in four lanes would wait for it.
-//   - Vertices with more than `large_above` edges are cut into chunks for all warps, after a barrier that is paid in
-//     supersteps with such a vertex only. The paper launches kernels for them from the device (section 5.3): that takes
-//     longer than a barrier, and a kernel launched so cannot be cooperative, nor find room beside this one.
-//   - Each warp collects what it enters in shared memory (section 5.1, `frontier.cuh`).
-//   - Where most edges lower nothing a lane looks at the distance before it goes for the atomic.
+//   - Virtual warps (section 5.2): with `lanes` given, as many lanes share a vertex. The paper's dynamic ones choose
+//     that number by the size of the frontier, so that no lane idles while there are few vertices, nor while there are
+//     many small ones. Without `lanes`, the same is done edge by edge: the lanes of a warp share the edges of all its
+//     entries alike, whosever they are, and the entries are dealt out to the warps one by one.
+//   - Vertices with more than `cut_above` edges enter as several entries: see `frontier.cuh`, which does without what
+//     the paper launches from the device for them (section 5.3).
+//   - While the frontier is thin, as along a path, one block goes on alone: its frontier is in shared memory, a
+//     superstep ends with a __syncthreads. The others wait in the grid barrier that ends this superstep of theirs, never
+//     for long: after kLongestStay all meet again.
+//   - In a superstep of few entries it is latency that counts. So edges are read while the distance of the vertex that
+//     they leave is, and atomics begun without a look at what they would lower. In one of more entries most edges lower
+//     nothing, so it looks first; in one of many a warp waits for the distance, which may spare it the edges.
 //
-// Needs (FrontierBellmanFord guarantees it): source < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at once; at the first launch every word of State zero, at later ones `barrier`; edges marked
-//     and their list made if SSSP_EDGE_CLASSES, else no list; `lanes` a power of two to 32, or 0 to let it be chosen.
+// Needs (FrontierBellmanFord guarantees it): source < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at
+//     once; at the first launch every word of State zero, at later ones `barrier`; edges marked and their list made if
+//     SSSP_EDGE_CLASSES, else no list; `lanes` a power of two to 32, or 0; cut_above as frontier.cuh needs it, so that
+//     the edges of 32 entries can be counted in 32 bits; with SSSP_REMOVE_DUPLICATES `capacity` at least n_vertices +
+//     n_edges / 2^piece_bits.
 // Keeps
 //     I1. When a superstep begins, a vertex whose edges have not been relaxed with its present distance stands in the
-//         frontier, unless it is unreached or the edges lead into leaves: who lowers it enters it (S1), and who takes it from the frontier
-//         relaxes its edges with a distance read afterwards, or leaves it to the next one, where it stands (S2).
-//     I2. With duplicate removal a frontier holds a vertex once (S1).
+//         frontier, all pieces of it, unless it is unreached or the edges lead into leaves: who lowers it enters it
+//         (S1), and who takes a piece from the frontier relaxes its edges with a distance read afterwards, or leaves it
+//         to the next one, where it stands (S2).
+//     I2. With duplicate removal a frontier holds a vertex, or each piece of it, once (S1).
 //     I3. A count of entries above `capacity` says that the frontier is all vertices; else all entries are there (F1).
 //     I4. Of three counters used in turn, one is read, one is added to, and the third is set to zero. It was last
 //         read before the barrier that opened this superstep.
-//     I5. One thread alone may change a distance by a plain store, and once in a superstep: by I2 the vertex that the
-//         edge leaves is taken once, and no other edge leads to the same vertex, or none whose source has a distance.
-//         So with duplicates all stores are atomic.
-//     I6. With duplicate removal n_edges / kChunkEdges + n_edges / large_above chunks suffice. Without, a vertex for
-//         which there is no room left is not cut.
-// Memory order: relaxed everywhere; supersteps are ordered by the barrier (B1 in grid_barrier.cuh), launches by the
-//     stream. A lowering in a superstep may or may not be seen by a reader of the same superstep (I1 allows both).
+//     I5. One thread alone may change a distance by a plain store, and once in a superstep: by I2 the edge is taken
+//         once, and no other edge leads to the same vertex, or none whose source has a distance. So with duplicates
+//         all stores are atomic.
+//     I6. Where a block alone left off is written before the barrier that the others wait in and read after it, and the
+//         place is written again after the next one at the earliest, to which all come after they have read.
+// Memory order: relaxed everywhere; supersteps are ordered by the barrier (B1 in grid_barrier.cuh), those of one block
+//     alone by __syncthreads, launches by the stream. A lowering in a superstep may or may not be seen by a reader of
+//     the same superstep (I1 allows both).
 // Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer, the same number each time.
 // Ends: a superstep has a next one only if it lowers a distance, and without a negative cycle distances take finitely
 //     many values. With one, the host does not go on after a pause at superstep `until`.
-// NOTE: for 32-bit weights 16 bytes a vertex beside the distances (distance with stamp, two frontiers), for 64-bit ones
-//     12; 64 without duplicate removal. Chunks take 0.03 bytes an edge, marked edges as much as the unmarked ones.
+// NOTE: for 32-bit weights 40 bytes a vertex beside the distances (distance with stamp, two frontiers), for 64-bit ones
+//     36; 256 without duplicate removal. Pieces take 32 / 2^piece_bits bytes an edge, marked edges as much as the
+//     unmarked ones.
 // Paper: Busato, Bombieri, "An efficient implementation of the Bellman-Ford algorithm for Kepler GPU architectures",
 //     IEEE TPDS 2015.
 
-#include "device_graph.cuh"
 #include "edge_classes.cuh"
 #include "frontier.cuh"
 #include "grid_barrier.cuh"
 #include "stamped_distances.cuh"
 
-constexpr word32 kNoVertex = 0xffffffffu;
-constexpr word32 kChunkEdges = 256;
-constexpr word32 kRounds = 16;
-constexpr word32 kFewestLanes = 4;
-// Edges whose accesses a lane has under way together.
-constexpr int kTogether = 2;
+// Entries a warp up to which their edges are read before it is known that they are wanted.
+constexpr word32 kMostEarly = 4;
+// A frontier is thin if there is a warp of one block for each vertex; so many supersteps it goes on alone at most.
+constexpr word32 kMostThin = SSSP_ALONE ? kWarps : 0;
+constexpr word32 kLongestStay = 1024;
 
 struct State {
     BarrierWords barrier;
     word32 supersteps;
     word32 is_over;
-    word64 entries[3];
-    word64 chunks[2];
+    word64 turn;     // between launches: the frontier's number, whose parity says where it is
+    word64 counted;  // between launches: what is in it
+    word64 next_counted[3];
+    word64 left_off[2];  // the superstep that comes after those of a block alone
     word64 vertices_processed;
     word64 edges_relaxed;
 };
 
-static_assert(sizeof(State) == 72, "frontier_bellman_ford.py reads it by these offsets");
+static_assert(sizeof(State) == 88, "frontier_bellman_ford.py reads it by these offsets");
 
-// One vertex whose edges are to be relaxed by some lanes.
-struct Row {
-    edge_index begin;
-    edge_index degree;
-    distance_bits d;
+// The frontier of a block alone.
+struct ThinFrontier {
+    word32 vertices[kWarps * kThinEdges];
+    word32 counts[2];  // of this superstep and the next one, in turn
 };
-
-__device__ __forceinline__ Row shuffled(const Row& row, word32 from) {
-    return {__shfl_sync(kWholeWarp, row.begin, from), __shfl_sync(kWholeWarp, row.degree, from),
-            __shfl_sync(kWholeWarp, row.d, from)};
-}
 
 template <typename Word>
 __device__ __forceinline__ Word read_once(const Word* address) {
@@ -95,6 +99,11 @@ __device__ __forceinline__ Word read_once(const Word* address) {
     return *address;
 #endif
 }
+
+struct Row {
+    edge_index begin;
+    edge_index degree;
+};
 
 struct Search {
     DeviceGraph graph;
@@ -106,13 +115,8 @@ struct Search {
     NextFrontier next;
 
     __device__ __forceinline__ Row row_of(word32 v) const {
-#if SSSP_CACHE_HINTS
-        const edge_index begin = __ldcs(graph.row_offsets + v);
-        return {begin, __ldcs(graph.row_offsets + v + 1) - begin, 0};
-#else
         const edge_index begin = graph.first_edge(v);
-        return {begin, graph.first_edge(v + 1) - begin, 0};
-#endif
+        return {begin, graph.first_edge(v + 1) - begin};
     }
 
     __device__ __forceinline__ Edge edge(edge_index e) const {
@@ -126,34 +130,42 @@ struct Search {
 #endif
     }
 
-    // Relaxes up to kTogether edges a lane, all from a vertex at distance d. For all lanes of the warp together.
-    __device__ __forceinline__ void relax(const edge_index* e, const bool* there, distance_bits d) {
-        word32 targets[kTogether];
-        distance_bits candidates[kTogether];
-        bool wanted[kTogether];
-        bool single[kTogether];
+    // Relaxes n edges a lane, those that are there, with room for as many vertices. Each leaves the vertex of the lane
+    // that is its owner, at that one's distance d, unless this is the limit. For all lanes of the warp together.
+    template <int n>
+    __device__ __forceinline__ void relax(const edge_index (&e)[n], const bool (&there)[n], const word32 (&owners)[n],
+                                          distance_bits d) {
+        Edge edges[n];
+        word32 targets[n];
+        distance_bits candidates[n];
+        bool wanted[n];
+        bool single[n];
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-            const Edge one = there[i] ? edge(e[i]) : Edge{0, 0};
-            targets[i] = one.target;
-            candidates[i] = sum_of(d, one.weight);
-            wanted[i] = there[i] && candidates[i] < limit;
+        for (int i = 0; i < n; ++i) {
+            edges[i] = there[i] ? edge(e[i]) : Edge{0, 0};
+        }
+#pragma unroll
+        for (int i = 0; i < n; ++i) {
+            const distance_bits from = __shfl_sync(kWholeWarp, d, owners[i]);
+            targets[i] = edges[i].target;
+            candidates[i] = sum_of(from, edges[i].weight);
+            wanted[i] = there[i] && from < limit && candidates[i] < limit;
             single[i] = false;
 #if SSSP_EDGE_CLASSES
-            const word32 its_class = one.target >> kClassShift;
-            targets[i] = one.target & kTargetMask;
+            const word32 its_class = targets[i] >> kClassShift;
+            targets[i] &= kTargetMask;
             wanted[i] = wanted[i] && (its_class == kOrdinary || its_class == kSingle);
             single[i] = SSSP_REMOVE_DUPLICATES && (all_single || its_class == kSingle);
 #endif
         }
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
+        for (int i = 0; i < n; ++i) {
             if (wanted[i] && (look_first || single[i])) {
                 wanted[i] = candidates[i] < tentative.distance(targets[i]);
             }
         }
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
+        for (int i = 0; i < n; ++i) {
             if (!wanted[i]) {
                 continue;
             }
@@ -166,167 +178,248 @@ struct Search {
             wanted[i] = tentative.lower(targets[i], candidates[i], stamp);
         }
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
+        for (int i = 0; i < n; ++i) {
             next.enter(wanted[i], targets[i]);
         }
     }
 
-    // Relaxes a row's edges by `lanes` lanes, of which this is the one numbered `own`. For all lanes of the warp
-    // together, which may have different rows.
-    __device__ __forceinline__ void relax_row(const Row& row, word32 own, word32 lanes) {
-        for (edge_index k = own; __any_sync(kWholeWarp, k < row.degree); k += kTogether * lanes) {
-            edge_index e[kTogether];
-            bool there[kTogether];
+    // Relaxes n edges a lane of the rows whose edges end at `ends`, counted through, from the one numbered `done` on:
+    // each lane looks for whose edge it is.
+    template <int n>
+    __device__ __forceinline__ void relax_some(edge_index done, edge_index ends, edge_index offset, bool is_one_row,
+                                               edge_index n_edges, distance_bits d) {
+        edge_index e[n];
+        bool there[n];
+        word32 owners[n];
 #pragma unroll
-            for (int i = 0; i < kTogether; ++i) {
-                e[i] = row.begin + k + i * lanes;
-                there[i] = k + i * lanes < row.degree;
-            }
-            relax(e, there, row.d);
+        for (int i = 0; i < n; ++i) {
+            const edge_index k = done + threadIdx.x % 32 + 32 * i;
+            there[i] = k < n_edges;
+            owners[i] = is_one_row ? 0 : first_beyond(ends, k);
+            e[i] = __shfl_sync(kWholeWarp, offset, owners[i]) + k;
         }
+        relax(e, there, owners, d);
+    }
+
+    // Relaxes the edges of the rows of the first n_rows lanes. For all lanes of the warp together.
+    __device__ __forceinline__ void relax_rows(const Row& row, distance_bits d, word32 n_rows, word32 lanes) {
+        if (lanes != 0) {
+            relax_row_by_row(row, d, n_rows, lanes);
+            return;
+        }
+        const bool is_one = n_rows == 1;
+        const edge_index ends = is_one ? row.degree : sum_to_here(row.degree);
+        const edge_index n_edges = __shfl_sync(kWholeWarp, ends, is_one ? 0 : 31);
+        const edge_index offset = row.begin + row.degree - ends;
+        edge_index done = 0;
+        for (; n_edges - done > 64; done += min(n_edges - done, edge_index{128})) {
+            next.make_room(128);
+            relax_some<4>(done, ends, offset, is_one, n_edges, d);
+        }
+        next.make_room(64);
+        if (n_edges - done > 32) {
+            relax_some<2>(done, ends, offset, is_one, n_edges, d);
+        } else if (n_edges - done > 0) {
+            relax_some<1>(done, ends, offset, is_one, n_edges, d);
+        }
+    }
+
+    // The same, as many rows at a time as there are virtual warps.
+    __device__ __forceinline__ void relax_row_by_row(const Row& row, distance_bits d, word32 n_rows, word32 lanes) {
+        const word32 lane = threadIdx.x % 32;
+        for (word32 rows_done = 0; rows_done < n_rows; rows_done += 32 / lanes) {
+            const word32 owner = rows_done + lane / lanes;
+            const edge_index degree = __shfl_sync(kWholeWarp, row.degree, owner);
+            const edge_index begin = __shfl_sync(kWholeWarp, row.begin, owner);
+            for (edge_index k = lane % lanes; __any_sync(kWholeWarp, k < degree); k += 2 * lanes) {
+                next.make_room(64);
+                relax<2>({begin + k, begin + k + lanes}, {k < degree, k + lanes < degree}, {owner, owner}, d);
+            }
+        }
+    }
+
+    // Relaxes the edges of frontiers from superstep `step` on while they are thin, the first of which is `entries`; then
+    // enters what they left. Returns the superstep that is to come next. For all threads of one block together.
+    __device__ __forceinline__ word32 alone(const uint4* entries, word32 n_entries, word32 step, word32 until,
+                                            bool rows_ascend, word32& vertices_processed, word64& edges_relaxed) {
+        __shared__ ThinFrontier thin;
+        const word32 lane = threadIdx.x % 32;
+        const word32 warp = threadIdx.x / 32;
+        if (threadIdx.x == 0) {
+            thin.counts[0] = 0;
+        }
+        look_first = false;
+        word32 n = n_entries;
+        word32 stay = 0;
+        for (; n > 0 && n <= kMostThin && step != until && stay < kLongestStay; ++step, ++stay) {
+            Row row{0, 0};
+            distance_bits d = limit;
+            if (warp < n) {
+                const word32 v = stay == 0 ? entries[warp].x : thin.vertices[warp];
+                const Seen seen = tentative.look(v, step + 1);
+                row = row_of(v);
+                d = seen.is_entered ? limit : seen.distance;  // I1
+            }
+            if (__syncthreads_or(row.degree > kThinEdges)) {
+                break;
+            }
+            stamp = step + 1;
+            all_single = step == 0 && rows_ascend;
+            if (row.degree > 0) {
+                relax_some<2>(0, row.degree, row.begin, true, row.degree, d);
+                __syncwarp();
+                word32* const count = &thin.counts[stay % 2];
+                word32 place = lane == 0 && next.n_held > 0 ? atomicAdd(count, next.n_held) : 0;
+                place = __shfl_sync(kWholeWarp, place, 0);
+                for (word32 k = lane; k < next.n_held; k += 32) {
+                    thin.vertices[place + k] = next.held->vertices[warp][k];
+                }
+                next.n_held = 0;
+            }
+            if (lane == 0 && d < limit) {
+                ++vertices_processed;
+                edges_relaxed += row.degree;
+            }
+            if (threadIdx.x == 0) {
+                thin.counts[(stay + 1) % 2] = 0;
+            }
+            __syncthreads();
+            n = thin.counts[stay % 2];
+        }
+        // No warp gets more of them than it can hold.
+        for (word32 first = warp * 32; first < n; first += SSSP_THREADS) {
+            next.enter(first + lane < n, first + lane < n ? thin.vertices[first + lane] : 0);
+        }
+        return step;
     }
 };
 
-// How many lanes share a vertex: the largest power of two at most threads over entries, from kFewestLanes to 32.
-__device__ __forceinline__ word32 virtual_warp(word32 n_threads, word64 n_entries) {
-    const word64 share = n_threads / n_entries;
-    return share >= 32 ? 32 : share <= kFewestLanes ? kFewestLanes : 1u << (31 - __clz(static_cast<word32>(share)));
-}
-
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
 frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
-                             word32 n_vertices, word32 source, distance_bits limit, word32 until, word32 fixed_lanes,
-                             word64 large_above, const uint2* leaf_ends, const distance_bits* leaf_weights,
-                             word64 n_leaf_edges, word32 rows_ascend, distance_bits* distances, stamp_word* stamps,
-                             word32* frontiers, word64 capacity, uint2* chunks, word64 chunk_capacity, State* state,
-                             word32 n_blocks, word64 patience_ns) {
+                             word32 n_vertices, word32 source, distance_bits limit, word32 until, word32 lanes,
+                             word32 cut_above, word32 piece_bits, const uint2* leaf_ends,
+                             const distance_bits* leaf_weights, word64 n_leaf_edges, word32 rows_ascend,
+                             distance_bits* distances, stamp_word* stamps, uint4* frontiers, word32 capacity,
+                             State* state, word32 n_blocks, word64 patience_ns) {
     __shared__ Held held;
     GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
-    Search search{{row_offsets, edges, weights}, {distances, stamps}, limit, 0, false, false,
-                  {&held, 0, nullptr, nullptr, capacity}};
+    const DeviceGraph graph{row_offsets, edges, weights};
+    Search search{graph, {distances, stamps}, limit, 0, false, false,
+                  {graph, &held, capacity, cut_above, piece_bits, frontiers, state->next_counted, 0, 0}};
 
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;
     const word32 lane = threadIdx.x % 32;
     const word32 warp = thread / 32;
     const word32 n_warps = n_threads / 32;
-    word64 vertices_processed = 0;
-    word64 edges_relaxed = 0;
-    word32 step = load_relaxed(&state->supersteps);
+    // Of each thread, in shared memory: these are needed once an entry, and registers are short.
+    __shared__ word32 vertices_of[SSSP_THREADS];
+    __shared__ word64 edges_of[SSSP_THREADS];
+    vertices_of[threadIdx.x] = 0;
+    edges_of[threadIdx.x] = 0;
+    // Written again at the end of this launch, which every block reaches by a barrier that follows this.
+    word64 counted = state->counted;
+    word32 step = state->supersteps;
+    search.next.turn = static_cast<word32>(state->turn);
 
     if (step == 0) {
         // ---- Start: nothing is reached but the source ----
         for (word64 v = thread; v < n_vertices; v += n_threads) {
             search.tentative.start(v, v == source ? kAtSource : limit);
         }
-        if (thread == 0) {
-            frontiers[0] = source;
-            store_relaxed(&state->entries[0], 1);
+        if (warp == 0) {
+            search.next.enter(lane == 0, source);
         }
-        if (!barrier.wait()) {
-            return;
-        }
+        search.next.turn = ~0u;  // so that it is entered in frontier 0
     }
 
-    word64 entries = load_relaxed(&state->entries[step % 3]);
-    for (; entries != 0 && step != until; ++step) {
-        const bool is_all = entries > capacity;  // I3
-        const word64 n_entries = is_all ? n_vertices : entries;
-        const word32* const frontier = frontiers + (step % 2) * capacity;
-        search.next.vertices = frontiers + ((step + 1) % 2) * capacity;
-        search.next.count = &state->entries[(step + 1) % 3];
-        search.stamp = step + 1;
-        search.all_single = step == 0 && rows_ascend != 0;
-        if (thread == 0) {  // I4
-            store_relaxed(&state->entries[(step + 2) % 3], 0);
-            store_relaxed(&state->chunks[(step + 1) % 2], 0);
+    bool is_thin = false;
+    for (bool has_entered = step == 0;; has_entered = true) {
+        // ---- The end of a superstep ----
+        if (has_entered) {
+            search.next.enter_held();
+            ++search.next.turn;
+            const word64* const asked[] = {&state->next_counted[search.next.turn % 3],
+                                           &state->left_off[search.next.turn % 2]};
+            word64 told[2];
+            if (!barrier.wait(asked, told)) {
+                return;
+            }
+            counted = told[0];
+            step = is_thin ? static_cast<word32>(told[1]) : step;
+        }
+        if (counted == 0 || step == until) {
+            break;
+        }
+        const word32 turn = search.next.turn;
+        const uint4* const frontier = frontiers + turn % 2 * word64{capacity};
+        if (thread == 0) {
+            store_relaxed(&state->next_counted[(turn + 2) % 3], 0);  // I4
         }
 
-        // ---- Superstep: a warp takes K entries at a time, 2^k of its lanes share one ----
-        const word32 lanes = fixed_lanes != 0 ? fixed_lanes : virtual_warp(n_threads, n_entries);
-        const word64 wide_above = fixed_lanes != 0 || lanes == 32 ? ~word64{0} : word64{lanes} * kRounds;
-        const word64 fair = (n_entries + n_warps - 1) / n_warps;
-        const word32 fair_power = fair >= 32 ? 32 : 1u << (32 - __clz(static_cast<word32>(fair) - 1));
-        const word32 n_taken = max(fair_power, 32 / lanes);
-        // Few entries: latency counts, so go for the atomic at once. Many: most edges lower nothing, so look first.
-        search.look_first = n_entries > n_warps;
-        for (word64 first = static_cast<word64>(warp) * n_taken; first < n_entries;
-             first += static_cast<word64>(n_warps) * n_taken) {
-            Row row{0, 0, 0};
-            word32 v = 0;
-            if (lane < n_taken && first + lane < n_entries) {
-                v = is_all ? static_cast<word32>(first) + lane : read_once(frontier + first + lane);
-                row = search.row_of(v);
-                const Seen seen = search.tentative.look(v, search.stamp);
-                row.d = seen.distance;
-                if (seen.is_entered || seen.distance >= limit) {  // I1
-                    row.degree = 0;
-                } else {
-                    ++vertices_processed;
-                    edges_relaxed += row.degree;
+        // ---- Few vertices of few edges: one block goes on alone, the others wait ----
+        is_thin = counted <= min(kMostThin, capacity);
+        if (is_thin) {
+            if (blockIdx.x == 0) {
+                step = search.alone(frontier, static_cast<word32>(counted), step, until, rows_ascend != 0,
+                                    vertices_of[threadIdx.x], edges_of[threadIdx.x]);
+                if (threadIdx.x == 0) {
+                    store_relaxed(&state->left_off[(turn + 1) % 2], word64{step});  // I6
                 }
             }
-            for (word32 larges = __ballot_sync(kWholeWarp, row.degree > large_above); larges != 0;
-                 larges &= larges - 1) {
-                const word32 whose = __ffs(larges) - 1;
-                const word32 large = __shfl_sync(kWholeWarp, v, whose);
-                const edge_index degree = __shfl_sync(kWholeWarp, row.degree, whose);
-                const word32 n_chunks = static_cast<word32>((degree + kChunkEdges - 1) / kChunkEdges);
-                word64 place = lane == 0 ? atomicAdd(&state->chunks[step % 2], word64{n_chunks}) : 0;
-                place = __shfl_sync(kWholeWarp, place, 0);
-                const bool fits = place + n_chunks <= chunk_capacity;  // I6
-                for (word64 i = lane; i < n_chunks && place + i < chunk_capacity; i += 32) {
-                    chunks[place + i] = make_uint2(fits ? large : kNoVertex, static_cast<word32>(i));
-                }
-                if (fits && lane == whose) {
-                    row.degree = 0;
-                }
-            }
-            const bool is_wide = row.degree > wide_above;
-            for (word32 wides = __ballot_sync(kWholeWarp, is_wide); wides != 0; wides &= wides - 1) {
-                search.relax_row(shuffled(row, __ffs(wides) - 1), lane, 32);
-            }
-            if (is_wide) {
-                row.degree = 0;
-            }
-            for (word32 taken = 0; taken < n_taken; taken += 32 / lanes) {
-                search.relax_row(shuffled(row, taken + lane / lanes), lane % lanes, lanes);
-            }
-        }
-        search.next.enter_held();
-        if (!barrier.wait()) {
-            return;
-        }
-
-        // ---- Large vertices: every warp takes chunks ----
-        const word64 n_chunks = min(load_relaxed(&state->chunks[step % 2]), chunk_capacity);
-        entries = load_relaxed(search.next.count);  // at the same time: most supersteps have no chunks
-        if (n_chunks == 0) {
             continue;
         }
-        search.look_first = true;
-        for (word64 i = warp; i < n_chunks; i += n_warps) {
-            const uint2 chunk = chunks[i];
-            if (chunk.x == kNoVertex) {
-                continue;
+
+        // ---- Superstep: a warp takes up to 32 entries at a time ----
+        const word64 entries = counted & kEntryMask;
+        const bool is_all = entries > capacity;  // I3
+        const word32 n_entries = is_all ? n_vertices : static_cast<word32>(entries);
+        const word32 fair = n_entries <= n_warps ? 1 : (n_entries - 1) / n_warps + 1;
+        const word32 n_taken = min(fair, 32u);
+        // Dealt out one by one while there is a lane for each, so that pieces of a row go to different warps.
+        const word32 to_next_lane = n_taken < 32 ? n_warps : 1;
+        search.look_first = n_taken > 1;
+        search.stamp = step + 1;
+        search.all_single = step == 0 && rows_ascend != 0;
+        for (word32 first = n_taken < 32 ? warp : warp * 32; first < n_entries; first += n_warps * n_taken) {
+            const word32 place = first + lane * to_next_lane;
+            Row row{0, 0};
+            distance_bits d = limit;
+            word32 n_vertices_here = 0;
+            if (lane < n_taken && place < n_entries && place >= first) {
+                word32 v = place;
+                n_vertices_here = 1;
+                if (is_all) {
+                    row = search.row_of(v);
+                } else {
+                    const uint4 entry = read_once(frontier + place);
+                    v = entry.x;
+                    row = {static_cast<edge_index>(word64{entry.w} << 32 | entry.z), entry.y & ~kLaterPiece};
+                    n_vertices_here = (entry.y & kLaterPiece) == 0 ? 1 : 0;
+                }
+                const Seen seen = search.tentative.look(v, search.stamp);
+                d = seen.is_entered ? limit : seen.distance;  // I1
             }
-            const Row whole = search.row_of(chunk.x);
-            const edge_index skipped = static_cast<edge_index>(chunk.y) * kChunkEdges;
-            const edge_index degree = min(static_cast<edge_index>(kChunkEdges), whole.degree - skipped);
-            search.relax_row({whole.begin + skipped, degree, search.tentative.distance(chunk.x)}, lane, 32);
+            if (n_taken > kMostEarly && d >= limit) {
+                row.degree = 0;
+            }
+            search.relax_rows(row, d, n_taken, lanes);
+            if (d < limit) {
+                vertices_of[threadIdx.x] += n_vertices_here;
+                edges_of[threadIdx.x] += row.degree;
+            }
+            if (n_entries - first <= n_warps * n_taken) {
+                break;
+            }
         }
-        search.next.enter_held();
-        if (!barrier.wait()) {
-            return;
-        }
-        entries = load_relaxed(search.next.count);
+        ++step;
     }
 
     // ---- End: the row of distances, and leaves ----
     for (word64 v = thread; v < n_vertices; v += n_threads) {
         search.tentative.finish(v);
     }
-    const bool is_over = entries == 0;
+    const bool is_over = counted == 0;
     if (is_over && n_leaf_edges > 0) {
         if (!barrier.wait()) {
             return;
@@ -337,20 +430,22 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
             if (d >= limit) {
                 continue;
             }
-            ++edges_relaxed;
+            ++edges_of[threadIdx.x];
             const distance_bits candidate = sum_of(d, read_once(leaf_weights + i));
             if (candidate >= limit) {
                 continue;
             }
             const Lowering change = lower_distance(distances, ends.y, candidate, true);
             if (change.lowered && change.before == limit) {
-                ++vertices_processed;
-                edges_relaxed += search.row_of(ends.y).degree;
+                ++vertices_of[threadIdx.x];
+                edges_of[threadIdx.x] += search.row_of(ends.y).degree;
             }
         }
     }
 
     // ---- The counts ----
+    word64 vertices_processed = vertices_of[threadIdx.x];
+    word64 edges_relaxed = edges_of[threadIdx.x];
     for (int by = 16; by > 0; by /= 2) {
         vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
         edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
@@ -360,6 +455,8 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
         atomicAdd(&state->edges_relaxed, edges_relaxed);
     }
     if (thread == 0) {
+        state->turn = search.next.turn;
+        state->counted = counted;
         state->supersteps = step;
         state->is_over = is_over ? 1 : 0;
     }

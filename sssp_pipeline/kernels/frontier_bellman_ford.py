@@ -21,28 +21,32 @@ from sssp_pipeline.kernels.tuning import Tunable
 #: Threads a block.
 BLOCK_SIZE = 512
 #: Edges above which a vertex is for all blocks: the paper's T_DP (section 5.3).
-WHOLE_BLOCKS = 512
+WHOLE_BLOCKS = 64
 
 #: Registers for 64 of each thread, so that none are spilled.
 _THREADS_PER_SM = 1024
 #: Places in a frontier for each vertex, where duplicates stay in it.
 _DUPLICATES = 8
-_NEVER = 2**64 - 1
 _KERNEL = "frontier_bellman_ford_kernel"
-#: As in `frontier_bellman_ford.cu`.
-_CHUNK_EDGES = 256
+#: As in `frontier.cuh`: the words of an entry, and how many edges it may have.
+_ENTRY_WORDS = 4
+_MOST_EDGES = 2**26 - 1
 _STATE = np.dtype(
     [
         ("arrived", "u4"),
         ("poison", "u4"),
         ("supersteps", "u4"),
         ("is_over", "u4"),
-        ("entries", "u8", 3),
-        ("chunks", "u8", 2),
+        ("turn", "u8"),
+        ("counted", "u8"),
+        ("next_counted", "u8", 3),
+        ("left_off", "u8", 2),
         ("vertices_processed", "u8"),
         ("edges_relaxed", "u8"),
     ]
 )
+#: A frontier with more entries is replaced by all vertices.
+_MOST_ENTRIES = 2**32 - 1
 
 
 class FrontierBellmanFord(GpuSearchSolver):
@@ -52,6 +56,8 @@ class FrontierBellmanFord(GpuSearchSolver):
     ----------
     edge_classes, remove_duplicates, virtual_warps, whole_blocks, cache_hints, block_size
         As `tunables` says.
+    goes_alone
+        Whether one block goes on alone while the frontier has a vertex for each of its warps at most.
     together
         How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
     most_blocks
@@ -86,7 +92,7 @@ class FrontierBellmanFord(GpuSearchSolver):
         Tunable(
             "virtual_warps",
             "dynamic",
-            "how many threads share a vertex; `dynamic` goes by the size of the frontier",
+            "how many threads share a vertex; `dynamic`: those of a warp share the edges of all its vertices alike",
             choices=("dynamic", 1, 2, 4, 8, 16, 32),
         ),
         Tunable(
@@ -95,7 +101,7 @@ class FrontierBellmanFord(GpuSearchSolver):
             "edges above which a vertex is shared by all thread blocks, in place of dynamic parallelism",
             choices=("off",),
             least=64,
-            most=2**31 - 1,
+            most=_MOST_EDGES,
         ),
         Tunable(
             "cache_hints",
@@ -115,6 +121,7 @@ class FrontierBellmanFord(GpuSearchSolver):
         whole_blocks: str | int = WHOLE_BLOCKS,
         cache_hints: bool = False,
         block_size: int = BLOCK_SIZE,
+        goes_alone: bool = True,
         together: int = TOGETHER,
         most_blocks: int | None = None,
         patience_s: float = PATIENCE_S,
@@ -123,7 +130,9 @@ class FrontierBellmanFord(GpuSearchSolver):
         self.edge_classes = edge_classes
         self.remove_duplicates = remove_duplicates
         self.lanes = 0 if virtual_warps == "dynamic" else int(virtual_warps)
-        self.large_above = None if whole_blocks == "off" else int(whole_blocks)
+        self.cut_above = _MOST_EDGES if whole_blocks == "off" else int(whole_blocks)
+        self.piece_bits = self.cut_above.bit_length() - 1
+        self.goes_alone = goes_alone
         self.cache_hints = cache_hints
         self.block_size = block_size
         self.together = together
@@ -140,6 +149,7 @@ class FrontierBellmanFord(GpuSearchSolver):
             ("SSSP_EDGE_CLASSES", int(self.edge_classes)),
             ("SSSP_REMOVE_DUPLICATES", int(self.remove_duplicates)),
             ("SSSP_CACHE_HINTS", int(self.cache_hints)),
+            ("SSSP_ALONE", int(self.goes_alone)),
         )
         return Unit("frontier_bellman_ford", (_KERNEL,), macros, cooperative=True)
 
@@ -203,13 +213,9 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
         self._stamps = None
         if solver.remove_duplicates:
             self._stamps = cupy.empty(n_vertices, np.uint64 if dtype.itemsize == 4 else np.uint32)
-        self._capacity = n_vertices * (1 if solver.remove_duplicates else _DUPLICATES)
-        self._frontiers = cupy.empty(2 * self._capacity, np.uint32)
-        self._large_above, self._n_chunks = _NEVER, 1
-        if solver.large_above is not None:
-            self._large_above = solver.large_above
-            self._n_chunks = n_edges // _CHUNK_EDGES + n_edges // solver.large_above + 1
-        self._chunks = cupy.empty(2 * self._n_chunks, np.uint32)
+        n_entered = n_vertices * (1 if solver.remove_duplicates else _DUPLICATES)
+        self._capacity = min(n_entered + (n_edges >> solver.piece_bits), _MOST_ENTRIES)
+        self._frontiers = cupy.empty(2 * _ENTRY_WORDS * self._capacity, np.uint32)
 
     def take_share(self, n_searches: int) -> None:
         """Take as many blocks as `n_searches` can each have at once."""
@@ -219,7 +225,7 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
     @property
     def device_bytes(self) -> int:
         """Its scratch memory, and a row of distances."""
-        arrays = (self._stamps, self._frontiers, self._chunks, self._state_words)
+        arrays = (self._stamps, self._frontiers, self._state_words)
         row = self._edges.n_vertices * self._edges.dtype.itemsize
         return row + sum(array.nbytes for array in arrays if array is not None)
 
@@ -231,14 +237,13 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
             self._limit,
             np.uint32(until),
             np.uint32(self._solver.lanes),
-            np.uint64(self._large_above),
+            np.uint32(self._solver.cut_above),
+            np.uint32(self._solver.piece_bits),
             *self._leaves,
             self._distances,
             self._stamps,
             self._frontiers,
-            np.uint64(self._capacity),
-            self._chunks,
-            np.uint64(self._n_chunks),
+            np.uint32(self._capacity),
             *self.state_arguments,
         )
 

@@ -24,12 +24,12 @@ VARIANTS = [
     {},
     {"edge_classes": False},
     {"remove_duplicates": False},
-    {"remove_duplicates": False, "whole_blocks": 64},
+    {"remove_duplicates": False, "whole_blocks": 4096},
     {"edge_classes": False, "remove_duplicates": False, "virtual_warps": 4},
     *({"virtual_warps": lanes} for lanes in (1, 2, 4, 8, 16, 32)),
     {"whole_blocks": "off"},
-    {"whole_blocks": 64},
-    {"whole_blocks": 64, "virtual_warps": 1},
+    {"whole_blocks": 100},
+    {"whole_blocks": 100, "virtual_warps": 1},
     {"cache_hints": True},
     {"cache_hints": True, "edge_classes": False},
     *({"block_size": size} for size in (64, 96, 1024)),
@@ -82,7 +82,7 @@ def test_its_options_reach_the_kernel(given):
     [
         ("virtual_warps", 3, "it is `dynamic` or 1 or 2 or 4 or 8 or 16 or 32"),
         ("virtual_warps", "static", "it is `dynamic` or 1 or 2 or 4 or 8 or 16 or 32"),
-        ("whole_blocks", 63, "it is `off` or a whole number, 64 to 2.14748e+09"),
+        ("whole_blocks", 63, "it is `off` or a whole number, 64 to 6.71089e+07"),
         ("block_size", 100, "it is a multiple of 32, 64 to 1024"),
         ("edge_classes", "off", "it is true or false"),
     ],
@@ -229,6 +229,35 @@ def test_a_search_goes_on_after_each_pause(dtype, given):
     assert n_launches > 1
     assert_array_equal(from_words(row.get(), graph.weight_dtype), (steps + height[7] - height).astype(dtype))
     assert search.finish().supersteps > 3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("goes_alone", [False, True])
+@pytest.mark.parametrize("given", [{}, {"most_blocks": 1}, {"block_size": 64}], ids=str)
+def test_one_block_alone_finds_what_all_do(goes_alone, given):
+    solver = FrontierBellmanFord(goes_alone=goes_alone, **given)
+    for graph in awkward_graphs():
+        assert_right(solver, graph, [0, graph.n_vertices - 1, graph.n_vertices // 2])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n_edges", [64, 65, 1500])
+def test_a_block_that_goes_on_alone_meets_the_others_again(n_edges):
+    """In the middle a hub, whose edges may be too many for one block; and more supersteps than a stay may have."""
+    n = 3000
+    edges = [(i, i + 1, 1 + i % 5) for i in range(n - 1)]
+    others = [v for v in range(0, n, 2) if v != 1500][: n_edges - 1]
+    graph = made(n, edges + [(1500, v, 4 * abs(v - 1500)) for v in others])
+    for goes_alone in (False, True):
+        assert_right(FrontierBellmanFord(goes_alone=goes_alone), graph, [0, 1400, 1600])
+
+
+@pytest.mark.gpu
+def test_the_pieces_of_the_largest_hubs_are_larger():
+    n = 2**18
+    graph = made(n, np.column_stack([np.zeros(n - 1), np.arange(1, n), np.arange(1, n) % 1000]))
+    for given in ({}, {"edge_classes": False}):
+        assert_right(FrontierBellmanFord(**given), graph, [0, 5])
 
 
 @pytest.mark.gpu
