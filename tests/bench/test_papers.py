@@ -10,12 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.bench.cases import check_input
+from sssp_pipeline.bench.lines import read
+from sssp_pipeline.bench.report import write_report
 from sssp_pipeline.bench.variants import load_bench, variants_of
 from sssp_pipeline.generators import GENERATORS
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.formats import generated
+from sssp_pipeline.pipeline.progress import Quiet
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+PAGES = Path(__file__).parents[2] / "docs" / "papers-on-an-h200"
 FILES = ("papers.yaml", "hbf_table3.yaml")
 
 
@@ -38,6 +42,28 @@ def test_each_optimisation_is_switched_alone_and_all_together(monkeypatch):
     assert {option for options in changed if len(options) == 1 for option in options} == optimisations
     assert optimisations - {"cache_hints"} in changed
     assert set() in changed
+
+
+@pytest.mark.parametrize(
+    ("page", "names", "baseline"),
+    [
+        ("matrix", ("papers", "papers_cpu"), None),
+        ("hbf-table-3", ("hbf_table3", "hbf_table3_cpu"), "queue-bellman-ford"),
+    ],
+)
+def test_the_pages_in_the_docs_are_what_the_lines_give(page, names, baseline, tmp_path):
+    lines = [str(BENCHMARKS / "results" / f"{name}.jsonl") for name in names]
+    made = write_report(lines, tmp_path, Quiet(), baseline=baseline)
+    texts = [
+        p.read_text(encoding="utf-8").partition("## Figures")[0] for p in (made, PAGES / page / made.name)
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_every_variant_of_the_matrix_was_measured_on_every_graph(monkeypatch):
+    bench = load("papers.yaml", monkeypatch)
+    measured = {(line.graph.name, line.label) for line in read(str(BENCHMARKS / "results" / "papers.jsonl"))}
+    assert measured == {(graph.name, v.label) for graph in bench.graphs for v in variants_of(bench)}
 
 
 @pytest.mark.parametrize("name", FILES)
