@@ -49,8 +49,8 @@ class Tunable:
         named = [_shown(choice) for choice in self.choices]
         if self.least <= self.most:
             each = f"a multiple of {self.multiple_of}" if (self.multiple_of or 1) > 1 else self._kind
-            top = "" if math.isinf(self.most) else f" to {self.most:g}"
-            named.append(f"{each}, {self.least:g}{top or ' or more'}")
+            top = "" if math.isinf(self.most) else f" to {self.most:,.15g}"
+            named.append(f"{each}, {self.least:,.15g}{top or ' or more'}")
         return " or ".join(named)
 
     @property

@@ -233,9 +233,9 @@ def test_segments_are_of_edges_by_destination_out_of_core(order, sync):
 @pytest.mark.parametrize(
     ("option", "value", "hint"),
     [
-        ("block_size", 100, "it is a multiple of 32, 32 to 1024"),
-        ("block_count", 0, "it is `auto` or a whole number, 1 to 65535"),
-        ("block_count", 1.5, "it is `auto` or a whole number, 1 to 65535"),
+        ("block_size", 100, "it is a multiple of 32, 32 to 1,024"),
+        ("block_count", 0, "it is `auto` or a whole number, 1 to 65,535"),
+        ("block_count", 1.5, "it is `auto` or a whole number, 1 to 65,535"),
         ("sync", "incore", "it is `in-core` or `out-of-core`"),
     ],
 )

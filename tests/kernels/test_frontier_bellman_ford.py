@@ -82,8 +82,8 @@ def test_its_options_reach_the_kernel(given):
     [
         ("virtual_warps", 3, "it is `dynamic` or 1 or 2 or 4 or 8 or 16 or 32"),
         ("virtual_warps", "static", "it is `dynamic` or 1 or 2 or 4 or 8 or 16 or 32"),
-        ("whole_blocks", 63, "it is `off` or a whole number, 64 to 6.71089e+07"),
-        ("block_size", 100, "it is a multiple of 32, 64 to 1024"),
+        ("whole_blocks", 63, "it is `off` or a whole number, 64 to 67,108,863"),
+        ("block_size", 100, "it is a multiple of 32, 64 to 1,024"),
         ("edge_classes", "off", "it is true or false"),
     ],
 )

@@ -34,16 +34,16 @@ def test_a_solver_is_set_up_with_what_is_given():
 @pytest.mark.parametrize(
     ("name", "value", "message", "hint"),
     [
-        ("block_size", 48, "is 48", "it is a multiple of 32, 32 to 1024"),
-        ("block_size", 64.0, "is 64.0", "it is a multiple of 32, 32 to 1024"),
-        ("block_size", 2048, "is 2048", "it is a multiple of 32, 32 to 1024"),
-        ("block_size", True, "is true", "it is a multiple of 32, 32 to 1024"),
+        ("block_size", 48, "is 48", "it is a multiple of 32, 32 to 1,024"),
+        ("block_size", 64.0, "is 64.0", "it is a multiple of 32, 32 to 1,024"),
+        ("block_size", 2048, "is 2048", "it is a multiple of 32, 32 to 1,024"),
+        ("block_size", True, "is true", "it is a multiple of 32, 32 to 1,024"),
         ("sync", "outcore", "is `outcore`", "it is `in-core` or `out-of-core`"),
         ("leaves", 1, "is 1", "it is false or true"),
         ("lanes", 16, "is 16", "it is `dynamic` or 1 or 32"),
         ("lanes", True, "is true", "it is `dynamic` or 1 or 32"),
-        ("threshold_us", 0.1, "is 0.1", "it is `auto` or a number, 0.5 to 1e+06"),
-        ("threshold_us", float("nan"), "is nan", "it is `auto` or a number, 0.5 to 1e+06"),
+        ("threshold_us", 0.1, "is 0.1", "it is `auto` or a number, 0.5 to 1,000,000"),
+        ("threshold_us", float("nan"), "is nan", "it is `auto` or a number, 0.5 to 1,000,000"),
     ],
 )
 def test_a_value_that_an_option_cannot_have_is_refused(name, value, message, hint):

@@ -70,7 +70,7 @@ def test_weights_are_1_and_the_source_is_0_unless_given(at, no_gpu):
         (
             ["--method", "bmf", "--bsize", "100"],
             "option `block_size` of solver `bellman-ford` is 100",
-            "it is a multiple of 32, 32 to 1024",
+            "it is a multiple of 32, 32 to 1,024",
         ),
         (
             ["--method", "bmf", "--segment-minimum"],
