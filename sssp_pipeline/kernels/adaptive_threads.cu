@@ -47,8 +47,9 @@
 // Edges whose accesses a thread has under way together.
 constexpr int kTogether = 4;
 // The threshold is this many halves of what a superstep over all vertices takes with nothing to do. Over ten graphs on
-// an H200, a search took 1.04, 1.07, 1.13 and 1.14 times the better of both ways where it was 2, 3, 4 and 6 halves (the
-// geometric mean); with 2 a list is never made again, as no superstep takes less, and large graphs need that.
+// an H200, a search took 1.04, 1.07, 1.14 and 1.14 times the better of both ways where it was 2, 3, 4 and 6 halves (the
+// geometric mean), and 1.04 over all vertices always. With 2 a list is never made again, as no superstep takes less; 3
+// keeps the choice for graphs larger than those, which is a judgement and not measured.
 constexpr word64 kAutoHalves = 3;
 // Supersteps with nothing to do: some that bring what they read into the caches, then those whose mean counts, since
 // the clock ticks once a microsecond.
