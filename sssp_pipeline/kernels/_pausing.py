@@ -104,12 +104,10 @@ class PausingSearch(GpuSearch, Generic[S]):
         """
         state = self.state()
         if state["poison"]:
-            barrier = int(state["poison"]) - 1
-            came = (int(state["arrived"]) - (barrier - 1) * self._n_blocks) % 2**32
             raise SsspError(
                 f"`{self._solver.name}` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
-                f"{barrier}, {came} of {self._n_blocks} blocks had come; {state['supersteps']} supersteps in earlier "
-                "launches",
+                f"{state['poison'] - 1}, not all of {self._n_blocks} blocks had come; {state['supersteps']} supersteps "
+                "in earlier launches",
                 hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
             )
         return state

@@ -11,12 +11,12 @@
 //   x     the vertex
 //   y     bits 0-30 its edges; bit 31: whether it is a piece of a row, but not the first
 //   z, w  the first of these edges
-// The counter is a word of 64 bits, so that one atomic changes both:
-//   bits 0-43   entries
-//   bits 44-63  vertices of more than kThinEdges edges, modulo 2^20: so a count below 2^20 says that there are none
+// The counter is the word that blocks come to at the end of the superstep (grid_barrier.cuh). It counts entries, and in
+// its free bits vertices of more than kThinEdges edges, modulo 2^8: so if fewer than 2^8 entries are there, and these
+// bits are zero, there is no such vertex.
 //
 // Needs: SSSP_THREADS, a multiple of 32; kThinEdges and 2^piece_bits <= cut_above < 2^26; enter_held() called before
-//     the barrier that ends the superstep.
+//     the barrier that ends the superstep; fewer than 2^40 entries.
 // Keeps
 //     F1. After the barrier the counter says how many entries there were, and those below `capacity` stand in
 //         `frontiers`. Those beyond are lost.
@@ -24,6 +24,7 @@
 #pragma once
 
 #include "device_graph.cuh"
+#include "grid_barrier.cuh"
 
 constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
@@ -35,8 +36,6 @@ constexpr word32 kThinEdges = 64;
 // Pieces of a row, which one warp writes: fewer than twice as many.
 constexpr word32 kLogMostPieces = 10;
 constexpr word32 kLaterPiece = 1u << 31;
-constexpr int kEntryBits = 44;
-constexpr word64 kEntryMask = (word64{1} << kEntryBits) - 1;
 
 // What the warps of a block hold back, in shared memory.
 struct Held {
@@ -141,24 +140,27 @@ private:
         const word32 n_pieces = is_cut ? static_cast<word32>((degree - 1) >> bits) + 1 : has_one;
         const word64 n_long = __popc(__ballot_sync(kWholeWarp, degree > kThinEdges));
         const word32 ends = sum_to_here(n_pieces);
-        word64 place = lane == 31 ? atomicAdd(&counters[(turn + 1) % 3], n_long << kEntryBits | ends) : 0;
-        place = (__shfl_sync(kWholeWarp, place, 31) & kEntryMask) + ends - n_pieces;
-        if (has_one && !is_cut) {
-            put(place, v, begin, static_cast<word32>(degree), 0);
+        word64 place = lane == 31 ? atomicAdd(&counters[(turn + 1) % 3], n_long << kFreeBits | ends) : 0;
+        place = __shfl_sync(kWholeWarp, place, 31) & kCountMask;
+        if (!__any_sync(kWholeWarp, is_cut)) {
+            if (has_one) {
+                put(place + ends - 1, v, begin, static_cast<word32>(degree), 0);
+            }
+            return;
         }
-        for (word32 cuts = __ballot_sync(kWholeWarp, is_cut); cuts != 0; cuts &= cuts - 1) {
-            const word32 whose = __ffs(cuts) - 1;
+        // Each lane takes a piece at a time, whosever it is: to go through the cut vertices would take far longer.
+        const word32 n_all = __shfl_sync(kWholeWarp, ends, 31);
+        for (word32 k = lane; k - lane < n_all; k += 32) {
+            const word32 whose = first_beyond(ends, k);
+            const word32 number = k - __shfl_sync(kWholeWarp, ends - n_pieces, whose);
             const word32 cut = __shfl_sync(kWholeWarp, v, whose);
-            const word64 first = __shfl_sync(kWholeWarp, place, whose);
             const edge_index row = __shfl_sync(kWholeWarp, begin, whose);
-            const word64 n_edges = __shfl_sync(kWholeWarp, degree, whose);
-            const word32 its_bits = __shfl_sync(kWholeWarp, bits, whose);
-            word64 k = lane;
-            for (word64 skipped = k << its_bits; skipped < n_edges; skipped += word64{32} << its_bits) {
-                const word64 left = min(word64{1} << its_bits, n_edges - skipped);
-                put(first + k, cut, row + static_cast<edge_index>(skipped), static_cast<word32>(left),
-                    k == 0 ? 0 : kLaterPiece);
-                k += 32;
+            const edge_index n_edges = __shfl_sync(kWholeWarp, degree, whose);
+            const edge_index n_most = __shfl_sync(kWholeWarp, is_cut ? edge_index{1} << bits : degree, whose);
+            const edge_index skipped = number * n_most;
+            if (k < n_all) {
+                put(place + k, cut, row + skipped, static_cast<word32>(min(n_most, n_edges - skipped)),
+                    number == 0 ? 0 : kLaterPiece);
             }
         }
     }

@@ -63,13 +63,13 @@ struct State {
     word32 is_over;
     word64 turn;     // between launches: the frontier's number, whose parity says where it is
     word64 counted;  // between launches: what is in it
-    word64 next_counted[3];
-    word64 left_off[2];  // the superstep that comes after those of a block alone
+    word64 next_counted[3];  // words that the blocks come to
+    word32 left_off[2];  // the superstep that comes after those of a block alone
     word64 vertices_processed;
     word64 edges_relaxed;
 };
 
-static_assert(sizeof(State) == 88, "frontier_bellman_ford.py reads it by these offsets");
+static_assert(sizeof(State) == 80, "frontier_bellman_ford.py reads it by these offsets");
 
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
 frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
@@ -87,7 +87,6 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;
     const word32 lane = threadIdx.x % 32;
-    const word32 warp = thread / 32;
     const word32 n_warps = n_threads / 32;
     // Of each thread, in shared memory: these are needed once an entry, and registers are short.
     __shared__ word32 vertices_of[SSSP_THREADS];
@@ -104,7 +103,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
         for (word64 v = thread; v < n_vertices; v += n_threads) {
             search.tentative.start(v, v == source ? kAtSource : limit);
         }
-        if (warp == 0) {
+        if (thread < 32) {
             search.next.enter(lane == 0, source);
         }
         search.next.turn = ~0u;  // so that it is entered in frontier 0
@@ -116,14 +115,13 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
         if (has_entered) {
             search.next.enter_held();
             ++search.next.turn;
-            const word64* const asked[] = {&state->next_counted[search.next.turn % 3],
-                                           &state->left_off[search.next.turn % 2]};
-            word64 told[2];
-            if (!barrier.wait(asked, told)) {
+            word64* const now = &state->next_counted[search.next.turn % 3];
+            const auto left_off = [&](word64) {
+                return is_thin ? load_relaxed(&state->left_off[search.next.turn % 2]) : step;
+            };
+            if (!barrier.wait_at(now, 1, left_off, counted, step)) {
                 return;
             }
-            counted = told[0];
-            step = is_thin ? static_cast<word32>(told[1]) : step;
         }
         if (counted == 0 || step == until) {
             break;
@@ -141,21 +139,24 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
                 step = search.alone(frontier, static_cast<word32>(counted), step, until, rows_ascend != 0,
                                     vertices_of[threadIdx.x], edges_of[threadIdx.x]);
                 if (threadIdx.x == 0) {
-                    store_relaxed(&state->left_off[(turn + 1) % 2], word64{step});  // I6
+                    store_relaxed(&state->left_off[(turn + 1) % 2], step);  // I6
                 }
             }
             continue;
         }
 
         // ---- Superstep: a warp takes up to 32 entries at a time ----
-        const word64 entries = counted & kEntryMask;
+        const word64 entries = counted & kCountMask;
         const bool is_all = entries > capacity;  // I3
         const word32 n_entries = is_all ? n_vertices : static_cast<word32>(entries);
         const word32 fair = n_entries <= n_warps ? 1 : (n_entries - 1) / n_warps + 1;
         const word32 n_taken = min(fair, 32u);
-        // Dealt out one by one while there is a lane for each, so that pieces of a row go to different warps.
+        // Dealt out one by one while there is a lane for each, so that pieces of a row go to different warps. If there are
+        // vertices of many edges, to warps of different blocks; else it is better if few blocks fill the next frontier.
+        const bool has_long = counted > kCountMask;
+        const word32 warp = has_long ? threadIdx.x / 32 * gridDim.x + blockIdx.x : thread / 32;
         const word32 to_next_lane = n_taken < 32 ? n_warps : 1;
-        search.look_first = n_taken > 1;
+        search.looks_first = n_taken > 1 || has_long;
         search.stamp = step + 1;
         search.all_single = step == 0 && rows_ascend != 0;
         for (word32 first = n_taken < 32 ? warp : warp * 32; first < n_entries; first += n_warps * n_taken) {

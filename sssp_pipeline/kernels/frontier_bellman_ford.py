@@ -40,7 +40,7 @@ _STATE = np.dtype(
         ("turn", "u8"),
         ("counted", "u8"),
         ("next_counted", "u8", 3),
-        ("left_off", "u8", 2),
+        ("left_off", "u4", 2),
         ("vertices_processed", "u8"),
         ("edges_relaxed", "u8"),
     ]

@@ -71,6 +71,12 @@ __device__ __forceinline__ word32 add_release(word32* address, word32 value) {
     return old;
 }
 
+__device__ __forceinline__ word64 add_release(word64* address, word64 value) {
+    word64 old;
+    asm volatile("atom.add.release.gpu.global.u64 %0, [%1], %2;" : "=l"(old) : "l"(address), "l"(value) : "memory");
+    return old;
+}
+
 __device__ __forceinline__ word32 add_acq_rel(word32* address, word32 value) {
     word32 old;
     asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(value) : "memory");

@@ -49,16 +49,20 @@
 // A warp walks up to this many edges of one vertex by itself: 16 rounds of 32 lanes.
 constexpr word32 kHubEdges = 512;
 constexpr word32 kChunkEdges = 256;
+// Edges a vertex from which consecutive entries go to different blocks.
+constexpr word32 kSpreadEdges = 8;
 // Vertices that a block holds back, per pile, before it pushes them one by one: as many as leave room for two blocks in
 // the shared memory of the smallest GPU, 64 KiB.
 constexpr word32 kHeld = 3584;
 // Edges whose accesses a lane has under way together.
 constexpr int kTogether = 2;
 constexpr word32 kWholeWarp = 0xffffffffu;
+// In the free bits of the near pile's count: this superstep has cut a hub.
+constexpr word64 kHubIsCut = word64{1} << kFreeBits;
 
 struct State {
     BarrierWords barrier;
-    word32 near_count[3];
+    word64 near_counted[3];  // words that the blocks come to: what was pushed to the near pile
     word32 far_count[3];
     word32 hub_count[2];
     word32 supersteps;
@@ -68,7 +72,7 @@ struct State {
     word64 edges_relaxed;
 };
 
-static_assert(sizeof(State) == 88, "near_far.py reads it by these offsets");
+static_assert(sizeof(State) == 104, "near_far.py reads it by these offsets");
 
 struct Piles {
     word32* near_piles;    // (2, V)
@@ -91,7 +95,7 @@ struct Held {
 // Where this superstep pushes to.
 struct Target {
     word32* near;
-    word32* near_count;
+    word64* near_counted;
     word32* near_marks;
     word32* far;
     word32* far_count;
@@ -107,7 +111,7 @@ __device__ __forceinline__ void push_near(Held& held, const Target& to, word32 v
     if (place < kHeld) {
         held.near[place] = v;
     } else {
-        to.near[take_place(to.near_count)] = v;
+        to.near[take_place(to.near_counted) & kCountMask] = v;
     }
 }
 
@@ -129,7 +133,7 @@ __device__ void push_held(Held& held, const Target& to, distance_bits far_min) {
     const word32 near_count = min(held.near_count, kHeld);
     const word32 far_count = min(held.far_count, kHeld);
     if (threadIdx.x == 0 && near_count > 0) {
-        held.near_place = atomicAdd(to.near_count, near_count);
+        held.near_place = static_cast<word32>(atomicAdd(to.near_counted, word64{near_count}) & kCountMask);
     }
     if (threadIdx.x == 32 % blockDim.x) {
         if (far_count > 0) {
@@ -214,7 +218,9 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;
     const word32 lane = threadIdx.x % 32;
-    const word32 warp = thread / 32;
+    // Entries of many edges go to different blocks; of entries of few edges a block had better take several.
+    const bool is_spread = search.graph.first_edge(n_vertices) / kSpreadEdges >= n_vertices;
+    const word32 warp = is_spread ? threadIdx.x / 32 * gridDim.x + blockIdx.x : thread / 32;
     const word32 n_warps = n_threads / 32;
     const word32 n_mark_words = n_vertices / 32 + 1;
 
@@ -233,7 +239,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
     }
     if (thread == 0) {
         piles.near_piles[0] = source;
-        state->near_count[0] = 1;
+        atomicAdd(&state->near_counted[0], word64{1});
     }
     search.threshold = end_of_bucket(0, delta);
     word64 vertices_processed = 0;
@@ -243,18 +249,23 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
     word32 n_near = 0;
     word32 n_far = 0;
     word32 n_hub_chunks = 0;
-    // What stands in the piles for superstep `next`, and chunks of hubs of the one before it.
-    const auto wait_for_counts = [&](word32 next) {
-        const word32* const asked[] = {&state->near_count[next % 3], &state->far_count[splits % 3],
-                                       &state->hub_count[(next + 1) % 2]};
-        word32 told[3];
-        const bool is_complete = barrier.wait(asked, told);
-        n_near = told[0];
-        n_far = told[1];
-        n_hub_chunks = told[2];
+    // Waits for the `times`-th time in the superstep before `next`. Then tells how many chunks of hubs are left to it; if
+    // none are, what stands in the near pile for `next`; and if nothing does, what stands in the far pile.
+    const auto wait_for_counts = [&](word32 next, word32 times) {
+        const auto has_chunks = [&](word64 told) { return times == 1 && (told & kHubIsCut) != 0; };
+        const auto others = [&](word64 told) {
+            if (has_chunks(told)) {
+                return load_relaxed(&state->hub_count[(next + 1) % 2]);
+            }
+            return (told & kCountMask) == 0 ? load_relaxed(&state->far_count[splits % 3]) : 0;
+        };
+        word64 told;
+        const bool is_complete = barrier.wait_at(&state->near_counted[next % 3], times, others, told, n_far);
+        n_near = static_cast<word32>(told & kCountMask);
+        n_hub_chunks = has_chunks(told) ? n_far : 0;
         return is_complete;
     };
-    if (!wait_for_counts(0)) {
+    if (!wait_for_counts(0, 1)) {
         return;
     }
 
@@ -268,7 +279,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
         const word32 far_now = splits + (is_split ? 1 : 0);  // a split pushes to the next far pile
         const Target to{
             piles.near_piles + ((step + 1) % 2) * static_cast<word64>(n_vertices),
-            &state->near_count[(step + 1) % 3],
+            &state->near_counted[(step + 1) % 3],
             piles.marks + ((step + 1) % 2) * static_cast<word64>(n_mark_words),
             piles.far_piles + (far_now % 2) * static_cast<word64>(n_vertices),
             &state->far_count[far_now % 3],
@@ -276,7 +287,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
         };
         search.far_min = ~distance_bits{0};
         if (thread == 0) {  // I5
-            store_relaxed(&state->near_count[(step + 2) % 3], 0);
+            store_relaxed(&state->near_counted[(step + 2) % 3], 0);
             store_relaxed(&state->hub_count[(step + 1) % 2], 0);
             if (is_split) {
                 store_relaxed(&state->far_count[(splits + 2) % 3], 0);
@@ -304,7 +315,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
             }
             push_held(held, to, search.far_min);
             ++splits;
-            if (!wait_for_counts(step + 1)) {
+            if (!wait_for_counts(step + 1, 1)) {
                 return;
             }
             continue;
@@ -342,7 +353,11 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
                 const word32 hub = __shfl_sync(kWholeWarp, v, whose);
                 const edge_index hub_degree = __shfl_sync(kWholeWarp, degree, whose);
                 const word32 n_chunks = static_cast<word32>((hub_degree + kChunkEdges - 1) / kChunkEdges);
-                word32 place = lane == 0 ? atomicAdd(&state->hub_count[step % 2], n_chunks) : 0;  // I6
+                word32 place = 0;
+                if (lane == 0) {
+                    place = atomicAdd(&state->hub_count[step % 2], n_chunks);  // I6
+                    atomicOr(to.near_counted, kHubIsCut);
+                }
                 place = __shfl_sync(kWholeWarp, place, 0);
                 for (word32 i = lane; i < n_chunks; i += 32) {
                     piles.hub_chunks[place + i] = make_uint2(hub, i);
@@ -382,7 +397,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
             }
         }
         push_held(held, to, search.far_min);
-        if (!wait_for_counts(step + 1)) {
+        if (!wait_for_counts(step + 1, 1)) {
             return;
         }
 
@@ -412,7 +427,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
             }
         }
         push_held(held, to, search.far_min);
-        if (!wait_for_counts(step + 1)) {
+        if (!wait_for_counts(step + 1, 2)) {
             return;
         }
     }

@@ -36,7 +36,7 @@ _STATE = np.dtype(
     [
         ("arrived", "u4"),
         ("poison", "u4"),
-        ("near_count", "u4", 3),
+        ("near_counted", "u8", 3),
         ("far_count", "u4", 3),
         ("hub_count", "u4", 2),
         ("supersteps", "u4"),
@@ -44,7 +44,8 @@ _STATE = np.dtype(
         ("far_min_complement", "u8", 3),
         ("vertices_processed", "u8"),
         ("edges_relaxed", "u8"),
-    ]
+    ],
+    align=True,
 )
 
 
@@ -169,8 +170,7 @@ class _NearFarSearch(GpuSearch):
         if state["poison"]:
             raise SsspError(
                 f"`near-far` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
-                f"{state['poison'] - 1}, {state['arrived'] % self._grid} of {self._grid} blocks had come; "
-                f"near pile {state['near_count'].max()}, far pile {state['far_count'].max()}",
+                f"{state['poison'] - 1}, not all of {self._grid} blocks had come; far pile {state['far_count'].max()}",
                 hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
             )
         return SearchCounts(

@@ -8,9 +8,10 @@
 //   - While the frontier is thin, as along a path, one block goes on alone: its frontier is in shared memory, a
 //     superstep ends with a __syncthreads. The others wait in the grid barrier that ends this superstep of theirs, never
 //     for long: after kLongestStay all meet again.
-//   - In a superstep of few entries it is latency that counts. So edges are read while the distance of the vertex that
-//     they leave is, and atomics begun without a look at what they would lower. In one of more entries most edges lower
-//     nothing, so it looks first; in one of many a warp waits for the distance, which may spare it the edges.
+//   - Most edges lower nothing, so a look at the distance comes before the atomic. But in a superstep of few entries,
+//     none of a vertex with many edges, it is latency that counts, and the atomics of few edges begin without a look. For
+//     the same reason edges of few entries are read while the distance of the vertex that they leave is; in a superstep
+//     of many a warp waits for that, which may spare it the edges.
 //
 // Needs: edges marked if SSSP_EDGE_CLASSES; SSSP_ALONE 0 or 1; `stamp` and `all_single` set for the superstep; the edges
 //     of 32 rows counted in an edge_index.
@@ -52,7 +53,7 @@ struct Search {
     StampedDistances tentative;
     distance_bits limit;
     word32 stamp;
-    bool look_first;
+    bool looks_first;  // at few edges, too
     bool all_single;  // whether this superstep's edges lead to vertices that no other edge leads to
     NextFrontier next;
 
@@ -74,7 +75,7 @@ struct Search {
 
     // Relaxes n edges a lane, those that are there, with room for as many vertices. Each leaves the vertex of the lane
     // that is its owner, at that one's distance d, unless this is the limit. For all lanes of the warp together.
-    template <int n>
+    template <int n, bool looks = true>
     __device__ __forceinline__ void relax(const edge_index (&e)[n], const bool (&there)[n], const word32 (&owners)[n],
                                           distance_bits d) {
         Edge edges[n];
@@ -102,7 +103,7 @@ struct Search {
         }
 #pragma unroll
         for (int i = 0; i < n; ++i) {
-            if (wanted[i] && (look_first || single[i])) {
+            if (wanted[i] && (looks || single[i])) {
                 wanted[i] = candidates[i] < tentative.distance(targets[i]);
             }
         }
@@ -127,7 +128,7 @@ struct Search {
 
     // Relaxes n edges a lane of the rows whose edges end at `ends`, counted through, from the one numbered `done` on:
     // each lane looks for whose edge it is.
-    template <int n>
+    template <int n, bool looks = true>
     __device__ __forceinline__ void relax_some(edge_index done, edge_index ends, edge_index offset, bool is_one_row,
                                                edge_index n_edges, distance_bits d) {
         edge_index e[n];
@@ -140,7 +141,7 @@ struct Search {
             owners[i] = is_one_row ? 0 : first_beyond(ends, k);
             e[i] = __shfl_sync(kWholeWarp, offset, owners[i]) + k;
         }
-        relax(e, there, owners, d);
+        relax<n, looks>(e, there, owners, d);
     }
 
     // Relaxes the edges of the rows of the first n_rows lanes. For all lanes of the warp together.
@@ -162,7 +163,11 @@ struct Search {
         if (n_edges - done > 32) {
             relax_some<2>(done, ends, offset, is_one, n_edges, d);
         } else if (n_edges - done > 0) {
-            relax_some<1>(done, ends, offset, is_one, n_edges, d);
+            if (looks_first) {
+                relax_some<1>(done, ends, offset, is_one, n_edges, d);
+            } else {
+                relax_some<1, false>(done, ends, offset, is_one, n_edges, d);
+            }
         }
     }
 
@@ -190,7 +195,6 @@ struct Search {
         if (threadIdx.x == 0) {
             thin.counts[0] = 0;
         }
-        look_first = false;
         word32 n = n_entries;
         word32 stay = 0;
         for (; n > 0 && n <= kMostThin && step != until && stay < kLongestStay; ++step, ++stay) {
@@ -208,7 +212,7 @@ struct Search {
             stamp = step + 1;
             all_single = step == 0 && rows_ascend;
             if (row.degree > 0) {
-                relax_some<2>(0, row.degree, row.begin, true, row.degree, d);
+                relax_some<2, false>(0, row.degree, row.begin, true, row.degree, d);
                 __syncwarp();
                 word32* const count = &thin.counts[stay % 2];
                 word32 place = lane == 0 && next.n_held > 0 ? atomicAdd(count, next.n_held) : 0;

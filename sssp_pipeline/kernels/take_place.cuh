@@ -9,9 +9,10 @@
 
 #include "memory_order.cuh"
 
-__device__ __forceinline__ word32 take_place(word32* counter) {
+template <typename Word>
+__device__ __forceinline__ Word take_place(Word* counter) {
     const word32 here = __activemask();
     const word32 before = here & ((1u << threadIdx.x % 32) - 1);
-    const word32 first = before == 0 ? atomicAdd(counter, __popc(here)) : 0;
+    const Word first = before == 0 ? atomicAdd(counter, static_cast<Word>(__popc(here))) : 0;
     return __shfl_sync(here, first, __ffs(here) - 1) + __popc(before);
 }
