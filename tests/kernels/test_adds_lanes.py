@@ -99,7 +99,9 @@ def test_groups_of_every_size(count, narrow):
 @EITHER_WIDTH
 def test_the_same_source_in_every_lane(narrow):
     solution = assert_exact(AddsLanes(narrow=narrow), made(rmat(scale=10)), [3] * 64)
-    assert len({m.vertices_processed for m in solution.metrics}) == 1
+    counts = [m.vertices_processed for m in solution.metrics]
+    # Not equal: a pass may read a line of which another has lowered some words, but not yet the others.
+    assert max(counts) <= 1.05 * min(counts)
 
 
 @pytest.mark.gpu
