@@ -26,7 +26,7 @@ PATIENCE_S = 20.0
 DEADLINE_S = 3600.0
 
 _KERNEL = "adds_search_kernel"
-#: As in `bucket_queue.cuh`, `adds_worker.cuh` and `adds_manager.cuh`.
+#: As in `bucket_queue.cuh`, `adds_worker.cuh`, `adds_manager.cuh` and `adds_control.cuh`.
 _HUB_EDGES, _CHUNK_EDGES = 128, 128
 _MOST_CHAIN, _MOST_HEADS, _FLAGS_EACH = 16, 4, 6
 _BUCKETS, _BLOCK_WORDS, _SEGMENTS = 32, 65536, 2048

@@ -37,7 +37,7 @@ _MOST_TRIED = 1023
 
 _SEARCH, _ROWS = "adds_lanes_search_kernel", "adds_lanes_rows_kernel"
 _ROWS_BLOCK = 256
-#: As in `adds_lanes.cu` and `lane_words.cuh`.
+#: As in `adds_lanes.cu`, `lane_passes.cuh` and `lane_words.cuh`.
 _NARROW_LIMIT = 0x7FFF
 _CHUNK, _PUSH_SHARE = 256, 20
 _NO_SOURCE = 2**32 - 1

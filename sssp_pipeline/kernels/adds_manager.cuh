@@ -2,160 +2,20 @@
 //
 // Idea: every hop of a path through the queue waits for one to two sweeps, so a sweep is kept short: all warps look at
 // once, with all accesses under way together; warp 0 alone plans, the others then write the flags, while warp 0 goes on
-// to what can wait: number of head buckets, delta, progress. An H200 takes 5.7 us a sweep if all that is done in turn.
+// to what can wait (`adds_control.cuh`). An H200 takes 5.7 us a sweep if all that is done in turn.
 //
 // Needs: one block of at least 64 threads; at most kFlagsEach * (SSSP_THREADS - 32) workers.
-// Keeps: I1 to I7 and I9 of docs/design/0002-adds-queue.md.
+// Keeps: I1 to I6 and I9 of docs/design/0002-adds-queue.md.
 // Memory order: F2, F3 and F6 here, F7 in bucket_queue.cuh.
-// Ends: after two empty sweeps (I6), or when the run is given up: at the deadline, without progress, or without a
-//     free block (I7).
+// Ends: after two empty sweeps (I6), or when the run is given up (I7).
 #pragma once
 
-#include "bucket_queue.cuh"
-#include "grid_barrier.cuh"
+#include "adds_control.cuh"
 
-// One in so many head switches takes every word as it is: a static delta far too small must not go round for ever.
-constexpr word32 kRebinRest = 64;
-// Sweeps between two looks at the clock.
-constexpr word32 kSweepsPerClock = 16;
 // Flags that a thread looks at; warp 0 has none, it plans.
 constexpr int kFlagsEach = 6;
-// Most head buckets. As in `adds.py`.
-constexpr int kMostHeads = 4;
-constexpr word32 kWarps = SSSP_THREADS / 32;
 constexpr int kBucketsEach = (kBuckets + kWarps - 1) / kWarps;
 static_assert(kWarps >= 2 && kWarps <= 32, "warp 0 plans, the others write flags");
-
-struct Tuning {
-    double delta;        // the first
-    double least_delta, most_delta;  // never beyond, unless words are clipped
-    float low, high;     // limits of the mean share of busy workers
-    float clipped;       // share of the queue in the last bucket that is clipping
-    word32 is_dynamic;
-    word32 n_buckets;    // 2 to 32
-    word32 first_heads, most_heads;
-    word32 settling;     // head switches between two changes of delta
-    word32 least_words, most_words;  // in an assignment
-    word32 chain;        // vertices a worker keeps for itself, at most kMostChain
-    word32 look_first;
-    word32 n_traces, trace_every_ns;
-    word64 patience_ns, deadline_ns;
-};
-
-struct Report {
-    BarrierWords barrier;
-    word64 vertices_processed;
-    word64 edges_relaxed;
-    double delta_last;
-    word32 delta_changes;
-    word32 head_switches;
-    word32 sweeps;
-    word32 blocks_used;
-    word64 words_reserved;
-    word32 n_traces;
-    word32 n_busy;       // at the end
-    word32 queued;       // at the end
-    word32 head;
-    word32 n_heads;
-    float busy_share;    // of the workers, the mean over all sweeps
-};
-
-static_assert(sizeof(Tuning) == 96 && sizeof(Report) == 80, "as `adds.py` lays them out");
-
-struct Trace {
-    word32 time_ns;
-    word32 busy;         // workers
-    word32 queued;       // words
-    word32 n_heads;
-    double delta;
-};
-
-struct Manager {
-    Tuning tuning;
-    Bucket buckets[kBuckets];
-    Pool pool;
-    word32 idle_before[32];        // workers idle in the warps before
-    word32 plan_rank[kMostHeads];  // of the idle workers, which first takes from the k-th head bucket
-    uint2 plan_places[kMostHeads]; // in the pool: what rank 0 would take there, were its words as many; the end
-    word32 words_each;
-    word32 n_given;                // assignments
-    word32 head;
-    word32 is_stopped;
-    word32 is_over;
-
-    __device__ __forceinline__ Bucket& from_head(word32 nth) { return buckets[(head + nth) & (kBuckets - 1)]; }
-};
-
-__device__ __forceinline__ distance_bits bits_of(double x) {
-#if SSSP_FLOATING && SSSP_BITS == 32
-    return __float_as_uint(static_cast<float>(x));
-#elif SSSP_FLOATING
-    return static_cast<distance_bits>(__double_as_longlong(x));
-#else
-    constexpr double kEnd = SSSP_BITS == 32 ? 4294967296.0 : 18446744073709551616.0;
-    return x >= kEnd ? ~distance_bits{0} : static_cast<distance_bits>(x);
-#endif
-}
-
-// What only warp 0 of the manager knows; the same in all its lanes.
-struct Control {
-    double base;
-    double delta;
-    double least_delta;
-    float per_delta;     // 1 / delta
-    word64 busy_sum;     // since delta was last looked at
-    word64 all_busy;
-    word32 busy_count;
-    word32 head;
-    word32 n_heads;
-    word32 switches;
-    word32 settled_at;
-    word32 delta_changes;
-    word32 empty_sweeps;
-    word32 sweeps;
-    word64 began;
-    word64 progressed;
-    word64 traced;
-    word64 signature;
-    word32 n_traces;
-    bool is_new;
-    bool did_rebin;
-
-    __device__ __forceinline__ void set_delta(double to) {
-        delta = to;
-        per_delta = static_cast<float>(1.0 / to);
-        is_new = true;
-    }
-
-    // Tells everybody, if there is something new to tell.
-    __device__ void show(const Queue& queue, const Tuning& tuning, bool may_rebin) {
-        if (!is_new && may_rebin == did_rebin) {
-            return;
-        }
-        is_new = false;
-        did_rebin = may_rebin;
-        if ((threadIdx.x & 31) == 0) {
-            constexpr word32 kInfinity = 0x7f800000u;
-            const float least_nth = static_cast<float>(tuning.most_heads + 1);
-            store_relaxed(queue.schedule, bits_of(base));
-            store_relaxed(queue.schedule + 1, bits_of(base + n_heads * delta));
-            store_relaxed(queue.schedule + 2, may_rebin ? __float_as_uint(least_nth) : kInfinity);
-            store_relaxed(queue.schedule + 3,
-                          (static_cast<word64>(head) << 32) | __float_as_uint(per_delta));
-        }
-    }
-};
-
-__device__ __forceinline__ word32 warp_sum(word32 x) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(kWholeWarp, x);
-#else
-    for (int by = 16; by > 0; by /= 2) {
-        x += __shfl_xor_sync(kWholeWarp, x, by);
-    }
-    return x;
-#endif
-}
 
 __device__ __forceinline__ word32 warp_sum_before(word32 x) {
     const word32 lane = threadIdx.x & 31;
@@ -169,17 +29,6 @@ __device__ __forceinline__ word32 warp_sum_before(word32 x) {
 
 // The i-th worker that this thread, which is not of warp 0, looks after.
 __device__ __forceinline__ word32 flag_of(int i) { return threadIdx.x - 32 + i * (SSSP_THREADS - 32); }
-
-// What a plan leaves to be done, the same in all lanes but for `queued_here`: words waiting in the lane's bucket.
-struct Outlook {
-    word32 queued_here;
-    word32 queued;
-    word32 n_there;      // words that could be assigned
-    word32 n_assigned;   // words that are
-    word32 n_idle;
-    word32 n_busy;
-    bool is_over;
-};
 
 // Warp 0: where the head is and what is handed out.
 __device__ __forceinline__ Outlook plan(const Queue& queue, Manager& m, Control& c, word32 n_workers) {
@@ -246,92 +95,6 @@ __device__ __forceinline__ Outlook plan(const Queue& queue, Manager& m, Control&
         m.is_over = seen.is_over;
     }
     return seen;
-}
-
-// Warp 0, while the others hand out: how many head buckets, what delta should be, and whether there is progress.
-__device__ __forceinline__ void control(const Queue& queue, Manager& m, Control& c, const Outlook& seen,
-                                        word32 n_workers, Trace* traces) {
-    const Tuning& tuning = m.tuning;
-    // ---- quick control: how many head buckets ----
-    if (seen.n_assigned < seen.n_there) {
-        c.is_new = c.is_new || c.n_heads > 1;
-        c.n_heads = max(c.n_heads, 2u) - 1;
-    } else if (seen.n_busy * 2 < n_workers && c.n_heads < tuning.most_heads) {
-        c.is_new = true;
-        ++c.n_heads;
-    }
-
-    // ---- slow control: delta, after some head switches ----
-    ++c.sweeps;
-    c.busy_sum += seen.n_busy;
-    c.all_busy += seen.n_busy;
-    ++c.busy_count;
-    if (tuning.is_dynamic && c.switches - c.settled_at >= tuning.settling) {
-        const word32 last = __shfl_sync(kWholeWarp, seen.queued_here, tuning.n_buckets - 1);
-        const float busy = static_cast<float>(c.busy_sum) / (static_cast<float>(c.busy_count) * n_workers);
-        double wanted = c.delta;
-        if (last > n_workers && last > tuning.clipped * seen.queued) {
-            wanted = c.delta * 2;
-            c.least_delta = wanted;
-        } else if (busy < tuning.low) {
-            wanted = fmin(c.delta * 2, fmax(tuning.most_delta, c.delta));
-        } else if (busy > tuning.high) {
-            wanted = fmin(c.delta, fmax(c.delta / 2, c.least_delta));
-        }
-        c.settled_at = c.switches;
-        c.busy_sum = 0;
-        c.busy_count = 0;
-        if (wanted != c.delta && wanted < 1e300) {
-            c.set_delta(wanted);
-            ++c.delta_changes;
-        }
-    }
-    c.show(queue, tuning, seen.queued > 4 * n_workers && c.switches % kRebinRest != 0);
-
-    // ---- never a hang (I7) ----
-    word64 now = 0;
-    if (tuning.n_traces > 0 || c.sweeps % kSweepsPerClock == 0) {
-        now = clock_ns();
-        const word32 n_reserved = warp_sum(m.buckets[threadIdx.x & 31].reserved);
-        const word64 signature = (static_cast<word64>(n_reserved) << 32) ^ (seen.queued * 64ull + seen.n_idle);
-        if (signature != c.signature) {
-            c.signature = signature;
-            c.progressed = now;
-        }
-        if (now > c.progressed + tuning.patience_ns) {
-            queue.give_up(kStalled);
-        } else if (now > c.began + tuning.deadline_ns) {
-            queue.give_up(kDeadline);
-        }
-    }
-    if (c.n_traces < tuning.n_traces && (now - c.traced >= tuning.trace_every_ns || seen.is_over)) {
-        c.traced = now;
-        if (threadIdx.x == 0) {
-            traces[c.n_traces] =
-                Trace{static_cast<word32>(now - c.began), seen.n_busy, seen.queued, c.n_heads, c.delta};
-        }
-        ++c.n_traces;
-    }
-}
-
-// Warp 0, at the end.
-__device__ void tell(const Queue& queue, Manager& m, const Control& c, const Outlook& seen, word32 n_workers,
-                     Report* report) {
-    const word32 n_reserved = warp_sum(m.buckets[threadIdx.x & 31].reserved);
-    if (threadIdx.x == 0) {
-        report->delta_last = c.delta;
-        report->delta_changes = c.delta_changes;
-        report->head_switches = c.switches;
-        report->sweeps = c.sweeps;
-        report->blocks_used = min(m.pool.n_fresh, queue.n_blocks);
-        report->n_traces = c.n_traces;
-        report->n_busy = seen.n_busy;
-        report->queued = seen.queued;
-        report->words_reserved = n_reserved;
-        report->head = c.head;
-        report->n_heads = c.n_heads;
-        report->busy_share = static_cast<float>(static_cast<double>(c.all_busy) / c.sweeps / n_workers);
-    }
 }
 
 // All warps but the first: writes the flags of the workers that the plan gives something.

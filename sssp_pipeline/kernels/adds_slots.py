@@ -29,7 +29,7 @@ SAMPLE = 2**16
 SOURCES_A_SLOT = 4
 
 _KERNEL, _PACK_KERNEL = "adds_slots_kernel", "adds_slots_pack_kernel"
-#: As in `adds_slots.cu`.
+#: As in `adds_slot.cuh`.
 _PACKED_EDGES = 4
 _PACK_BLOCK = 256
 #: Packed rows of more bytes than this are read past the L2 cache, which is left to the distances: that took 3 % less

@@ -13,8 +13,8 @@
 //     the same reason edges of few entries are read while the distance of the vertex that they leave is; in a superstep
 //     of many a warp waits for that, which may spare it the edges.
 //
-// Needs: edges marked if SSSP_EDGE_CLASSES; SSSP_ALONE 0 or 1; `stamp` and `all_single` set for the superstep; the edges
-//     of 32 rows counted in an edge_index.
+// Needs: edges marked if SSSP_EDGE_CLASSES; SSSP_ALONE 0 or 1; `stamp`, `looks_first` and `all_single` set for the
+//     superstep; the edges of 32 rows counted in an edge_index.
 // Keeps: what I1 and I5 of frontier_bellman_ford.cu ask of who relaxes.
 // Memory order: as there; supersteps of a block alone are ordered by __syncthreads.
 // Paper: Busato, Bombieri, IEEE TPDS 2015, section 5.2.

@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.solver import SolveOptions
 
 KERNELS = Path(adds.__file__).parent
-DEVICE_CODE = ("adds.cu", "adds_manager.cuh", "adds_worker.cuh", "bucket_queue.cuh")
+DEVICE_CODE = ("adds.cu", "adds_control.cuh", "adds_manager.cuh", "adds_worker.cuh", "bucket_queue.cuh")
 
 
 def made(edges, dtype=np.uint32):

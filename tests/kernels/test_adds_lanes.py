@@ -18,6 +18,7 @@ from sssp_pipeline.kernels.adds_lanes import AddsLanes, fits_narrow, pick_delta
 from sssp_pipeline.kernels.solver import SolveOptions
 
 KERNELS = Path(adds_lanes.__file__).parent
+DEVICE_CODE = ("adds_lanes.cu", "lane_passes.cuh", "lane_words.cuh")
 EITHER_WIDTH = pytest.mark.parametrize("narrow", [True, False], ids=["narrow", "whole"])
 
 
@@ -66,7 +67,7 @@ def test_delta_follows_mean_weight_and_degree():
 
 
 def test_constants_agree_between_python_and_cuda():
-    text = "".join((KERNELS / name).read_text() for name in ("adds_lanes.cu", "lane_words.cuh"))
+    text = "".join((KERNELS / name).read_text() for name in DEVICE_CODE)
     constants = {n: int(v, 0) for n, v in re.findall(r"constexpr \w+ (k\w+) = (0x[0-9a-f]+|\d+)u?;", text)}
     assert constants["kChunk"] == adds_lanes._CHUNK
     assert constants["kPushShare"] == adds_lanes._PUSH_SHARE
@@ -78,7 +79,7 @@ def test_constants_agree_between_python_and_cuda():
 
 
 def test_every_invariant_cited_by_the_kernel_is_defined():
-    text = (KERNELS / "adds_lanes.cu").read_text()
+    text = "".join((KERNELS / name).read_text() for name in DEVICE_CODE)
     assert set(re.findall(r"\b(I\d)\b", text)) == set(re.findall(r"^//\s+(I\d)\. ", text, re.MULTILINE))
 
 

@@ -78,12 +78,12 @@ def test_delta_follows_mean_weight_and_degree():
 
 
 def test_constants_agree_between_python_and_cuda():
-    text = (Path(adds_slots.__file__).parent / "adds_slots.cu").read_text()
+    text = (Path(adds_slots.__file__).parent / "adds_slot.cuh").read_text()
     assert int(re.search(r"constexpr int kPacked = (\d+);", text)[1]) == adds_slots._PACKED_EDGES
 
 
 def test_every_invariant_cited_by_the_kernel_is_stated():
-    text = (Path(adds_slots.__file__).parent / "adds_slots.cu").read_text()
+    text = (Path(adds_slots.__file__).parent / "adds_slot.cuh").read_text()
     stated = set(re.findall(r"^//     (I\d)\. ", text, re.MULTILINE))
     assert set(re.findall(r"\b(I\d)\b", text.split("#include", 1)[1])) <= stated
 
