@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -17,7 +18,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sssp_pipeline import __version__
-from sssp_pipeline.console import Console, LogFormat, console, table
+from sssp_pipeline.console import (
+    Console,
+    LogFormat,
+    Loudness,
+    columns,
+    console,
+    discard,
+    table,
+    write_message,
+)
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import interrupts
 from sssp_pipeline.pipeline.progress import plural
@@ -27,26 +37,77 @@ if TYPE_CHECKING:
 
 #: What a shell reports for a command ended by Ctrl-C.
 EXIT_INTERRUPTED = 130
+PROGRAM = "sssp-pipeline"
 
 app = typer.Typer(
-    name="sssp-pipeline",
+    name=PROGRAM,
     help="Exact shortest paths from many sources over big graphs: edge lists in, distances in Parquet out.",
+    epilog="Example: sssp-pipeline run roads.csv --from 17 --out results",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Typer's own options ask the environment which shell this is; `_top` has options that are told.
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 bench = typer.Typer(
-    help="Measure solvers on graphs, and show what was measured as the papers do.", no_args_is_help=True
+    help="Measure solvers on graphs, and show what was measured as the papers do.",
+    epilog="Example: sssp-pipeline bench run bench.yaml --output measured",
+    no_args_is_help=True,
 )
 app.add_typer(bench, name="bench")
 
-WorkflowFile = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Path or URL of the workflow file.")]
+
+def _completed(incomplete: str) -> list[str]:
+    from sssp_pipeline.completion import overrides
+
+    return overrides(incomplete)
+
+
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="WORKFLOW|EDGES…",
+        help="A workflow file, whose name ends in .yaml or .yml; or edge lists, with --from.",
+    ),
+]
+From = Annotated[
+    list[str],
+    typer.Option(
+        "--from",
+        metavar="SOURCES",
+        help="Where paths begin, for edge lists: an id (may be repeated), a file of ids, `all`, `random:64` or "
+        "`top-degree:10`. `id:17` is an id and `file:17` a file, whatever there is.",
+    ),
+]
+To = Annotated[
+    list[str],
+    typer.Option(
+        "--to", metavar="TARGETS", help="Where paths end, in the forms of --from; left out, every vertex."
+    ),
+]
+Out = Annotated[
+    str | None, typer.Option("--out", metavar="FOLDER", help="Folder or URL of the results, for edge lists.")
+]
+SaveWorkflow = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-workflow", metavar="FILE", help="Also write a workflow file that does the same; must be new."
+    ),
+]
 Overrides = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the workflow: solve.delta=500."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Replace a value of the workflow: solve.delta=500.",
+        autocompletion=_completed,
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for programs.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print JSON on standard output, for programs; also what went wrong.")
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show more, such as how solvers compare.")]
 Log = Annotated[
     LogFormat,
     typer.Option(
@@ -60,83 +121,126 @@ Log = Annotated[
 
 @app.callback(invoke_without_command=True)
 def _top(
-    version: Annotated[bool, typer.Option("--version", help="Print the release and exit.")] = False,
+    version: Annotated[bool, typer.Option("-V", "--version", help="Print the release and exit.")] = False,
+    install_completion: Annotated[
+        Literal["bash", "zsh", "fish"] | None,
+        typer.Option(metavar="bash|zsh|fish", help="Let this shell complete commands, options and values."),
+    ] = None,
+    show_completion: Annotated[
+        Literal["bash", "zsh", "fish"] | None,
+        typer.Option(metavar="bash|zsh|fish", help="Print what --install-completion would install."),
+    ] = None,
 ) -> None:
     if version:
-        print(__version__)
+        _print(__version__)
+        raise typer.Exit
+    if install_completion or show_completion:
+        from sssp_pipeline import completion
+
+        if install_completion:
+            with _told("text"):
+                _print(completion.install(install_completion, PROGRAM))
+        if show_completion:
+            _print(completion.script(show_completion, PROGRAM))
         raise typer.Exit
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline run roads.csv --from 17 --from 42 --to depots.txt --out results")
 def run(
-    workflow: WorkflowFile,
+    inputs: Inputs,
+    sources: From = [],  # noqa: B006
+    targets: To = [],  # noqa: B006
+    out: Out = None,
     overrides: Overrides = [],  # noqa: B006
+    save_workflow: SaveWorkflow = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
     """Do all of it: ingest, solve, verify, report. Running it again goes on where it stopped."""
-    with _told(["run", workflow], log, overrides) as progress:
+    with _told(log, quiet, verbose, as_json) as progress:
+        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(_load(workflow, overrides, progress), progress)
-        _show_run(folder.url, record, as_json)
+        folder, record = run_pipeline(workflow, progress)
+        _show_run(folder.url, record, quiet, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline solve workflow.yaml --set solve.solver=dijkstra")
 def solve(
-    workflow: WorkflowFile,
+    inputs: Inputs,
+    sources: From = [],  # noqa: B006
+    targets: To = [],  # noqa: B006
+    out: Out = None,
     overrides: Overrides = [],  # noqa: B006
+    save_workflow: SaveWorkflow = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
     """Solve on a graph store that is there already, without verify and report."""
-    with _told(["solve", workflow], log, overrides) as progress:
+    with _told(log, quiet, verbose, as_json) as progress:
+        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(
-            _load(workflow, overrides, progress), progress, may_ingest=False, finish=False
-        )
-        _show_run(folder.url, record, as_json)
+        folder, record = run_pipeline(workflow, progress, may_ingest=False, finish=False)
+        _show_run(folder.url, record, quiet, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline ingest workflow.yaml --set graph.directed=false")
 def ingest(
-    workflow: WorkflowFile,
+    inputs: Inputs,
+    sources: From = [],  # noqa: B006
+    targets: To = [],  # noqa: B006
+    out: Out = None,
     overrides: Overrides = [],  # noqa: B006
+    save_workflow: SaveWorkflow = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
     """Turn the workflow's edge lists into a graph store, and stop there."""
-    with _told(["ingest", workflow], log, overrides) as progress:
+    with _told(log, quiet, verbose, as_json) as progress:
+        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline import storage
         from sssp_pipeline.pipeline.run import ingest_stage
 
-        stored = ingest_stage(_load(workflow, overrides, progress), progress)
+        stored = ingest_stage(workflow, progress)
         if as_json:
-            print(stored.manifest.model_dump_json())
-        else:
-            print(storage.redacted(stored.store))
+            _print(stored.manifest.model_dump_json())
+        elif not quiet:
+            _print(storage.redacted(stored.store))
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline plan roads.csv --from random:1000 --out results")
 def plan(
-    workflow: WorkflowFile,
+    inputs: Inputs,
+    sources: From = [],  # noqa: B006
+    targets: To = [],  # noqa: B006
+    out: Out = None,
     overrides: Overrides = [],  # noqa: B006
+    save_workflow: SaveWorkflow = None,
     probe: Annotated[
         int, typer.Option(min=0, help="Sources to solve for the estimate of time; 0 for none.")
     ] = 2,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Tell what a run would do, and about how long it would take; the graph must be ingested."""
-    with _told(["plan", workflow], log, overrides) as progress:
+    """Tell what a run would do, and about how long it would take; ingests the graph if that is not done."""
+    with _told(log, quiet, verbose, as_json) as progress:
+        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline.run import outlook
 
-        facts = outlook(_load(workflow, overrides, progress), probe, progress)
-        print(json.dumps(facts) if as_json else table(facts))
+        facts = outlook(workflow, probe, progress)
+        _print(json.dumps(facts) if as_json else table(facts))
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline verify results --certificate")
 def verify(
     run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
     certificate: Annotated[
@@ -145,11 +249,13 @@ def verify(
     store: Annotated[
         str | None, typer.Option(help="Graph store, when it is not where the run found it.")
     ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
     """Read the distances of a finished run back and prove or refute them; exit code 3 when refuted."""
-    with _told(["verify", run_folder], log) as progress:
+    with _told(log, quiet, verbose, as_json) as progress:
         from sssp_pipeline.pipeline.finished import verify_run
         from sssp_pipeline.pipeline.results import judged
         from sssp_pipeline.pipeline.storage import redacted
@@ -157,24 +263,25 @@ def verify(
         progress.about(run=redacted(run_folder))
         record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress)
         what = judged(record.get("targets"))
-        print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
+        if as_json or not quiet:
+            _print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline inspect results")
 def inspect(
     url: Annotated[str, typer.Argument(metavar="STORE|RUN", help="A graph store or a run folder.")],
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
     """Show what is in a graph store or a run folder, and how far an unfinished run is."""
-    with _told(["inspect", url], log):
+    with _told(log, as_json=as_json):
         from sssp_pipeline.pipeline.inspect import describe
 
         facts = describe(url)
-        print(json.dumps(facts) if as_json else table(facts))
+        _print(json.dumps(facts) if as_json else table(facts))
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline cs515 --input edges.txt --output distances.txt --method opt")
 def cs515(
     edges: Annotated[str, typer.Option("--input", "-input", help="Path or URL of the edge list.")],
     output: Annotated[str, typer.Option("--output", "-output", help="Where to write the distances.")],
@@ -208,75 +315,60 @@ def cs515(
     log: Log = "text",
 ) -> None:
     """Do what the CS 515 assignment asks of its program: solve one source of an edge list and print the two times."""
-    given = {
-        "--input": edges,
-        "--output": output,
-        "--method": method,
-        "--sync": sync,
-        "--bsize": block_size,
-        "--bcount": block_count,
-        "--order": order,
-        "--source": source,
-    }
-    words = [str(word) for name, value in given.items() if value is not None for word in (name, value)]
-    with _told(["cs515", *words, *["--segment-minimum"] * segment_minimum], log) as progress:
+    with _told(log) as progress:
         from sssp_pipeline.pipeline.cs515 import Variant, solve_file
 
         variant = Variant(method, sync, order, segment_minimum, block_size, block_count)
         for line in solve_file(edges, source, variant, output, progress):
-            print(line)
+            _print(line)
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline solvers")
 def solvers(as_json: Json = False) -> None:
     """List the solvers."""
-    from sssp_pipeline.kernels import SOLVERS
+    with _told("text", as_json=as_json):
+        from sssp_pipeline.kernels import SOLVERS
 
-    rows = [{"name": s.name, "device": s.device, "summary": s.summary} for s in SOLVERS.values()]
-    if as_json:
-        print(json.dumps(rows))
-    for row in rows if not as_json else []:
-        print(f"{row['name']:<16} {row['device']:<4} {row['summary']}")
+        rows = [{"name": s.name, "device": s.device, "summary": s.summary} for s in SOLVERS.values()]
+        _print(json.dumps(rows) if as_json else columns([tuple(row.values()) for row in rows]))
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline doctor")
 def doctor(as_json: Json = False) -> None:
     """Tell what works on this machine, what does not, and what to do about it; exit code 1 if something is broken."""
-    from dataclasses import asdict
+    with _told("text", as_json=as_json):
+        from dataclasses import asdict
 
-    from sssp_pipeline.pipeline.hardware import diagnose
+        from sssp_pipeline.pipeline.hardware import diagnose
 
-    checks = diagnose()
-    if as_json:
-        print(json.dumps([asdict(c) for c in checks]))
-    for check in checks if not as_json else []:
-        print(f"{check.state:<7} {check.name:<10} {check.detail}")
-        if check.hint:
-            print(f"{'':<18} hint: {check.hint}")
+        checks = diagnose()
+        if as_json:
+            _print(json.dumps([asdict(c) for c in checks]))
+        else:
+            rows = [(c.state, c.name, c.detail + (f"\nhint: {c.hint}" if c.hint else "")) for c in checks]
+            _print(columns(rows))
     if any(c.state == "broken" for c in checks):
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog="Example: sssp-pipeline init roads.yaml")
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("workflow.yaml"),
 ) -> None:
     """Write a commented workflow file to start from."""
-    with _told(["init", str(path)], "text"):
+    with _told("text"):
+        if path.suffix.lower() not in (".yaml", ".yml"):
+            raise InputError(
+                f"`{path}` would not be taken for a workflow file", hint="name it with .yaml at its end"
+            )
         template = resources.files("sssp_pipeline").joinpath("template.yaml").read_text()
-        try:
-            with path.open("x") as file:
-                file.write(template)
-        except FileExistsError:
-            raise InputError(f"`{path}` exists already", hint="name another file") from None
-        except OSError as error:
-            raise InputError(f"`{path}` cannot be written: {error.strerror}") from error
-        print(
+        _write_new(path, template)
+        _print(
             f"wrote {path}; set graph.input and output.path in it, then: sssp-pipeline run {shlex.quote(str(path))}"
         )
 
 
-@bench.command("run")
+@bench.command("run", epilog="Example: sssp-pipeline bench run bench.yaml --graph roads --set runs=3")
 def bench_run(
     file: Annotated[str, typer.Argument(metavar="BENCH", help="Path or URL of the bench file.")],
     output: Annotated[
@@ -296,18 +388,16 @@ def bench_run(
     log: Log = "text",
 ) -> None:
     """Check and time every solver on every graph. Running it again goes on where it stopped."""
-    words = ["bench", "run", file, "--output", str(output), *(w for g in graphs for w in ("--graph", g))]
-    words += ["--prepare"] * prepare
-    with _told(words, log, overrides) as progress:
+    with _told(log) as progress:
         from sssp_pipeline.bench.matrix import run_bench
         from sssp_pipeline.bench.variants import load_bench
 
         asked = load_bench(file, overrides)
         progress.about(run=str(output), name=asked.name)
-        print(run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare))
+        _print(run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare))
 
 
-@bench.command("report")
+@bench.command("report", epilog="Example: sssp-pipeline bench report bench/lines.jsonl --output page")
 def bench_report(
     lines: Annotated[list[str], typer.Argument(metavar="LINES…", help="Files that `bench run` wrote.")],
     output: Annotated[
@@ -322,75 +412,239 @@ def bench_report(
     log: Log = "text",
 ) -> None:
     """Make the papers' tables and figures from lines: a Markdown page, CSV and, with matplotlib, SVG."""
-    with _told(["bench", "report", *lines, "--output", str(output)], log) as progress:
+    with _told(log) as progress:
         from sssp_pipeline.bench.report import write_report
 
-        print(write_report(lines, output, progress, baseline=baseline, subject=subject))
+        _print(write_report(lines, output, progress, baseline=baseline, subject=subject))
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line, and end with the exit code that the README documents."""
+    import gc
+
+    # The imports make many objects that stay; looking at them again and again takes a tenth of a second.
+    gc.set_threshold(50_000, 20, 20)
+    _open_streams()
+    if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" in os.environ:
+        from sssp_pipeline import completion
+
+        completion.answer(app, PROGRAM)
+        return
+    exit_code: int | str | None = 0
+    try:
+        try:
+            app(prog_name=PROGRAM)
+        except SystemExit as ended:
+            exit_code = ended.code
+        sys.stdout.flush()
+    except OSError as error:  # of the help or of a usage error, which Typer writes
+        for stream in (sys.stdout, sys.stderr):
+            discard(stream)
+        exit_code = exit_code or (0 if isinstance(error, BrokenPipeError) else 1)
+    write_message(sys.stderr, "")  # what waits in its buffer
+    sys.exit(exit_code)
 
 
-def _load(workflow: str, overrides: list[str], progress: Console) -> Workflow:
+def _print(text: str) -> None:
+    """Write a command's answer to standard output.
+
+    Raises
+    ------
+    SsspError
+        It cannot be written. A reader that has seen enough, as `head`, is no error.
+    """
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        discard(sys.stdout)
+    except OSError as error:
+        discard(sys.stdout)
+        raise SsspError(
+            f"standard output cannot be written: {error.strerror}",
+            hint="lead standard output elsewhere, and run the same command again",
+        ) from None
+
+
+def _open_streams() -> None:
+    """Open the standard streams that are closed, and let no character be a reason to fail.
+
+    The first file that is opened would get the number of a closed stream, and then what a library prints there.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free is this one.
+            os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _load(
+    inputs: list[str],
+    sources: list[str],
+    targets: list[str],
+    out: str | None,
+    overrides: list[str],
+    save_as: Path | None,
+    progress: Console,
+) -> Workflow:
+    """Return the workflow in a file, or the one that options describe; write it to `save_as` if that is given."""
     from sssp_pipeline.pipeline.storage import redacted
-    from sssp_pipeline.workflow_loading import load_workflow
+    from sssp_pipeline.workflow_loading import (
+        is_workflow_file,
+        load_workflow,
+        workflow_from_options,
+        workflow_yaml,
+    )
 
-    loaded = load_workflow(workflow, overrides)
+    files = [redacted(url) for url in inputs if is_workflow_file(url)]
+    options = {"--from": sources, "--to": targets, "--out": out}
+    given = [option for option, value in options.items() if value]
+    if files and given:
+        keys = {
+            "--from": "sources={ids: [17]}",
+            "--to": "output.targets={ids: [17]}",
+            "--out": "output.path=FOLDER",
+        }
+        raise InputError(
+            f"`{files[0]}` is a workflow file by its name, and `{given[0]}` belongs to edge lists",
+            hint=f"with a workflow file, write `--set '{keys[given[0]]}'`",
+        )
+    if files and len(inputs) > 1:
+        raise InputError(
+            f"`{files[0]}` is a workflow file by its name, and it is one of {len(inputs)} inputs",
+            hint="name one workflow file; `graph.input` in it may list several edge lists",
+        )
+    if not files and not sources:
+        raise InputError(
+            f"`{redacted(inputs[0])}` is no workflow file by its name, and no `--from` says where paths begin",
+            hint="for an edge list add `--from ID`; the name of a workflow file ends in .yaml or .yml",
+        )
+    if save_as is not None and save_as.suffix.lower() not in (".yaml", ".yml"):
+        raise InputError(
+            f"`{save_as}` would not be taken for a workflow file", hint="name it with .yaml at its end"
+        )
+    if files:
+        loaded = load_workflow(inputs[0], overrides)
+    else:
+        loaded = workflow_from_options(inputs, sources, targets, out, overrides)
     progress.about(run=redacted(loaded.output.path), name=loaded.name)
+    if save_as is not None:
+        _write_new(save_as, workflow_yaml(loaded))
     return loaded
 
 
+def _write_new(path: Path, text: str) -> None:
+    """Write `text` to a file that is not there yet."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"`{path}` exists already", hint="name another file") from None
+    except OSError as error:
+        raise InputError(
+            f"`{path}` cannot be written: {error.strerror}", hint="name a file in a folder that you may write"
+        ) from error
+    except UnicodeEncodeError as error:
+        path.unlink()
+        raise InputError(
+            f"`{path}` cannot be written: a value is not UTF-8", hint="name files in UTF-8 only"
+        ) from error
+
+
 @contextmanager
-def _told(command: list[str], log: LogFormat, overrides: list[str] = []) -> Iterator[Console]:  # noqa: B006
-    """Give a console; turn expected errors into messages and exit codes, and Ctrl-C into how to go on."""
+def _told(
+    log: LogFormat, quiet: bool = False, verbose: bool = False, as_json: bool = False
+) -> Iterator[Console]:
+    """Give a console; turn expected errors into messages and exit codes, and Ctrl-C into how to go on.
+
+    With `as_json` standard output gets an object that says what went wrong.
+    """
     interrupts.install()
-    told = console(log)
+    loudness: Loudness = "quiet" if quiet else "verbose" if verbose else "normal"
+    told = console(log, loudness=loudness)
+
+    def failed(message: str, hint: str | None, exit_code: int) -> typer.Exit:
+        told.failed(message, hint, exit_code)
+        if as_json:
+            _print_failure(message, hint, exit_code)
+        return typer.Exit(exit_code)
+
     try:
         with told:
+            if quiet and verbose:
+                raise InputError(
+                    "`--quiet` and `--verbose` contradict each other", hint="leave one of them out"
+                )
             yield told
         told.succeeded()
     except SsspError as error:
-        told.failed(error.message, error.hint, error.exit_code)
-        raise typer.Exit(error.exit_code) from None
+        raise failed(error.message, error.hint, error.exit_code) from None
     except MemoryError as error:
-        told.failed(
+        raise failed(
             f"not enough memory: {error or 'no more can be had'}",
             "a machine with more memory, or a smaller graph or batch",
             exit_code=1,
-        )
-        raise typer.Exit(1) from None
+        ) from None
     except KeyboardInterrupt:
-        options = [word for override in overrides for word in ("--set", override)]
-        options += ["--log-format", log] * (log != "text")
-        told.interrupted(shlex.join(["sssp-pipeline", *command, *options]), EXIT_INTERRUPTED)
+        told.interrupted(_same_command(), EXIT_INTERRUPTED)
+        if as_json:
+            _print_failure("interrupted", "run the same command again to go on", EXIT_INTERRUPTED)
         # A second Ctrl-C comes here while threads still solve: what they have not committed counts for nothing.
         os._exit(EXIT_INTERRUPTED)
     except Exception as error:
+        if as_json:
+            _print_failure(f"{type(error).__name__}: {error}", "report this as a bug", 1)
         told.crashed(error)
         raise typer.Exit(1) from None
 
 
-def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
+def _print_failure(message: str, hint: str | None, exit_code: int) -> None:
+    text = json.dumps({"error": message, "hint": hint, "exit_code": exit_code})
+    write_message(sys.stdout, text + "\n")
+
+
+#: Options that a command must not repeat when it goes on: the file they made is there by then.
+_ONCE = ("--save-workflow",)
+
+
+def _same_command() -> str:
+    """Return the command as it was called, without `_ONCE`."""
+    words: list[str] = []
+    skip_next = False
+    for word in sys.argv[1:]:
+        if (
+            not skip_next
+            and not word.startswith(tuple(f"{option}=" for option in _ONCE))
+            and word not in _ONCE
+        ):
+            words.append(word)
+        skip_next = word in _ONCE
+    return shlex.join([PROGRAM, *words])
+
+
+def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(record))
+        _print(json.dumps(record))
+    if as_json or quiet:
         return
     from sssp_pipeline.pipeline.results import METRICS_FILE
     from sssp_pipeline.pipeline.storage import redacted
 
     url = redacted(url).rstrip("/")
     glob = f"{url}/distances/*.parquet"
-    vertices, targets = record["graph"]["n_vertices"], record.get("targets")
-    to = plural(targets, "target") if targets else plural(vertices, "vertex")
-    print(f"{plural(record['sources'], 'source')} x {to} solved with {record['solver']}: {url}")
-    if targets == 0:
+    _print(f"results: {url}")
+    if record.get("targets") == 0:
         query = f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
     elif record["identity"]["layout"] == "long":
         query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
     else:
         query = f"SELECT * FROM '{url}/distances/batch-00000.parquet' LIMIT 10"
-    print(f'query: duckdb -c "{query}"')
+    _print(f'query: duckdb -c "{query}"')
 
 
 if __name__ == "__main__":

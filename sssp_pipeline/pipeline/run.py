@@ -19,6 +19,7 @@ from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.finished import (
     check_complete,
@@ -117,13 +118,7 @@ def run(
     """
     timings = _Timings()
     folder = RunFolder(workflow.output.path)
-    if not folder.is_begun():
-        storage.check_writable(folder.url)  # before an hour of ingest, not after it
-    if workflow.solve.solver != "auto":
-        solver_named(workflow.solve.solver, workflow.solve.options)
-    for chosen in (workflow.sources, workflow.output.targets):
-        if chosen is not None and chosen.file is not None:
-            storage.expand([chosen.file])
+    check_before_ingest(workflow, progress)
     with timings.of("ingest"):
         if may_ingest:
             stored = ingest_stage(workflow, progress)
@@ -137,12 +132,12 @@ def run(
 
 
 def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
-    """Return what a run of `workflow` would do, as plain facts.
+    """Return what a run of `workflow` would do, as plain facts; ingest the graph if it is not in its store.
 
     Parameters
     ----------
     workflow
-        Its graph must be in the store already.
+        What the run would do.
     probe
         How many of its sources to solve here, on one thread, to estimate the time; 0 leaves the estimate out.
     progress
@@ -151,9 +146,10 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
     Raises
     ------
     InputError
-        The graph is not ingested, or the run would refuse its input.
+        The run would refuse its input.
     """
-    stored = StoredGraph(workflow.store, read_manifest(workflow.store))
+    check_before_ingest(workflow, progress, cluster=False)
+    stored = ingest_stage(workflow, progress)
     plan = plan_stage(workflow, stored, progress)
     traits = stored.manifest.traits
     facts: dict[str, Any] = {
@@ -299,11 +295,18 @@ class _Job:
                     crew.machine,
                     self.targets,
                 )
+                why = (
+                    "asked for"
+                    if plan.n_compared == 1
+                    else f"`sssp-pipeline plan` compares {plan.n_compared}"
+                )
                 self.progress.say(
-                    f"solver: {plan.solver} ({plan.solver_reason}); {plural(len(self.batches), 'batch')}",
-                    "solver",
-                    solver=plan.solver,
-                    total=len(self.batches),
+                    f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self.batches)
+                )
+                self.progress.say(
+                    f"{plan.solver}: {plan.solver_reason}; {plural(len(self.batches), 'batch')}",
+                    "solver_reason",
+                    level="detail",
                 )
                 return Solving(
                     self.workflow,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -72,6 +73,9 @@ class VertexIds:
             An id has the wrong type or no vertex has it; the message begins with `what`.
         """
         wanted = int if self.mapping.type == "int64" else str
+        if wanted is int:
+            # A command line knows text alone; `007` is no integer, because another id may be 7.
+            ids = [int(i) if isinstance(i, str) and re.fullmatch("0|[1-9][0-9]{0,18}", i) else i for i in ids]
         for given in ids:
             if not isinstance(given, wanted) or isinstance(given, bool):
                 kind = "integers" if wanted is int else "strings"
