@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -30,7 +31,6 @@ from sssp_pipeline.console import (
 )
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import interrupts
-from sssp_pipeline.pipeline.progress import plural
 
 if TYPE_CHECKING:
     from sssp_pipeline.workflow import Workflow
@@ -161,6 +161,7 @@ def run(
     """Do all of it: ingest, solve, verify, report. Running it again goes on where it stopped."""
     with _told(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
+        _get_ready()
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
         folder, record = run_pipeline(workflow, progress)
@@ -182,7 +183,8 @@ def solve(
 ) -> None:
     """Solve on a graph store that is there already, without verify and report."""
     with _told(log, quiet, verbose, as_json) as progress:
-        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
+        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False)
+        _get_ready()
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
         folder, record = run_pipeline(workflow, progress, may_ingest=False, finish=False)
@@ -205,6 +207,7 @@ def ingest(
     """Turn the workflow's edge lists into a graph store, and stop there."""
     with _told(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
+        _get_ready()
         from sssp_pipeline.pipeline import storage
         from sssp_pipeline.pipeline.run import ingest_stage
 
@@ -234,6 +237,7 @@ def plan(
     """Tell what a run would do, and about how long it would take; ingests the graph if that is not done."""
     with _told(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
+        _get_ready()
         from sssp_pipeline.pipeline.run import outlook
 
         facts = outlook(workflow, probe, progress)
@@ -256,6 +260,7 @@ def verify(
 ) -> None:
     """Read the distances of a finished run back and prove or refute them; exit code 3 when refuted."""
     with _told(log, quiet, verbose, as_json) as progress:
+        _get_ready()
         from sssp_pipeline.pipeline.finished import verify_run
         from sssp_pipeline.pipeline.results import judged
         from sssp_pipeline.pipeline.storage import redacted
@@ -418,10 +423,24 @@ def bench_report(
         _print(write_report(lines, output, progress, baseline=baseline, subject=subject))
 
 
+#: Whether this process does nothing but run one command.
+_is_own_process = False
+
+
+def _get_ready() -> None:
+    """Prepare the imports of a command that reads or solves graphs."""
+    if _is_own_process:
+        from sssp_pipeline.lazy import leave_out_optional_packages
+
+        leave_out_optional_packages()
+
+
 def main() -> None:
     """Run the command line, and end with the exit code that the README documents."""
     import gc
 
+    global _is_own_process
+    _is_own_process = True
     # The imports make many objects that stay; looking at them again and again takes a tenth of a second.
     gc.set_threshold(50_000, 20, 20)
     _open_streams()
@@ -477,7 +496,7 @@ def _open_streams() -> None:
             # The lowest number that is free is this one.
             os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -491,17 +510,12 @@ def _load(
     overrides: list[str],
     save_as: Path | None,
     progress: Console,
+    needs_input: bool = True,
 ) -> Workflow:
     """Return the workflow in a file, or the one that options describe; write it to `save_as` if that is given."""
-    from sssp_pipeline.pipeline.storage import redacted
-    from sssp_pipeline.workflow_loading import (
-        is_workflow_file,
-        load_workflow,
-        workflow_from_options,
-        workflow_yaml,
-    )
+    from sssp_pipeline.pipeline.shown import redacted
 
-    files = [redacted(url) for url in inputs if is_workflow_file(url)]
+    files = [redacted(url) for url in inputs if _is_workflow_file(url)]
     options = {"--from": sources, "--to": targets, "--out": out}
     given = [option for option, value in options.items() if value]
     if files and given:
@@ -528,14 +542,39 @@ def _load(
         raise InputError(
             f"`{save_as}` would not be taken for a workflow file", hint="name it with .yaml at its end"
         )
+    _check_there(
+        inputs if needs_input or files else [],
+        "; `sssp-pipeline init` writes a workflow to start from" if files else "",
+    )
+
+    from sssp_pipeline.workflow_loading import load_workflow, workflow_from_options, workflow_yaml
+
     if files:
         loaded = load_workflow(inputs[0], overrides)
+        if needs_input:
+            _check_there(loaded.graph.inputs)
     else:
         loaded = workflow_from_options(inputs, sources, targets, out, overrides)
     progress.about(run=redacted(loaded.output.path), name=loaded.name)
     if save_as is not None:
         _write_new(save_as, workflow_yaml(loaded))
     return loaded
+
+
+def _is_workflow_file(url: str) -> bool:
+    """Return whether the name of `url` says that it is a workflow file: it ends in `.yaml` or `.yml`."""
+    path = re.split("[?#]", url)[0] if "://" in url else url
+    return path.lower().endswith((".yaml", ".yml"))
+
+
+def _check_there(paths: Sequence[str], or_else: str = "") -> None:
+    """Raise `InputError` if a local file is missing, before anything is imported that takes long.
+
+    Whatever may be more than a plain path is left to `storage`.
+    """
+    for path in paths:
+        if not re.search(r"[:*?\[]", path) and path != "-" and not os.path.exists(path):  # noqa: PTH110
+            raise InputError(f"`{path}` does not exist", hint=f"check the path{or_else}")
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -102,12 +102,6 @@ def load_file(
     return _validated(*_read(url, overrides, environ, hint), model, contradictions)
 
 
-def is_workflow_file(url: str) -> bool:
-    """Return whether the name of `url` says that it is a workflow file: it ends in `.yaml` or `.yml`."""
-    path = re.split("[?#]", url)[0] if "://" in url else url
-    return path.lower().endswith((".yaml", ".yml"))
-
-
 def workflow_from_options(
     edges: Sequence[str],
     sources: Sequence[str],

@@ -9,18 +9,25 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.errors import InputError, UnsolvableError
-from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.vertex_ids import VertexIds
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline import csr
+    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.pipeline.vertex_ids import VertexIds
+else:
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
+    pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+    pq = LazyModule("pyarrow.parquet")
 
 #: Rows of one row group in the long layout where several sources fit; a reader of one source skips the others.
 LONG_GROUP_ROWS = 2**20
@@ -141,7 +148,7 @@ def _write_wide(
 
 
 def _distance_array(distances: np.ndarray, unreached: float | None) -> pa.Array:
-    nobody = unreached_distance(distances.dtype)
+    nobody = csr.unreached_distance(distances.dtype)
     missing = distances == nobody
     if unreached is not None:
         stand_in = distances.dtype.type(unreached)
@@ -161,7 +168,7 @@ def _distance_array(distances: np.ndarray, unreached: float | None) -> pa.Array:
 
 
 def _predecessor_array(predecessors: np.ndarray, ids: VertexIds) -> pa.Array:
-    none = predecessors == NO_VERTEX
+    none = predecessors == csr.NO_VERTEX
     return pc.if_else(pa.array(none), None, ids.originals(np.where(none, 0, predecessors)))
 
 
@@ -258,7 +265,7 @@ _OTHER_VERTICES = "column vertex does not list the expected vertices in order"
 
 
 def _distances(column: pa.ChunkedArray, unreached: float | None, dtype: np.dtype) -> np.ndarray:
-    nobody = unreached_distance(dtype)
+    nobody = csr.unreached_distance(dtype)
     filled: np.ndarray = pc.fill_null(column, pa.scalar(nobody.item(), column.type)).to_numpy()
     if filled.dtype != dtype:
         raise ValueError(f"distances have type {filled.dtype}, the graph's weights {dtype}")

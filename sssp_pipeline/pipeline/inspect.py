@@ -7,7 +7,6 @@ from typing import Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.graph_store import MANIFEST, read_manifest
 from sssp_pipeline.pipeline.lease import is_held
 from sssp_pipeline.pipeline.results import RunFolder
 
@@ -20,7 +19,9 @@ def describe(url: str) -> dict[str, Any]:
     InputError
         There is neither, or it is damaged.
     """
-    if storage.exists(storage.join(url, MANIFEST)):
+    if storage.exists(storage.join(url, "manifest.json")):
+        from sssp_pipeline.pipeline.graph_store import read_manifest
+
         manifest = read_manifest(url)
         parts = {"row_offsets": manifest.row_offsets, "edges": manifest.edges, "vertices": manifest.vertices}
         return {

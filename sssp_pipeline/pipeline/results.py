@@ -23,17 +23,25 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics, metrics_column
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, write_distances
-from sssp_pipeline.pipeline.vertex_ids import VertexIds
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline.kernels import solver as solvers
+    from sssp_pipeline.kernels.solver import Solution, SourceMetrics
+    from sssp_pipeline.pipeline.vertex_ids import VertexIds
+else:  # `inspect` needs none of them
+    np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
+    solvers = LazyModule("sssp_pipeline.kernels.solver")
 
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.parquet"
@@ -63,23 +71,28 @@ class Place:
     attempts: int
 
 
-_MOMENT = pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name in TRACE.names or ()])
 #: What the metrics have of `SourceMetrics`, in this order and as these types.
 _MEASURED = {
-    "solver": pa.string(),
-    "solve_s": pa.float64(),
-    "vertices_processed": pa.int64(),
-    "edges_relaxed": pa.int64(),
-    "reached": pa.int64(),
-    "max_distance": pa.float64(),
-    "mean_distance": pa.float64(),
-    "teps": pa.float64(),
-    "delta_first": pa.float64(),
-    "delta_last": pa.float64(),
-    "delta_changes": pa.int64(),
-    "supersteps": pa.int64(),
-    "filter_s": pa.float64(),
+    "solver": "string",
+    "solve_s": "float64",
+    "vertices_processed": "int64",
+    "edges_relaxed": "int64",
+    "reached": "int64",
+    "max_distance": "float64",
+    "mean_distance": "float64",
+    "teps": "float64",
+    "delta_first": "float64",
+    "delta_last": "float64",
+    "delta_changes": "int64",
+    "supersteps": "int64",
+    "filter_s": "float64",
 }
+
+
+@cache
+def _moment() -> pa.StructType:
+    """Return the type of a moment of a trace."""
+    return pa.struct([(name, pa.from_numpy_dtype(solvers.TRACE[name])) for name in solvers.TRACE.names or ()])
 
 
 class RunFolder:
@@ -312,21 +325,23 @@ def metrics_table(
         "device": pa.repeat(place.device, n_rows),
         "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
     }
-    for name, of_type in _MEASURED.items():
-        values = metrics_column(metrics, name)
+    for name, type_name in _MEASURED.items():
+        of_type = pa.type_for_alias(type_name)
+        values = solvers.metrics_column(metrics, name)
         if isinstance(values, np.ndarray):
             values = values.astype(of_type.to_pandas_dtype())
         elif name == "max_distance":  # of integers Arrow takes only those that a float holds
             values = list(map(float, values))
         columns[name] = pa.array(values, of_type)
-    return pa.table(columns | {"trace": _traces(list(metrics_column(metrics, "trace")))})
+    return pa.table(columns | {"trace": _traces(list(solvers.metrics_column(metrics, "trace")))})
 
 
 def _traces(traces: list[np.ndarray | None]) -> pa.Array:
     """Return a list of moments for each trace, and NULL for each None."""
     there = [trace for trace in traces if trace is not None]
-    moments = np.concatenate(there) if there else np.empty(0, TRACE)
+    moments = np.concatenate(there) if there else np.empty(0, solvers.TRACE)
     begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
     begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
-    values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in _MOMENT], fields=list(_MOMENT))
+    fields = list(_moment())
+    values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in fields], fields=fields)
     return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels._notice import told_of_compiling
 from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.checks import check_before_ingest
@@ -57,9 +58,17 @@ class _Timings:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began
 
 
+def _say_if_compiling(progress: Progress) -> AbstractContextManager[None]:
+    """Let `progress` say in the block that kernels are compiled, if they are."""
+    return told_of_compiling(
+        lambda: progress.say("compiling, once: later runs find the compiled kernels", "compiling")
+    )
+
+
 def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
     """Return the workflow's graph, ingested unless the store already holds it."""
-    manifest, fresh = ingest(workflow.graph, workflow.store, progress)
+    with _say_if_compiling(progress):
+        manifest, fresh = ingest(workflow.graph, workflow.store, progress)
     size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
     store = storage.redacted(workflow.store)
     progress.say(
@@ -126,7 +135,7 @@ def run(
             stored = StoredGraph(workflow.store, read_manifest(workflow.store))
     with timings.of("plan"):
         sources, targets = select_stage(workflow, stored, progress)
-    with exclusive(folder.url) as still_ours:
+    with _say_if_compiling(progress), exclusive(folder.url) as still_ours:
         job = _Job(workflow, stored, sources, targets, folder, timings, progress, still_ours)
         return folder, job.carry_out(finish)
 
