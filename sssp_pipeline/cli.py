@@ -399,7 +399,8 @@ def bench_run(
 
         asked = load_bench(file, overrides)
         progress.about(run=str(output), name=asked.name)
-        _print(run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare))
+        folder = run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare)
+        _print(str(folder))
 
 
 @bench.command("report", epilog="Example: sssp-pipeline bench report bench/lines.jsonl --output page")
@@ -420,7 +421,7 @@ def bench_report(
     with _told(log) as progress:
         from sssp_pipeline.bench.report import write_report
 
-        _print(write_report(lines, output, progress, baseline=baseline, subject=subject))
+        _print(str(write_report(lines, output, progress, baseline=baseline, subject=subject)))
 
 
 #: Whether this process does nothing but run one command.
@@ -447,7 +448,7 @@ def main() -> None:
     if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" in os.environ:
         from sssp_pipeline import completion
 
-        completion.answer(app, PROGRAM)
+        _print(completion.answer(app, PROGRAM))
         return
     exit_code: int | str | None = 0
     try:
@@ -619,6 +620,7 @@ def _told(
                 raise InputError(
                     "`--quiet` and `--verbose` contradict each other", hint="leave one of them out"
                 )
+            _check_words()
             yield told
         told.succeeded()
     except SsspError as error:
@@ -640,6 +642,18 @@ def _told(
             _print_failure(f"{type(error).__name__}: {error}", "report this as a bug", 1)
         told.crashed(error)
         raise typer.Exit(1) from None
+
+
+def _check_words() -> None:
+    """Raise `InputError` for a word of the command line that is not text: no file of this name could be opened."""
+    for word in sys.argv[1:]:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode(errors="backslashreplace").decode()
+            raise InputError(
+                f"`{shown}` is not UTF-8 in this locale", hint="use a UTF-8 locale: `export LC_ALL=C.UTF-8`"
+            ) from None
 
 
 def _print_failure(message: str, hint: str | None, exit_code: int) -> None:

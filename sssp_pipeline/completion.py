@@ -9,16 +9,23 @@ import io
 import os
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from pathlib import Path
 from typing import Any
 
-from typer import completion
+import typer.completion
 
 from sssp_pipeline.errors import InputError
+
+#: Typer gives no types for what of it is used here.
+_typer: Any = typer.completion
 
 
 def script(shell: str, program: str) -> str:
     """Return the lines that make `shell` complete `program`."""
-    return completion.get_completion_script(prog_name=program, complete_var=_variable(program), shell=shell)
+    lines: str = _typer.get_completion_script(prog_name=program, complete_var=_variable(program), shell=shell)
+    # Bash would put a space after `--set solve.solver=`.
+    no_space = "    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace\n    return 0"
+    return lines.replace("    return 0", no_space) if shell == "bash" else lines
 
 
 def install(shell: str, program: str) -> str:
@@ -30,7 +37,10 @@ def install(shell: str, program: str) -> str:
         The files cannot be written.
     """
     try:
-        _, path = completion.install(shell=shell, prog_name=program, complete_var=_variable(program))
+        _, path = _typer.install(shell=shell, prog_name=program, complete_var=_variable(program))
+        path = Path(path)
+        if shell == "bash":
+            path.write_text(script(shell, program) + "\n", encoding="utf-8")
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
         raise InputError(
             f"completion cannot be installed for {shell}: {error}",
@@ -43,14 +53,14 @@ def _variable(program: str) -> str:
     return f"_{program.replace('-', '_').upper()}_COMPLETE"
 
 
-def answer(app: Callable[..., Any], program: str) -> None:
-    """Answer the shell that asks, by the variables that Typer's lines set, how a command line goes on."""
-    completion.completion_init()
+def answer(app: Callable[..., Any], program: str) -> str:
+    """Return how a command line goes on, as the shell wants it that asks by the variables of Typer's lines."""
+    _typer.completion_init()
     before = _join_words()
     answered = io.StringIO()
     with redirect_stdout(answered), suppress(SystemExit):
         app(prog_name=program)
-    print("\n".join(line.removeprefix(before) for line in answered.getvalue().splitlines()))
+    return "\n".join(line.removeprefix(before) for line in answered.getvalue().splitlines())
 
 
 def _join_words() -> str:

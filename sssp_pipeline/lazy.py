@@ -22,24 +22,35 @@ class LazyModule:
         return getattr(import_module(self._name), attribute)
 
 
+class _Hidden:
+    """A finder of modules, asked before all others, that finds none of the packages `names`."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in self._names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
 @contextmanager
 def hidden(*names: str) -> Iterator[None]:
     """Let imports of the packages `names` fail in the block, unless they are imported already."""
-    absent = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(absent, None))  # type: ignore[arg-type]
+    finder = _Hidden(names)
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        for name in absent:
-            sys.modules.pop(name, None)
+        sys.meta_path.remove(finder)
 
 
 def leave_out_optional_packages() -> None:
-    """Let pyarrow work without pandas, and numba without SciPy: each takes 0.3 s to import, and neither is used here.
+    """Let pyarrow work without pandas, and numba without SciPy and cffi: they take 0.5 s to import and are not used.
 
-    Both look for the other once. For a process of its own only: pyarrow does not look for pandas again.
+    Each looks for the others once. For a process of its own only: pyarrow does not look for pandas again.
     """
-    with hidden("pandas", "scipy"):
+    with hidden("pandas", "scipy", "cffi"):
+        import numba.core.typing.cffi_utils
         import numba.np.arraymath  # noqa: F401
         import pyarrow as pa
 

@@ -325,6 +325,11 @@ class _Document:
         if not equals:
             raise InputError(f"{place} has no value", hint=f"write `--set {key}=VALUE`")
         path = tuple(key.strip().split("."))
+        if not all(path):
+            raise InputError(
+                f"`--set {redacted(override)}` names no key",
+                hint="write `--set KEY=VALUE`: `--set solve.delta=500`",
+            )
         depth = len(path)
         self.places = {p: v for p, v in self.places.items() if p[:depth] != path}
         self.unexpanded = {p: v for p, v in self.unexpanded.items() if p[:depth] != path}
