@@ -25,9 +25,8 @@ from sssp_pipeline.console import (
     Loudness,
     columns,
     console,
-    discard,
+    open_streams,
     table,
-    write_message,
 )
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import interrupts
@@ -444,7 +443,7 @@ def main() -> None:
     _is_own_process = True
     # The imports make many objects that stay; looking at them again and again takes a tenth of a second.
     gc.set_threshold(50_000, 20, 20)
-    _open_streams()
+    open_streams()
     if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" in os.environ:
         from sssp_pipeline import completion
 
@@ -452,55 +451,27 @@ def main() -> None:
         return
     exit_code: int | str | None = 0
     try:
-        try:
-            app(prog_name=PROGRAM)
-        except SystemExit as ended:
-            exit_code = ended.code
-        sys.stdout.flush()
-    except OSError as error:  # of the help or of a usage error, which Typer writes
-        for stream in (sys.stdout, sys.stderr):
-            discard(stream)
-        exit_code = exit_code or (0 if isinstance(error, BrokenPipeError) else 1)
-    write_message(sys.stderr, "")  # what waits in its buffer
-    sys.exit(exit_code)
+        app(prog_name=PROGRAM)
+    except SystemExit as ended:
+        exit_code = ended.code
+    sys.stdout.flush()
+    sys.exit(exit_code or (1 if _stdout_failure() else 0))
+
+
+def _stdout_failure() -> OSError | None:
+    """Return why standard output could not be written; a reader that has seen enough, as `head`, is no failure."""
+    failure: OSError | None = getattr(sys.stdout, "failure", None)
+    return None if isinstance(failure, BrokenPipeError) else failure
 
 
 def _print(text: str) -> None:
-    """Write a command's answer to standard output.
-
-    Raises
-    ------
-    SsspError
-        It cannot be written. A reader that has seen enough, as `head`, is no error.
-    """
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        discard(sys.stdout)
-    except OSError as error:
-        discard(sys.stdout)
+    """Write a command's answer to standard output; raise `SsspError` where that fails."""
+    print(text, flush=True)
+    if (failure := _stdout_failure()) is not None:
         raise SsspError(
-            f"standard output cannot be written: {error.strerror}",
+            f"standard output cannot be written: {failure.strerror}",
             hint="lead standard output elsewhere, and run the same command again",
-        ) from None
-
-
-def _open_streams() -> None:
-    """Open the standard streams that are closed, and let no character be a reason to fail.
-
-    The first file that is opened would get the number of a closed stream, and then what a library prints there.
-    """
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        try:
-            os.fstat(number)
-        except OSError:
-            # The lowest number that is free is this one.
-            os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+        )
 
 
 def _load(
@@ -657,8 +628,7 @@ def _check_words() -> None:
 
 
 def _print_failure(message: str, hint: str | None, exit_code: int) -> None:
-    text = json.dumps({"error": message, "hint": hint, "exit_code": exit_code})
-    write_message(sys.stdout, text + "\n")
+    print(json.dumps({"error": message, "hint": hint, "exit_code": exit_code}), flush=True)
 
 
 #: Options that a command must not repeat when it goes on: the file they made is there by then.

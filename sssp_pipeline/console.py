@@ -6,6 +6,7 @@ standard error; standard output carries data only.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -14,7 +15,6 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import IO, Any, Literal, Protocol, Self
 
@@ -66,21 +66,51 @@ def console(log_format: LogFormat, stream: IO[str] | None = None, loudness: Loud
     return JsonConsole(stream, loudness) if log_format == "json" else TextConsole(stream, loudness)
 
 
-def write_message(stream: IO[str], text: str) -> None:
-    """Write `text` to `stream`; where that fails, as on a full disk, go on without messages."""
-    try:
-        stream.write(text)
-        stream.flush()
-    except (OSError, ValueError):
-        discard(stream)
+class Stream(io.TextIOWrapper):
+    """A standard stream that does not fail: what cannot be written is lost, and `failure` says why.
 
+    A command must do its work and end with its own exit code, also where its messages go to a full disk.
+    """
 
-def discard(stream: IO[str]) -> None:
-    """Lead all that is written to `stream` from now on, and what waits in its buffer, nowhere."""
-    with suppress(OSError, ValueError):
+    failure: OSError | None = None
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            self._lead_nowhere(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self._lead_nowhere(error)
+
+    def _lead_nowhere(self, error: OSError) -> None:
+        """Lead all that follows, and what waits in the buffer, nowhere: Python writes that when it ends."""
+        self.failure = error
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
+        os.dup2(nowhere, self.fileno())
         os.close(nowhere)
+
+
+def open_streams() -> None:
+    """Make `Stream` of standard output and standard error; open the standard streams that are closed.
+
+    The first file that is opened would get the number of a closed stream, and then what a library prints there.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free is this one.
+            os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        encoding = getattr(getattr(sys, name), "encoding", "utf-8")
+        binary = open(number, "wb", closefd=False)  # noqa: SIM115
+        stream = Stream(binary, encoding, "backslashreplace", line_buffering=number == 2 or binary.isatty())
+        setattr(sys, name, stream)
 
 
 class _Pace:
@@ -209,7 +239,8 @@ class TextConsole:
 
     def _write(self, text: str) -> None:
         with self._one_at_a_time:
-            write_message(self._stream, text)
+            self._stream.write(text)
+            self._stream.flush()
 
 
 class JsonConsole:
@@ -286,7 +317,8 @@ class JsonConsole:
         }
         line = json.dumps(known, default=str) + "\n"
         with self._one_at_a_time:
-            write_message(self._stream, line)
+            self._stream.write(line)
+            self._stream.flush()
 
 
 class _ToConsole(logging.Handler):

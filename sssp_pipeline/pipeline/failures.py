@@ -62,7 +62,7 @@ def writing(url: str) -> Iterator[None]:
                 f"`{redacted(url)}` cannot be written: {_reason(error)}",
                 hint="free some space and run the same command again: what is committed is kept",
             ) from error
-        if error.errno == errno.EROFS:
+        if error.errno in (errno.EROFS, errno.ENAMETOOLONG):
             raise InputError(
                 f"`{redacted(url)}` cannot be written: {_reason(error)}",
                 hint="choose a place that may be written",

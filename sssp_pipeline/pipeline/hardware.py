@@ -28,13 +28,13 @@ _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed"
 _GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
 
 
-def profiler_locks() -> bool:
-    """Return whether a worker that Dask profiles may stand still for ever on this Python.
+def profiler_locks(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
+    """Return whether a worker that Dask profiles may stand still for ever on this Python, or on `release`.
 
     The profiler asks for the frames of a thread while that thread starts or ends
     (https://github.com/python/cpython/issues/106883).
     """
-    return sys.version_info < (3, 11, 9) or (3, 12) <= sys.version_info < (3, 12, 3)
+    return release < (3, 11, 9) or (3, 12) <= release < (3, 12, 3)
 
 
 @cache
