@@ -631,22 +631,22 @@ def _print_failure(message: str, hint: str | None, exit_code: int) -> None:
     print(json.dumps({"error": message, "hint": hint, "exit_code": exit_code}), flush=True)
 
 
-#: Options that a command must not repeat when it goes on: the file they made is there by then.
-_ONCE = ("--save-workflow",)
+#: Options that a command must not repeat when it goes on, and how many values each takes: what they ask for is done.
+_ONCE = {"--save-workflow": 1}
 
 
 def _same_command() -> str:
-    """Return the command as it was called, without `_ONCE`."""
+    """Return the command as it was called, without the options `_ONCE`."""
     words: list[str] = []
-    skip_next = False
+    left_out = 0
     for word in sys.argv[1:]:
-        if (
-            not skip_next
-            and not word.startswith(tuple(f"{option}=" for option in _ONCE))
-            and word not in _ONCE
-        ):
+        option, equals, _ = word.partition("=")
+        if left_out:
+            left_out -= 1
+        elif option in _ONCE:
+            left_out = 0 if equals else _ONCE[option]
+        else:
             words.append(word)
-        skip_next = word in _ONCE
     return shlex.join([PROGRAM, *words])
 
 

@@ -69,6 +69,15 @@ class VertexIds:
         value: int | str = self.originals(np.array([vertex]))[0].as_py()
         return value
 
+    def typed(self, ids: Sequence[int | str]) -> Sequence[int | str]:
+        """Return `ids` with integers for digits where the graph's ids are integers: a command line knows only text.
+
+        `007` stays text, which no integer is: another id may be 7.
+        """
+        if self.mapping.type != "int64":
+            return ids
+        return [int(i) if isinstance(i, str) and re.fullmatch("0|[1-9][0-9]{0,18}", i) else i for i in ids]
+
     def vertices(self, ids: Sequence[int | str], what: str) -> np.ndarray:
         """Return the vertices (n,) uint32 that have these ids.
 
@@ -78,9 +87,7 @@ class VertexIds:
             An id has the wrong type or no vertex has it; the message begins with `what`.
         """
         wanted = int if self.mapping.type == "int64" else str
-        if wanted is int:
-            # A command line knows text alone; `007` is no integer, because another id may be 7.
-            ids = [int(i) if isinstance(i, str) and re.fullmatch("0|[1-9][0-9]{0,18}", i) else i for i in ids]
+        ids = self.typed(ids)
         for given in ids:
             if not isinstance(given, wanted) or isinstance(given, bool):
                 kind = "integers" if wanted is int else "strings"
