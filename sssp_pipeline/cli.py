@@ -514,10 +514,10 @@ def _load(
         raise InputError(
             f"`{save_as}` would not be taken for a workflow file", hint="name it with .yaml at its end"
         )
-    _check_there(
-        inputs if needs_input or files else [],
-        "; `sssp-pipeline init` writes a workflow to start from" if files else "",
-    )
+    if files:
+        _check_there(inputs, "check the path; `sssp-pipeline init` writes a workflow to start from")
+    elif needs_input:
+        _check_there(inputs)
 
     from sssp_pipeline.workflow_loading import load_workflow, workflow_from_options, workflow_yaml
 
@@ -539,14 +539,14 @@ def _is_workflow_file(url: str) -> bool:
     return path.lower().endswith((".yaml", ".yml"))
 
 
-def _check_there(paths: Sequence[str], or_else: str = "") -> None:
+def _check_there(paths: Sequence[str], hint: str = "check the path, or the bucket and key") -> None:
     """Raise `InputError` if a local file is missing, before anything is imported that takes long.
 
     Whatever may be more than a plain path is left to `storage`.
     """
     for path in paths:
         if not re.search(r"[:*?\[]", path) and path != "-" and not os.path.exists(path):  # noqa: PTH110
-            raise InputError(f"`{path}` does not exist", hint=f"check the path{or_else}")
+            raise InputError(f"`{path}` does not exist", hint=hint)
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -361,7 +361,9 @@ def test_plan_right_after_init_says_what_is_missing(at):
     invoke("init", "mine.yaml")
     result = invoke("plan", "mine.yaml")
     assert result.exit_code == 2
-    assert result.stderr == "error: `edges.txt` does not exist\n\nhint: check the path\n"
+    assert (
+        result.stderr == "error: `edges.txt` does not exist\n\nhint: check the path, or the bucket and key\n"
+    )
 
 
 def test_small_words():

@@ -16,6 +16,7 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.workflow_loading import load_workflow, workflow_from_options, workflow_yaml
 
 EDGES = "".join(f"{i} {(i + 1) % 30} {i + 1}\n{i} {(i + 7) % 30} 9\n" for i in range(30))
+WHERE = "check the path, or the bucket and key"
 COMMAND = [sys.executable, "-m", "sssp_pipeline.cli"]
 
 
@@ -123,7 +124,7 @@ def test_all_targets_are_no_targets(at):
             "`nowhere.yaml` does not exist",
             "check the path; `sssp-pipeline init` writes a workflow to start from",
         ),
-        (["nowhere.txt", "--from", "1", "--out", "r"], "`nowhere.txt` does not exist", "check the path"),
+        (["nowhere.txt", "--from", "1", "--out", "r"], "`nowhere.txt` does not exist", WHERE),
         (["edges.txt", "--from", "1"], "no folder is named for the results", "add `--out results`"),
         (
             ["edges.txt", "--from", "17", "--out", "r"],

@@ -13,14 +13,14 @@ from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels._cupy import gpu_missing
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import check_unreached
 from sssp_pipeline.pipeline.graph_store import MANIFEST
-from sssp_pipeline.pipeline.plan import solve_options
+from sssp_pipeline.pipeline.plan import check_choice, solve_options
 from sssp_pipeline.pipeline.progress import Progress
 from sssp_pipeline.pipeline.results import RUN_FILE, RunFolder
-from sssp_pipeline.pipeline.workers import workers_on_gpus
+from sssp_pipeline.pipeline.workers import check_gpus
 from sssp_pipeline.workflow import Dtype, Workflow
 from sssp_pipeline.workflow_cluster import Cluster
 
@@ -57,46 +57,33 @@ def _check_types(workflow: Workflow) -> None:
 
 
 def _check_solver(workflow: Workflow) -> None:
-    """Check the solver that is named, its options, and what all graphs have in common."""
+    """Check the solver that is named, its options, and what every solver refuses of any graph."""
     name, dtype = workflow.solve.solver, workflow.graph.weights.dtype
+    if name != "auto":
+        solver_named(name, workflow.solve.options)
     options = solve_options(workflow.solve, None)
     dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
-    if name == "auto":
-        solvers = list(SOLVERS.values())
-    else:
-        solvers = [solver_named(name, workflow.solve.options)]
-        no_gpu = gpu_missing() if workflow.cluster.kind in _HERE else None
-        if solvers[0].device == "gpu" and no_gpu is not None:
-            raise InputError(
-                f"solver `{name}` needs a GPU: {no_gpu}",
-                hint="set `solve.solver: auto`; `sssp-pipeline doctor` tells what a GPU needs",
-            )
-    refused = {solver.name: _refusal(solver.name, dtypes, options) for solver in solvers}
-    if all(refused.values()):
-        raise InputError(
-            f"solver `{name}` cannot solve this: {refused[name]}"
-            if name != "auto"
-            else f"no solver can solve this: {next(iter(refused.values()))}",
-            hint="`sssp-pipeline solvers` lists the others" if name != "auto" else None,
-        )
+    no_gpu = gpu_missing() if workflow.cluster.kind in _HERE else None
+    refused: dict[str, str] = {}
+    for solver in SOLVERS.values():
+        reason = _refusal(solver, dtypes, options)
+        if reason is None and solver.device == "gpu":
+            reason = no_gpu
+        if reason is not None:
+            refused[solver.name] = reason
+    check_choice(name, refused, options)
 
 
-def _refusal(name: str, dtypes: tuple[str, ...], options: SolveOptions) -> str | None:
-    """Return why the solver refuses even the smallest graph of every one of these types, None if it takes one."""
-    reasons = [
-        SOLVERS[name].supports(GraphTraits(1, 0, np.dtype(dtype), 0, 0, 0, 1), options) for dtype in dtypes
-    ]
+def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> str | None:
+    """Return why `solver` refuses even the smallest graph of every one of these types, None if it takes one."""
+    smallest = [GraphTraits(1, 0, np.dtype(dtype), 0, 0, 0, 1) for dtype in dtypes]
+    reasons = [solver.supports(traits, options) for traits in smallest]
     return reasons[0] if all(reason is not None for reason in reasons) else None
 
 
 def _check_cluster(spec: Cluster, progress: Progress) -> None:
     if spec.kind == "local-cuda":
-        if (no_gpu := gpu_missing()) is not None:
-            raise InputError(
-                f"kind `local-cuda` needs a GPU: {no_gpu}",
-                hint="see what `sssp-pipeline doctor` says of it, or set `cluster.kind: local-cpu`",
-            )
-        workers_on_gpus(spec)
+        check_gpus(spec)
     starts_dask = spec.kind not in ("auto", "local-cpu") or spec.tls or spec.memory_limit != "auto"
     if not starts_dask:
         return

@@ -150,11 +150,10 @@ def _client_of(spec: Cluster) -> Iterator[Client]:
                 f"no Dask scheduler answers at `{spec.address}`: {error}",
                 hint="check `cluster.address`; start one with `dask scheduler`",
             ) from error
-        except TypeError as error:  # Dask's own word for a `tls://` address without certificates
-            raise InputError(
-                f"the scheduler at `{spec.address}` cannot be talked to: {error}",
-                hint="give the client its certificates by `DASK_DISTRIBUTED__COMM__TLS__CA_FILE` and the like",
-            ) from error
+        except (
+            TypeError
+        ) as error:  # Dask's own word for a `tls://` address with certificates that it cannot use
+            raise _untrusted(spec, str(error)) from error
         with client:
             yield client
         return
@@ -181,6 +180,8 @@ def wait_for_scheduler(spec: Cluster) -> None:
     protocol, _, place = address.partition("://")
     if protocol not in ("tcp", "tls"):
         return  # only Dask knows how to connect
+    if protocol == "tls" and Security().get_connection_args("client").get("ssl_context") is None:
+        raise _untrusted(spec, "TLS needs certificates")
     host, _, port = place.rpartition(":")
     deadline = time.monotonic() + spec.first_wait_s
     while True:
@@ -198,6 +199,13 @@ def wait_for_scheduler(spec: Cluster) -> None:
                 ) from error
         interrupts.check()
         time.sleep(_LOOK_S)
+
+
+def _untrusted(spec: Cluster, reason: str) -> InputError:
+    return InputError(
+        f"the scheduler at `{spec.address}` cannot be talked to: {reason}",
+        hint="give the client its certificates by `DASK_DISTRIBUTED__COMM__TLS__CA_FILE` and the like",
+    )
 
 
 def check_startable(spec: Cluster) -> None:

@@ -199,18 +199,9 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     refused = {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
     if name != "auto":
         solver = solver_named(name)
-        if name in refused:
-            raise InputError(
-                f"solver `{name}` cannot solve this: {refused[name]}", hint=_instead_of(name, refused)
-            )
+        check_choice(name, refused, work.options)
         return solver, "asked for" + _how(solver, work), ()
-    if len(refused) == len(SOLVERS):
-        raise InputError(
-            "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
-            hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
-            if work.options.no_trace
-            else None,
-        )
+    check_choice(name, refused, work.options)
     expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
 
     def order(name: str) -> tuple[float, float]:
@@ -225,6 +216,21 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
     how = _how(SOLVERS[first], work)
     return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}{how}", others
+
+
+def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> None:
+    """Raise `InputError` if the solver called `name` is among the `refused`, or with "auto" every solver is."""
+    if name in refused:
+        raise InputError(
+            f"solver `{name}` cannot solve this: {refused[name]}", hint=_instead_of(name, refused)
+        )
+    if name == "auto" and len(refused) == len(SOLVERS):
+        raise InputError(
+            "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
+            hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
+            if options.no_trace
+            else "leave out options of `solve`, or set another `graph.weights.dtype`",
+        )
 
 
 def _how(solver: Solver, work: Work) -> str:

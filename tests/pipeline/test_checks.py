@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._cupy import gpu_missing
-from sssp_pipeline.pipeline import checks, cluster
+from sssp_pipeline.pipeline import checks, cluster, workers
 from sssp_pipeline.pipeline import run as conductor
+from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.workflow_cluster import Cluster
@@ -52,7 +53,9 @@ def refused(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(gpu_missing() is None, reason="there is a GPU")
 def test_a_gpu_that_is_not_there(refused):
-    assert refused(solve={"solver": "near-far"}).message == f"solver `near-far` needs a GPU: {gpu_missing()}"
+    told = refused(solve={"solver": "near-far"})
+    assert told.message == f"solver `near-far` cannot solve this: {gpu_missing()}"
+    assert told.hint == "these can: delta-stepping, parallel-delta-stepping, dijkstra, queue-bellman-ford"
     assert (
         refused(cluster={"kind": "local-cuda"}).message == f"kind `local-cuda` needs a GPU: {gpu_missing()}"
     )
@@ -72,20 +75,20 @@ def test_a_gpu_of_other_machines_is_no_matter_of_this_one(monkeypatch):
     checks._check_solver(
         made(solve={"solver": "near-far"}, cluster={"kind": "address", "address": "tcp://h:1"})
     )
-    with pytest.raises(InputError, match="needs a GPU: none here"):
+    with pytest.raises(InputError, match="cannot solve this: none here"):
         checks._check_solver(made(solve={"solver": "near-far"}))
 
 
 def test_more_workers_than_gpus(refused, monkeypatch):
-    monkeypatch.setattr(checks, "gpu_missing", lambda: None)
-    monkeypatch.setattr("sssp_pipeline.pipeline.workers.gpu_count", lambda: 1)
+    monkeypatch.setattr(workers, "this_machine", lambda: Machine(2, 2**30))
+    monkeypatch.setattr(workers, "gpu_count", lambda: 1)
     told = refused(cluster={"kind": "local-cuda", "workers": 2}).message
     assert told == "`cluster.workers` is 2, and there is 1 GPU"
 
 
 def test_a_package_that_is_not_installed(refused, monkeypatch):
-    monkeypatch.setattr(checks, "gpu_missing", lambda: None)
-    monkeypatch.setattr("sssp_pipeline.pipeline.workers.gpu_count", lambda: 1)
+    monkeypatch.setattr(workers, "this_machine", lambda: Machine(2, 2**30))
+    monkeypatch.setattr(workers, "gpu_count", lambda: 1)
     for module in ("dask_cuda", "dask_jobqueue", "kr8s", "s3fs"):
         monkeypatch.setitem(__import__("sys").modules, module, None)
     assert refused(cluster={"kind": "local-cuda"}).hint.endswith("'sssp-pipeline[gpu]'")
