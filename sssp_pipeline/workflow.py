@@ -23,21 +23,28 @@ class Columns(Section):
     """Which columns of a CSV or Parquet input name the ends of an edge."""
 
     source: Text = "auto"
-    """Column of the vertex an edge leaves; `auto` knows the usual names (source, src, from, …)."""
+    """Column of the vertex an edge leaves, by name, or by number from 1 without a header; `auto` knows the usual names
+    (source, src, from, …)."""
 
     target: Text = "auto"
-    """Column of the vertex an edge leads to; `auto` knows the usual names (target, dst, to, …)."""
+    """Column of the vertex an edge leads to, likewise (target, dst, to, …)."""
 
 
 class Weights(Section):
     """Where the weights come from and which type they have."""
 
     column: Positive | Text = "auto"
-    """Name of the column, or its number from 1 in a text input; `auto` finds it, `none` ignores it."""
+    """Name of the column, or its number from 1; `auto` takes it only if exactly one fits, `none` ignores weights."""
 
     dtype: Auto | Dtype = "auto"
-    """Type of weights and distances; `auto`: uint32 or int32 where every weight is written as an integer, else float32,
-    to which decimals are rounded; or their wide types where needed."""
+    """Type of weights and distances; `auto`: uint32 or int32 where every weight is an integer, or their 64-bit types
+    where needed; with decimals float32 where every weight is exact in it, else float64."""
+
+    scale: (
+        Literal[10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000] | None
+    ) = None
+    """Multiply every weight by this and compute with integers: 1000 makes decimals of at most three places exact and
+    refuses others. Distances stay in the input's unit."""
 
     default: int | float = 1
     """Weight of every edge where the input has no weights."""
@@ -52,8 +59,31 @@ class Graph(Section):
     input: Text | Annotated[tuple[Text, ...], Field(min_length=1, strict=False)]
     """One URL, a list of URLs, or a glob; a local path without a scheme starts at the current folder."""
 
-    format: Literal["auto", "text", "csv", "dimacs", "galois", "matrix-market", "metis", "parquet"] = "auto"
+    format: Literal[
+        "auto",
+        "text",
+        "csv",
+        "dimacs",
+        "galois",
+        "matrix-market",
+        "metis",
+        "networkx",
+        "parquet",
+        "scipy-npz",
+    ] = "auto"
     """Format of the input; `auto` looks at the content."""
+
+    encoding: Text = "auto"
+    """Encoding of a text or CSV input, such as `latin-1`; `auto`: UTF-8, or UTF-16 with a byte order mark."""
+
+    delimiter: Literal["auto", ",", ";", "|", "tab"] = "auto"
+    """What separates the columns of a CSV input; `auto` takes it only if exactly one fits."""
+
+    header: Auto | bool = "auto"
+    """Whether the first row of a text or CSV input names the columns; `auto` decides if exactly one reading fits."""
+
+    decimal: Literal["point", "comma"] = "point"
+    """What separates the decimals of a weight in a text or CSV input: `comma` reads `1,5` as 1.5."""
 
     columns: Columns = Columns()
     """Columns of a CSV or Parquet input."""
@@ -61,14 +91,18 @@ class Graph(Section):
     coordinates: Text | None = None
     """URL of a DIMACS `.co` file with the position of every vertex."""
 
-    directed: bool = True
-    """Whether an edge leads one way only; `false` adds the reverse of every edge."""
+    directed: bool | Literal["reversed"] = True
+    """Whether an edge leads one way only; `false` adds the reverse of every edge, `reversed` turns every edge round."""
 
     weights: Weights = Weights()
     """Weights of the edges."""
 
     ids: Literal["auto", "integer", "string"] = "auto"
-    """Type of the vertex ids in the input; `auto` looks at the first edge."""
+    """Type of the vertex ids in the input; `auto` looks at the first rows. Digits with a leading zero are strings."""
+
+    unreadable: Literal["error", "skip"] = "error"
+    """What becomes of rows of text, CSV and Parquet that are no edge (an id missing, no number, null): stop at the
+    first, or leave them out, count them, and keep the first 1,000 in `skipped.txt` of the graph store."""
 
     duplicates: Literal["keep-min", "keep-all", "error"] = "keep-min"
     """What becomes of edges between the same two vertices: keep the lightest, keep all, or refuse."""
@@ -329,31 +363,83 @@ def _reduction_contradictions(
 def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
     """Yield, as `contradictions` does, what cannot be meant together in a `graph` section."""
     # Only names known to be formats are shown: another value may be a secret that came from the environment.
-    formats = ("text", "csv", "dimacs", "galois", "matrix-market", "metis", "parquet")
-    known = graph.get("format") if graph.get("format") in formats else None
+    known = graph.get("format") if graph.get("format") in _FORMATS else None
     if graph.get("coordinates") is not None and known not in (None, "dimacs"):
         yield (
             ("graph", "coordinates"),
             f"`graph.coordinates` belongs to format `dimacs`, not `{known}`",
             "remove one of them",
         )
-    columns = graph.get("columns")
-    chosen = isinstance(columns, Mapping) and any(value != "auto" for value in columns.values())
-    if chosen and known not in (None, "csv", "parquet"):
+    for key, (usual, belongs_to) in _OF_FORMATS.items():
+        value = graph.get(key, usual)
+        if isinstance(value, Mapping):
+            value = next((name for name in value.values() if name != "auto"), usual)
+        if value != usual and known is not None and known not in belongs_to:
+            named = " and ".join(f"`{name}`" for name in belongs_to)
+            plural = "s" if len(belongs_to) > 1 else ""
+            yield (
+                ("graph", key),
+                f"`graph.{key}` belongs to format{plural} {named}, not `{known}`",
+                "remove one of them",
+            )
+    encoding = graph.get("encoding", "auto")
+    if isinstance(encoding, str) and encoding != "auto" and not _is_encoding(encoding):
         yield (
-            ("graph", "columns"),
-            f"`graph.columns` belongs to formats `csv` and `parquet`, not `{known}`",
-            "remove one of them",
+            ("graph", "encoding"),
+            "`graph.encoding` names no text encoding that Python knows",
+            "write `utf-8`, `utf-16`, `latin-1`, `cp1252` or another of Python's standard encodings",
+        )
+    if graph.get("decimal") == "comma" and graph.get("delimiter") == ",":
+        yield (
+            ("graph", "decimal"),
+            "a comma cannot separate both columns and decimals",
+            "set `graph.delimiter` to what separates the columns, or remove `graph.decimal`",
         )
     weights = graph.get("weights")
     if isinstance(weights, Mapping):
         default, dtype = weights.get("default", 1), weights.get("dtype")
-        if type(default) in (int, float) and not _fits(default, dtype):
+        if weights.get("scale") is not None and dtype in ("float32", "float64"):
+            yield (
+                ("graph", "weights", "scale"),
+                f"`scale` computes with integers, and `dtype` is `{dtype}`",
+                "remove one of them",
+            )
+        scale = weights.get("scale")
+        if type(default) in (int, float) and scale is None and not _fits(default, dtype):
             yield (
                 ("graph", "weights", "default"),
                 f"default weight `{default}` is no `{dtype}`",
                 "change `default` or `dtype`",
             )
+
+
+_FORMATS = (
+    "text",
+    "csv",
+    "dimacs",
+    "galois",
+    "matrix-market",
+    "metis",
+    "networkx",
+    "parquet",
+    "scipy-npz",
+)
+#: Keys of the graph section that only some formats have: the default, and these formats.
+_OF_FORMATS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "columns": ("auto", ("text", "csv", "parquet")),
+    "encoding": ("auto", ("text", "csv", "networkx")),
+    "delimiter": ("auto", ("csv",)),
+    "header": ("auto", ("text", "csv")),
+    "decimal": ("point", ("text", "csv")),
+    "unreadable": ("error", ("text", "csv", "networkx", "parquet")),
+}
+
+
+def _is_encoding(name: str) -> bool:
+    try:
+        return "\n".encode(name) != b""
+    except (LookupError, ValueError):
+        return False
 
 
 def _fits(value: int | float, dtype: Any) -> bool:

@@ -31,11 +31,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.reading import Reading
 from sssp_pipeline.pipeline.vertex_ids import IdMapping
 
 FORMAT = "sssp-pipeline graph store"
 VERSION = 1
 MANIFEST = "manifest.json"
+#: The first rows of the input that were left out because they are no edge.
+SKIPPED = "skipped.txt"
 
 #: Edges of one part: 128 MB with 4-byte weights, so that a worker holds little beside the graph while it loads.
 PART_EDGES = 16 * 2**20
@@ -63,11 +66,15 @@ class Part(BaseModel):
 
 
 class WeightFacts(BaseModel):
-    """What the weights are; all 0 and False where there are no edges."""
+    """What the weights are; all 0 and False where there are no edges.
+
+    With a `scale` they are the input's weights times that number.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     dtype: Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
     unit: str | None
+    scale: int | None = None
     min: int | float
     max: int | float
     mean: float
@@ -76,13 +83,17 @@ class WeightFacts(BaseModel):
 
 
 class Counts(BaseModel):
-    """What ingest did to the edges: `edges_read - self_loops_dropped + reverses_added - duplicates_dropped` remain."""
+    """What ingest did to the edges: `edges_read - self_loops_dropped + reverses_added - duplicates_dropped` remain.
+
+    `rows_skipped` counts the rows that are no edge and were left out; they are not among `edges_read`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     edges_read: int
     self_loops_dropped: int
     reverses_added: int
     duplicates_dropped: int
+    rows_skipped: int = 0
 
 
 class Manifest(BaseModel):
@@ -101,6 +112,7 @@ class Manifest(BaseModel):
     counts: Counts
     inputs: list[dict[str, Any]]
     options: dict[str, Any]
+    reading: Reading | None = None
     row_offsets: list[Part]
     edges: list[Part]
     vertices: list[Part]
@@ -137,7 +149,9 @@ class Manifest(BaseModel):
         """A digest of what the parts hold; two stores of equal graphs have the same one."""
         parts = [(p.first, p.last, p.content_crc32) for p in (*self.row_offsets, *self.edges, *self.vertices)]
         # The same bytes are other weights in another type.
-        facts = [parts, self.ids.model_dump(), self.weights.dtype]
+        facts: list[Any] = [parts, self.ids.model_dump(), self.weights.dtype]
+        if self.weights.scale is not None:
+            facts.append(self.weights.scale)
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from sssp_pipeline.pipeline.reading import Reading
 from sssp_pipeline.pipeline.results import judged
 
 _BINS = 32
@@ -42,6 +43,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
     body = [
         f"<h1>{name}</h1>",
         _verdict(run["verify"], judged(run.get("targets"))),
+        _section("Input", _rows(_input_facts(run["workflow"], run["graph"]))),
         _section("Graph", _rows(_graph_facts(run["graph"]))),
         _section("Solve", _rows(_solve_facts(run, metrics))),
         _section("Time", _rows((stage, f"{seconds:,.2f} s") for stage, seconds in run["timings"].items())),
@@ -78,6 +80,13 @@ def _verdict(verify: dict[str, Any] | None, what: str) -> str:
         f'<p class="verdict proved">Every checked {what} is exact: {verify["checked_sources"]:,} sources '
         f"{how} in {verify['verify_s']:,.2f} s.</p>"
     )
+
+
+def _input_facts(workflow: dict[str, Any], graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    given = workflow["graph"]["input"]
+    yield "input", given if isinstance(given, str) else ", ".join(given)
+    if graph.get("reading") is not None:  # runs of release 0.1.0 have none
+        yield from Reading.model_validate(graph["reading"]).facts().items()
 
 
 def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -59,6 +59,9 @@ class _Timings:
 def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
     """Return the workflow's graph, ingested unless the store already holds it."""
     manifest, fresh = ingest(workflow.graph, workflow.store, progress)
+    if manifest.reading is not None:
+        for line in manifest.reading.lines():
+            progress.say(f"read: {line}", "read")
     size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
     store = storage.redacted(workflow.store)
     progress.say(
@@ -256,7 +259,7 @@ class _Job:
 
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return run.json without what the stages after solving add."""
-        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts"}
+        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}
         return {
             "format": RUN_FORMAT,
             "version": RUN_VERSION,
