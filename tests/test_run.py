@@ -380,7 +380,7 @@ def test_verify_needs_the_graph_that_was_solved(tmp_path, undisturbed):
         tmp_path, graph={"input": "generated:grid?rows=5&cols=5&keep=1.0&seed=1"}, sources={"all": True}
     )
     run(other, Quiet())
-    with pytest.raises(InputError, match="does not hold the graph that"):
+    with pytest.raises(InputError, match="holds no version of the graph with content id"):
         verify_run(str(folder), other.store, "sample", Quiet())
 
 
