@@ -225,6 +225,14 @@ class Workflow(Section):
     # Strings that hold a value of the environment, as they were written: `resolved` shows these.
     _unexpanded: dict[Path, str] = PrivateAttr(default_factory=dict)
 
+    # Whether the output path was made of the date or the time, so that loading the file again gives another.
+    _is_dated: bool = PrivateAttr(default=False)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether `{date}` or `{time}` stood in the output path."""
+        return self._is_dated
+
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         for path, message, _ in contradictions(self.model_dump(exclude_none=True)):

@@ -115,6 +115,8 @@ def workflow_from_dict(data: Mapping[str, Any]) -> Workflow:
 
 
 def _workflow(data: dict[str, Any], document: _Document, where: str) -> Workflow:
+    output = data.get("output")
+    written = str(output.get("path")) if isinstance(output, Mapping) else ""
     now, name = _now(), str(data.get("name") or Workflow.model_fields["name"].default)
     for path, values in (
         (("output", "path"), {"date": f"{now:%Y-%m-%d}", "time": f"{now:%H%M%S}", "name": name}),
@@ -123,6 +125,7 @@ def _workflow(data: dict[str, Any], document: _Document, where: str) -> Workflow
         _fill_in(data, document, where, path, values)
     workflow = _validated(data, document, where, Workflow, contradictions)
     workflow._unexpanded.update(document.unexpanded)
+    workflow._is_dated = "{date}" in written or "{time}" in written
     return workflow
 
 
