@@ -185,14 +185,15 @@ class RunFolder:
         return name == "_lease" or name.startswith(storage.TEMP_PREFIX)
 
     def remove(self) -> None:
-        """Remove what runs wrote here, and nothing else; if that is cut short, `begin` goes on with it."""
+        """Remove what runs wrote here, and nothing else, but for a mark that the folder is a run's: for `begin`.
+
+        If that is cut short, `begin` goes on with it.
+        """
         storage.write_atomic(self.path(_IDENTITY), json.dumps(_REMOVED).encode())
         storage.remove(self.path(RUN_FILE))  # from here on, the folder holds a run that is being removed
         ours = [name for name in storage.list_files(self.url) if _OURS.fullmatch(name) and name != _IDENTITY]
         storage.remove_files(self.url, ours)
-        storage.remove(self.path(_IDENTITY))
-        for name in ("distances", _UNFINISHED):
-            storage.remove_if_empty(self.path(name))
+        storage.remove_if_empty(self.path("distances"))
 
     def is_begun(self) -> bool:
         """Return whether the folder holds a run, finished or not."""
@@ -244,6 +245,8 @@ class RunFolder:
     def abandon(self) -> None:
         """Remove all that an unfinished run wrote, and the folder if nothing else is in it."""
         self.remove()
+        storage.remove(self.path(_IDENTITY))
+        storage.remove_if_empty(self.path(_UNFINISHED))
         storage.remove_if_empty(self.url)
 
     def committed(self) -> set[int]:
