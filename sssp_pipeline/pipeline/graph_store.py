@@ -270,8 +270,8 @@ def newest_version(store: str) -> Manifest | None:
         The folder has no manifest of a graph store, but other files; or as `read_manifest`.
     """
     url = storage.join(store, MANIFEST)
-    if (text := storage.read_if_there(url)) is not None:
-        return _parsed(text, store, url)
+    if storage.exists(url):
+        return _parsed(storage.read_bytes(url), store, url)
     foreign = []
     for name in storage.list_names(store):
         below = [f"{name}/{file}" for file in storage.list_files(storage.join(store, name))]

@@ -155,7 +155,7 @@ class RunFolder:
                 f"`output.path` is `{shown}`, the root of the filesystem",
                 hint="name a folder for the results",
             )
-        if storage.exists(self.path(_IDENTITY)) or self._has_run_file():
+        if self._has_run_file() or storage.exists(self.path(_IDENTITY)):
             return
         foreign = [name for name in storage.list_names(self.url) if not self._is_left_over(name)]
         if foreign:
@@ -166,10 +166,10 @@ class RunFolder:
 
     def _has_run_file(self) -> bool:
         """Return whether there is a `run.json`, and it is of a run; raise `InputError` if that cannot be told."""
-        if (text := storage.read_if_there(self.path(RUN_FILE))) is None:
+        if not storage.exists(self.path(RUN_FILE)):
             return False
         try:
-            content = json.loads(text)
+            content = json.loads(storage.read_bytes(self.path(RUN_FILE)))
         except ValueError as error:
             raise InputError(
                 f"`{storage.redacted(self.path(RUN_FILE))}` is damaged: {error}",

@@ -209,7 +209,9 @@ def list_names(url: str) -> list[str]:
     """Return the names of the files and folders right in the folder `url`, sorted; empty if there is none."""
     fs, path = filesystem(url)
     fs.invalidate_cache()
-    with reading(url), suppress(FileNotFoundError, NotADirectoryError):
+    if not exists(url):
+        return []
+    with reading(url), suppress(FileNotFoundError):
         # An object store may list the folder itself, as an object without content.
         found = [p.rstrip("/") for p in _done(url, fs.ls, path, detail=False)]
         return sorted(p.rpartition("/")[2] for p in found if p != path.rstrip("/"))
