@@ -6,6 +6,9 @@ reports every fault with its line. Solver names are checked by the run, against 
 
 from __future__ import annotations
 
+import hashlib
+import json
+import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -111,7 +114,16 @@ class Graph(Section):
     """What becomes of an edge from a vertex to itself."""
 
     store: Text | None = None
-    """Folder of the graph store; `null` means `output.path` with `-graph` added to its last name."""
+    """Folder of the graph store, which may contain `{name}`; `null` means `output.path` with `-graph-` added to its
+    last name, and eight digits that depend on the input and the options of this section."""
+
+    @property
+    def digest(self) -> str:
+        """Eight digits for the input and the options that are not their defaults: other ones make another graph."""
+        told = self.model_dump(mode="json", exclude={"input", "store"}, exclude_defaults=True)
+        told["input"] = [url if "://" in url else posixpath.normpath(url) for url in self.inputs]
+        plain = json.dumps(_without_secrets(told, (), {}), sort_keys=True)
+        return hashlib.sha256(plain.encode()).hexdigest()[:8]
 
     @property
     def inputs(self) -> list[str]:
@@ -192,7 +204,8 @@ class Output(Section):
     """Where the results go and how they are laid out."""
 
     path: Text
-    """Folder of the results; running the same workflow again goes on where it stopped."""
+    """Folder of the results, which may contain `{date}` (YYYY-MM-DD), `{time}` (HHMMSS) and `{name}`; running the same
+    workflow again goes on where it stopped."""
 
     distances: Literal["full", "none"] = "full"
     """`full` writes the distances from every source to every vertex, or to the `targets`; `none` writes metrics alone:
@@ -246,6 +259,14 @@ class Workflow(Section):
     # Strings that hold a value of the environment, as they were written: `resolved` shows these.
     _unexpanded: dict[Path, str] = PrivateAttr(default_factory=dict)
 
+    # Whether the output path was made of the date or the time, so that loading the file again gives another.
+    _is_dated: bool = PrivateAttr(default=False)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether `{date}` or `{time}` stood in the output path."""
+        return self._is_dated
+
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         for path, message, _ in contradictions(self.model_dump(exclude_none=True)):
@@ -255,7 +276,7 @@ class Workflow(Section):
     @property
     def store(self) -> str:
         """URL of the graph store, with the default filled in."""
-        return self.graph.store or default_store(self.output.path)
+        return self.graph.store or default_store(self.output.path, self.graph)
 
     def resolved(self) -> dict[str, Any]:
         """Return every value, defaults too, fit for `run.json`: plain JSON types and no secret.
@@ -264,13 +285,15 @@ class Workflow(Section):
         it was written, with `${NAME}`.
         """
         plain: dict[str, Any] = _without_secrets(self.model_dump(mode="json"), (), self._unexpanded)
-        plain["graph"]["store"] = plain["graph"]["store"] or default_store(plain["output"]["path"])
+        plain["graph"]["store"] = plain["graph"]["store"] or default_store(
+            plain["output"]["path"], self.graph
+        )
         return plain
 
 
-def default_store(output_path: str) -> str:
-    """Return where the graph store goes when the workflow does not say: beside the results."""
-    return output_path.rstrip("/") + "-graph"
+def default_store(output_path: str, graph: Graph) -> str:
+    """Return where the graph store goes when the workflow does not say: beside the results, a place for each graph."""
+    return f"{output_path.rstrip('/')}-graph-{graph.digest}"
 
 
 def dotted(path: Path) -> str:

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar, cast
 
 import yaml
@@ -33,6 +34,8 @@ MAX_FAULTS_SHOWN = 20
 
 _TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
+#: A name in braces, but not that of an environment variable.
+_IN_BRACES = re.compile(r"(?<!\$)\{([^{}]*)\}")
 _NULL = re.compile(r"|~|null|Null|NULL")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 # No longer than what a float can hold, so that every number may become one.
@@ -112,9 +115,49 @@ def workflow_from_dict(data: Mapping[str, Any]) -> Workflow:
 
 
 def _workflow(data: dict[str, Any], document: _Document, where: str) -> Workflow:
+    output = data.get("output")
+    written = str(output.get("path")) if isinstance(output, Mapping) else ""
+    now, name = _now(), str(data.get("name") or Workflow.model_fields["name"].default)
+    for path, values in (
+        (("output", "path"), {"date": f"{now:%Y-%m-%d}", "time": f"{now:%H%M%S}", "name": name}),
+        (("graph", "store"), {"name": name}),
+    ):
+        _fill_in(data, document, where, path, values)
     workflow = _validated(data, document, where, Workflow, contradictions)
     workflow._unexpanded.update(document.unexpanded)
+    workflow._is_dated = "{date}" in written or "{time}" in written
     return workflow
+
+
+def _now() -> datetime:
+    """Return the local time, of which `{date}` and `{time}` are made."""
+    return datetime.now().astimezone()
+
+
+def _fill_in(
+    data: dict[str, Any], document: _Document, where: str, path: tuple[str, str], values: dict[str, str]
+) -> None:
+    """Put `values` in the place of `{their names}` in the text at `path` of `data`; note a fault for another name."""
+    section, key = path
+    within = data.get(section)
+    text = within.get(key) if isinstance(within, Mapping) else None
+    if not isinstance(text, str) or document.is_broken(path):
+        return
+    for name in _IN_BRACES.findall(text):
+        if name not in values:
+            secret = f"{{{name}}}" not in document.unexpanded.get(path, text)
+            fault = f"`{dotted(path)}` has `{{{'…' if secret else name}}}`, which stands for nothing"
+            known = ", ".join(f"`{{{name}}}`" for name in values)
+            place = document.place(path) or where
+            document.faults.append(_Fault(path, place, fault, f"known here: {known}"))
+            return
+
+    def filled(text: str) -> str:
+        return _IN_BRACES.sub(lambda match: values.get(match[1], match[0]), text)
+
+    data[section] = {**data[section], key: filled(text)}
+    if path in document.unexpanded:  # what run.json shows of it
+        document.unexpanded[path] = filled(document.unexpanded[path])
 
 
 def _read(

@@ -7,21 +7,22 @@ proved good.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline import __version__, workflow
+from sssp_pipeline import workflow
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.pipeline import csr_build, storage
 from sssp_pipeline.pipeline.formats import EdgeChunk, EdgeList
+from sssp_pipeline.pipeline.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.graph_store import (
     FORMAT,
-    MANIFEST,
     SKIPPED,
     VERSION,
     Counts,
@@ -29,7 +30,9 @@ from sssp_pipeline.pipeline.graph_store import (
     StoreWriter,
     WeightFacts,
     is_complete,
-    read_manifest,
+    newest_version,
+    older_versions,
+    remove_older_versions,
 )
 from sssp_pipeline.pipeline.id_mapping import IdCollector, collector
 from sssp_pipeline.pipeline.input import (
@@ -42,34 +45,75 @@ from sssp_pipeline.pipeline.input import (
     sample_of,
 )
 from sssp_pipeline.pipeline.lease import exclusive
-from sssp_pipeline.pipeline.progress import Progress, in_bytes
+from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
 from sssp_pipeline.pipeline.spill import Spill
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.weight_types import WeightRange, check_weights, default_weight, scaled
 
 
-def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manifest, bool]:
+def ingest(
+    spec: workflow.Graph, store: str, progress: Progress, *, remove_old_versions: bool = False
+) -> tuple[Manifest, bool]:
     """Return the manifest of the stored graph, and whether it had to be ingested.
 
-    An unchanged input, with unchanged options, is not ingested again.
+    An unchanged input is not ingested again. One whose content has changed becomes a new version of the graph, and
+    the older versions stay, unless their removal is asked for. While another process ingests into the store, this
+    one waits.
 
     Raises
     ------
     InputError
-        The input cannot be used, or the store cannot be written; the store is as it was before.
+        The input cannot be used, the store holds another graph or files of another kind, or it cannot be written;
+        the store is as it was before.
     """
     urls, inputs = files_of(spec)
-    options = spec.model_dump(mode="json", exclude={"input", "store", "coordinates"}) | {
-        "release": __version__
-    }
-    if storage.exists(storage.join(store, MANIFEST)):
-        current = read_manifest(store)
-        if current.inputs == inputs and current.options == options and is_complete(store, current):
-            return current, False
+    current = _current(spec, store, inputs)
+    if current is not None and not remove_old_versions:
+        return current, False
+    if current is None:
+        opened_input(spec, urls)  # what is no edge list makes no folder
+
+    def waits(who: str) -> None:
+        shown = storage.redacted(store)
+        progress.say(f"{who} is writing to the graph store `{shown}`: waiting until it ends", "waiting")
+
+    with exclusive(store, waits) as still_ours:
+        current = _current(spec, store, inputs)  # another process may have ingested it meanwhile
+        manifest = current or _ingested(spec, urls, inputs, store, still_ours, progress)
+        if remove_old_versions:
+            still_ours()
+            remove_older_versions(store)
+    if current is None and (older := older_versions(store, manifest)):
+        held = in_bytes(sum(part.bytes for version in older.values() for part in version.parts))
+        progress.say(
+            f"{plural(len(older), 'older version')} of the graph: {held}, kept for the runs that were solved on them; "
+            "`sssp-pipeline ingest WORKFLOW --remove-old-versions` removes them"
+        )
+    return manifest, current is None
+
+
+def _current(spec: workflow.Graph, store: str, inputs: list[dict[str, Any]]) -> Manifest | None:
+    """Return the manifest of the graph in the store if it is that of `spec` and up to date; raises as `ingest`."""
+    newest = newest_version(store)
+    if newest is None:
+        return None
+    check_same_graph(store, newest, spec)
+    return newest if is_up_to_date(newest, inputs) and is_complete(store, newest) else None
+
+
+def _ingested(
+    spec: workflow.Graph,
+    urls: list[str],
+    inputs: list[dict[str, Any]],
+    store: str,
+    still_ours: Callable[[], None],
+    progress: Progress,
+) -> Manifest:
+    """Return the manifest of the graph that `spec` describes after writing it to the store, which is held."""
     storage.check_writable(store)
     threads = usable_cores()
     edge_list = opened_input(spec, urls)
-    with exclusive(store) as still_ours, Spill() as spill, StoreWriter(store) as writer:
+    with Spill() as spill, StoreWriter(store) as writer:
         ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
         sample: list[tuple] = []
         weights = _read_edges(edge_list, ids, spill, spec, threads, progress, sample)
@@ -120,7 +164,7 @@ def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manife
             coordinates=coordinates is not None,
             counts=counts,
             inputs=inputs,
-            options=options,
+            options=options_of(spec),
             reading=complete(edge_list, spec, sample, f"{dtype.name}: {why}"),
             row_offsets=row_offsets,
             edges=edges,
@@ -129,7 +173,7 @@ def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manife
         _keep_skipped(store, edge_list)
         still_ours()  # what it removes may be what another ingest is about to commit
         writer.commit(manifest)
-    return manifest, True
+    return manifest
 
 
 def _read_edges(

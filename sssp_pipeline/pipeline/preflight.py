@@ -184,8 +184,7 @@ def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
         keep_within(limit - needed + needs.graph_bytes)
     demands = needs.demands
     try:
-        if read_manifest(demands.store).content_id != demands.content_id:
-            return Fitness(f"`{storage.redacted(demands.store)}` holds another graph there")
+        read_manifest(demands.store, demands.content_id)
         folder = RunFolder(demands.run)
         if not folder.is_begun():
             return Fitness(

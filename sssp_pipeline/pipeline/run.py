@@ -21,19 +21,21 @@ from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.finished import (
-    check_complete,
+    batch_shape,
+    check_undamaged,
     digest_of,
     finish_run,
     identity_of,
     verify_stage,
 )
-from sssp_pipeline.pipeline.graph_store import read_manifest
+from sssp_pipeline.pipeline.graph_store import Manifest, older_versions, read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.plan import Plan, cut, make_plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, plural
-from sssp_pipeline.pipeline.results import RUN_FORMAT, RUN_VERSION, RunFolder
+from sssp_pipeline.pipeline.results import NO_DISTANCES, RUN_FORMAT, RUN_VERSION, RunFolder
+from sssp_pipeline.pipeline.run_files import faults_of
 from sssp_pipeline.pipeline.solving import Solved, Solving
 from sssp_pipeline.pipeline.sources import select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
@@ -56,9 +58,11 @@ class _Timings:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began
 
 
-def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
+def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False) -> StoredGraph:
     """Return the workflow's graph, ingested unless the store already holds it."""
-    manifest, fresh = ingest(workflow.graph, workflow.store, progress)
+    manifest, fresh = ingest(
+        workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions
+    )
     if manifest.reading is not None:
         for line in manifest.reading.lines():
             progress.say(f"read: {line}", "read")
@@ -94,7 +98,12 @@ def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> P
 
 
 def run(
-    workflow: Workflow, progress: Progress, *, may_ingest: bool = True, finish: bool = True
+    workflow: Workflow,
+    progress: Progress,
+    *,
+    may_ingest: bool = True,
+    finish: bool = True,
+    overwrite: bool = False,
 ) -> tuple[RunFolder, dict[str, Any]]:
     """Return the run folder and the content of its run.json after doing all that is not done yet.
 
@@ -108,6 +117,8 @@ def run(
         False demands that the graph store is there.
     finish
         False leaves out verify and report.
+    overwrite
+        Remove what an earlier run wrote to the folder, and nothing else, before solving.
 
     Raises
     ------
@@ -120,6 +131,7 @@ def run(
     """
     timings = _Timings()
     folder = RunFolder(workflow.output.path)
+    folder.check_ours()
     if not folder.is_begun():
         storage.check_writable(folder.url)  # before an hour of ingest, not after it
     if workflow.solve.solver != "auto":
@@ -131,12 +143,22 @@ def run(
         if may_ingest:
             stored = ingest_stage(workflow, progress)
         else:
-            stored = StoredGraph(workflow.store, read_manifest(workflow.store))
+            begun_with = None if overwrite else folder.graph()
+            stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
     with timings.of("plan"):
         sources, targets = select_stage(workflow, stored, progress)
     with exclusive(folder.url) as still_ours:
+        if overwrite:
+            folder.check_ours()
+            folder.remove()
         job = _Job(workflow, stored, sources, targets, folder, timings, progress, still_ours)
         return folder, job.carry_out(finish)
+
+
+def _version(store: str, begun_with: str | None) -> Manifest:
+    """Return the manifest of the graph with which a run has begun if the store holds it, else of the newest."""
+    newest = read_manifest(store)
+    return older_versions(store, newest).get(begun_with or "", newest)
 
 
 def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
@@ -213,7 +235,7 @@ class _Job:
         self.folder.clean()
         if finished:
             record = self.folder.read_run()
-            check_complete(self.folder, len(self.batches), record["identity"])
+            check_undamaged(self.folder, record)
             self.progress.say(
                 f"{storage.redacted(self.folder.url)} is finished already, nothing to solve", "nothing_to_do"
             )
@@ -223,6 +245,9 @@ class _Job:
             self.still_ours()
             self.folder.clean()  # a worker that died may have left something half-written
             self.folder.finish_metrics(len(self.batches))
+            if self._form().layout == "wide" and len(self.batches) > 1:
+                self.progress.stage("merge")
+                self.folder.merge(len(self.batches), self._form().compression, self.progress)
             record = self._record(solved)
         if finish and self.workflow.verify not in ("off", *_included(record["verify"])):
             with self.timings.of("verify"):
@@ -275,12 +300,29 @@ class _Job:
             "thread_s": solved.thread_s,
             "hardware": hardware(),
             "versions": versions(),
+            "files": self.folder.file_sizes(),
             "verify": None,
         }
 
+    def _discard_damaged(self) -> set[int]:
+        """Remove the files of committed batches that are not whole; return the numbers of these batches."""
+        if self.folder.is_merged() or identity_of(self.targets) == NO_DISTANCES:
+            return set()
+        n_targets = self.stored.manifest.n_vertices if self.targets is None else len(self.targets)
+        shapes = {
+            batch: batch_shape(batch, len(self.batches[batch]), n_targets, self._form().layout)
+            for batch in self.folder.committed()
+        }
+        faults = faults_of(self.folder.url, shapes.values()) if shapes else {}
+        for name, fault in faults.items():
+            shown = storage.redacted(self.folder.path(name))
+            self.progress.say(f"`{shown}` {fault}: it is solved again", "damaged", level="warning")
+        storage.remove_files(self.folder.url, list(faults))
+        return {batch for batch, shape in shapes.items() if shape.name in faults}
+
     def _solve(self) -> Solved:
-        """Solve and commit what is not committed yet."""
-        committed = self.folder.committed()
+        """Solve and commit what is not committed yet, or is damaged."""
+        committed = self.folder.committed() - self._discard_damaged()
         missing = [number for number in range(len(self.batches)) if number not in committed]
         if committed:
             self.progress.say(

@@ -158,6 +158,14 @@ def read_bytes(url: str) -> bytes:
         return content
 
 
+def read_range(url: str, first: int, last: int) -> bytes:
+    """Return the bytes [first, last) of `url`, fewer where it ends; raises `InputError` as `open_read` does."""
+    fs, path = filesystem(url)
+    with reading(url):
+        content: bytes = _done(url, fs.cat_file, path, start=first, end=last)
+        return content
+
+
 def read_if_there(url: str) -> bytes | None:
     """Return the whole content of `url`, None if there is none; raises as `read_bytes` does otherwise."""
     fs, path = filesystem(url)
@@ -195,6 +203,19 @@ def list_files(url: str, deep: bool = True) -> list[str]:
 def _unless_it_is_gone(error: OSError) -> None:
     if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
         raise error
+
+
+def list_names(url: str) -> list[str]:
+    """Return the names of the files and folders right in the folder `url`, sorted; empty if there is none."""
+    fs, path = filesystem(url)
+    fs.invalidate_cache()
+    if not exists(url):
+        return []
+    with reading(url), suppress(FileNotFoundError):
+        # An object store may list the folder itself, as an object without content.
+        found = [p.rstrip("/") for p in _done(url, fs.ls, path, detail=False)]
+        return sorted(p.rpartition("/")[2] for p in found if p != path.rstrip("/"))
+    return []
 
 
 def file_sizes(url: str, deep: bool = True) -> dict[str, int]:
@@ -313,6 +334,19 @@ def remove(url: str) -> None:
     fs, path = filesystem(url)
     with writing(url), suppress(FileNotFoundError):
         _done(url, fs.rm, path, recursive=True)
+
+
+def remove_files(url: str, names: list[str]) -> None:
+    """Remove the files `names` of the folder `url`, those of an object store by few requests."""
+    fs, path = filesystem(url)
+    with writing(url):
+        if not is_local(url):
+            if names:
+                _done(url, fs.rm, [join(path, name) for name in names])
+            return
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.unlink(join(path, name))  # noqa: PTH108
 
 
 def remove_if_empty(url: str) -> None:
