@@ -20,8 +20,8 @@ import yaml
 from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.storage import read_bytes, redacted
-from sssp_pipeline.workflow import Workflow, contradictions, dotted
+from sssp_pipeline.pipeline.storage import STANDARD_INPUT, read_bytes, redacted
+from sssp_pipeline.workflow import Workflow, contradictions, dotted, files_read
 from sssp_pipeline.workflow_schema import choices, properties, schema_at, wanted
 from sssp_pipeline.workflow_section import Path, Section
 
@@ -64,6 +64,13 @@ def load_workflow(
     data, document, shown = _read(
         url, overrides, environ, "`sssp-pipeline init` writes a workflow to start from"
     )
+    if url == STANDARD_INPUT:
+        for path, read in files_read(data):
+            if read == STANDARD_INPUT:
+                raise InputError(
+                    f"{document.place(path) or shown}: `{dotted(path)}` is `-`, and standard input is the workflow",
+                    hint="name a file for one of them",
+                )
     file_name = redacted(url).rpartition("/")[2]
     data.setdefault("name", file_name.rpartition(".")[0] or file_name)
     return _workflow(data, document, shown)
@@ -305,6 +312,8 @@ def _syntax_error(error: yaml.YAMLError, text: str, place: Callable[[int], str])
         line = marked.problem_mark.line + 1 if marked.problem_mark else 1
         problem = str(marked.problem)
     hint = "check indentation, quotes and brackets there"
+    if any(at_fault.rstrip().endswith(": -") for at_fault in text.splitlines()[line - 1 : line]):
+        hint = "for standard input write `'-'`, with quotes"
     if "'\\t'" in problem:
         hint = "indent with spaces"
     elif any("${" in at_fault for at_fault in text.splitlines()[line - 1 : line]):
