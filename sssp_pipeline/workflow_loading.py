@@ -147,7 +147,7 @@ class _Fault:
     path: Path
     place: str
     text: str
-    hint: str | None
+    hint: str
 
 
 @dataclass
@@ -177,7 +177,9 @@ class _Document:
         except yaml.YAMLError as error:
             raise _syntax_error(error, text, place) from error
         except RecursionError as error:
-            raise InputError(f"{place(1)}: nested too deeply") from error
+            raise InputError(
+                f"{place(1)}: nested too deeply", hint="check its brackets: a workflow has four levels"
+            ) from error
 
     def override(self, data: dict[str, Any], override: str) -> None:
         """Put the value of `override`, `key=value`, into `data`, and forget what stood there."""
@@ -360,7 +362,7 @@ def _model_faults(
         place, section = document.place(path) or where, path[:-1]
         in_section = f" in `{dotted(section)}`" if section else ""
         if problem == "missing":
-            hint = f"add `{path[-1]}`: {schema_at(path, model)['description']}"
+            hint = f"add `{path[-1]}`: {_meaning(schema_at(path, model))}"
             yield _Fault(path, place, f"no key `{path[-1]}`{in_section}", hint)
         elif problem == "extra_forbidden":
             known = list(properties(schema_at(section, model)))
@@ -370,7 +372,13 @@ def _model_faults(
             part, value = schema_at(path, model), _at(data, path)
             shown = _shown(document.unexpanded.get(path, value))
             close = did_you_mean(value, choices(part)).strip() if isinstance(value, str) else ""
-            yield _Fault(path, place, f"`{dotted(path)}` is {shown}, wanted {wanted(part)}", close or None)
+            meaning = f"correct `{dotted(path)}`: {_meaning(part) or 'write ' + wanted(part)}"
+            yield _Fault(path, place, f"`{dotted(path)}` is {shown}, wanted {wanted(part)}", close or meaning)
+
+
+def _meaning(part: dict[str, Any]) -> str:
+    """Return what a part of the schema says of a key, in one line."""
+    return " ".join(part.get("description", "").split())
 
 
 def _combined(faults: list[_Fault], where: str) -> InputError:
@@ -381,8 +389,8 @@ def _combined(faults: list[_Fault], where: str) -> InputError:
     lines = [f"{fault.place}: {fault.text}" for fault in shown]
     if len(faults) > len(shown):
         lines.append(f"{where}: and {len(faults) - len(shown)} more")
-    hints = [f"{fault.place.removeprefix(where + ' ')}: {fault.hint}" for fault in shown if fault.hint]
-    return InputError("\n".join(lines), hint="\n".join(hints) or None)
+    hints = [f"{fault.place.removeprefix(where + ' ')}: {fault.hint}" for fault in shown]
+    return InputError("\n".join(lines), hint="\n".join(hints))
 
 
 def _data_path(loc: tuple[str | int, ...], data: Any, problem: str) -> Path:

@@ -145,7 +145,7 @@ KNOWN_FORMATS = "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `me
         (
             {"solve__batch": "many"},
             "`bad.yaml` line 9: `solve.batch` is `many`, wanted `auto` or an integer above 0",
-            None,
+            "correct `solve.batch`: Sources in one batch, which is solved and committed as a whole.",
         ),
         (
             {"cluster__kind": "address"},

@@ -113,8 +113,9 @@ def _chosen(
     if spec.file is not None:
         place = f"`{storage.redacted(spec.file)}`: "
         named = IdFile(key, spec, ids.mapping.type, ids.has).read()
-    elif misfit := ids.misfit(named):
-        raise InputError(f"{what} {misfit.message}", hint=misfit.hint)
+    elif (misfit := ids.misfit(named)) is not None:
+        problem, hint = misfit
+        raise InputError(f"{what} {problem}", hint=hint)
     vertices = ids.find(named)
     unknown = [named[i] for i in np.flatnonzero(vertices < 0)]
     if unknown:

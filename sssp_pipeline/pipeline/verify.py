@@ -80,7 +80,8 @@ def verify_distances(
             if name != ids.original(source) or distances is None:
                 raise InputError(
                     f"`{storage.redacted(folder.batch_path(batch))}` holds source `{name}` at place {place}, "
-                    f"not `{ids.original(source)}`"
+                    f"not `{ids.original(source)}`",
+                    hint="remove the run folder and run the same command again",
                 )
             if (refuted := check(graph, ids, source, distances, options)) is not None:
                 return len(wanted[batch]), refuted

@@ -74,8 +74,9 @@ class VertexIds:
         InputError
             An id has the wrong type or no vertex has it; the message begins with `what`.
         """
-        if misfit := self.misfit(ids):
-            raise InputError(f"{what} {misfit.message}", hint=misfit.hint)
+        if (misfit := self.misfit(ids)) is not None:
+            problem, hint = misfit
+            raise InputError(f"{what} {problem}", hint=hint)
         found = self.find(ids)
         if (unknown := [ids[int(i)] for i in np.flatnonzero(found < 0)]) != []:
             raise self.unknown_error(unknown, len(ids), what)
@@ -98,8 +99,8 @@ class VertexIds:
         """Return whether a vertex has this id, which has the type of the graph's ids."""
         return bool(self.find([vertex_id])[0] >= 0)
 
-    def misfit(self, ids: Sequence[int | str]) -> InputError | None:
-        """Return what is wrong with the first of `ids` that has another type than the graph's, None if all fit."""
+    def misfit(self, ids: Sequence[int | str]) -> tuple[str, str] | None:
+        """Return a problem and a hint for the first of `ids` of another type than the graph's, None if all fit."""
         wanted = int if self.mapping.type == "int64" else str
         given = next((i for i in ids if not isinstance(i, wanted) or isinstance(i, bool)), None)
         if given is None:
@@ -110,7 +111,7 @@ class VertexIds:
             hint = f"in the workflow file write a string with quotes: '{given}'"
             hint += f"; the graph has for example {self.original(0)!r}" if self.n_vertices else ""
         kind = "integers" if wanted is int else "strings"
-        return InputError(f"`{given}` is not in the graph, whose ids are {kind}", hint=hint)
+        return f"`{given}` is not in the graph, whose ids are {kind}", hint
 
     def unknown_error(self, unknown: Sequence[int | str], n_named: int, what: str) -> InputError:
         """Return the error that names the ids `unknown`, of `n_named` in all; `what` ends with what an id is of."""
