@@ -66,7 +66,8 @@ def ingest(spec: workflow.Graph, store: str, progress: Progress) -> tuple[Manife
         vertex_ids = ids.finish()
         if vertex_ids.n_vertices > MAX_VERTICES:
             raise InputError(
-                f"the graph has {vertex_ids.n_vertices} vertices, at most {MAX_VERTICES} are possible"
+                f"the graph has {vertex_ids.n_vertices} vertices, at most {MAX_VERTICES} are possible",
+                hint="leave out vertices, or contract them",
             )
         graph, counts = _build(spill, ids, vertex_ids, weights, spec, edge_list, threads, progress)
         progress.stage("write graph store")

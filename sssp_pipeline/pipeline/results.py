@@ -269,7 +269,8 @@ class RunFolder:
         if run.get("format") != RUN_FORMAT or run.get("version") != RUN_VERSION:
             raise InputError(
                 f"`{storage.redacted(url)}` is of format {run.get('format')!r} {run.get('version')}, "
-                f"this release reads {RUN_FORMAT!r} {RUN_VERSION}"
+                f"this release reads {RUN_FORMAT!r} {RUN_VERSION}",
+                hint="use the release that wrote it, or choose another `output.path`",
             )
         return _read_object(url, _RUN_KEYS)
 
