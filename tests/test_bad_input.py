@@ -324,12 +324,18 @@ def test_files_without_permission(tmp_path):
         (folder / "edges.txt").write_text("0 1\n")
         (folder / "edges.txt").chmod(0)
         (folder / "locked").mkdir(mode=0o555)
+        (folder / "closed").mkdir(mode=0)
         as_root = os.geteuid() == 0
         if as_root:
             os.seteuid(65534)
         try:
             with pytest.raises(InputError) as unreadable:
                 storage.read_bytes(str(folder / "edges.txt"))
+            for url in (f"{folder}/closed/edges.txt", f"{folder}/closed/*.txt"):
+                with pytest.raises(InputError) as closed:
+                    storage.expand([url])
+                assert closed.value.message == f"`{url}` may not be read: Permission denied"
+                assert closed.value.hint == "check its permissions, or the credentials"
             with pytest.raises(InputError) as unwritable:
                 storage.check_writable(str(folder / "locked" / "run"))
         finally:

@@ -21,7 +21,8 @@ def redacted(url: str) -> str:
         return "standard input"
     scheme, mark, rest = url.partition("://")
     if not mark:
-        return url.replace("\0", "\\0")
+        # What no terminal can show, a NUL or half a character, would end the message with a traceback.
+        return url.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
     place, slash, path = rest.partition("/")
     user, at, host = place.rpartition("@")
     # What stands before an @ without a password may be a part of the place, such as an Azure container.

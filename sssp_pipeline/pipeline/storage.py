@@ -77,6 +77,14 @@ def filesystem(url: str) -> tuple[Any, str]:
             raise InputError(
                 f"`{redacted(url)}` cannot be opened: {told(error)}", hint=_scheme_hint(url)
             ) from error
+    if isinstance(fs, LocalFileSystem):
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"`{redacted(url)}` holds a character that paths cannot hold here, where they are {error.encoding}",
+                hint="use a UTF-8 locale, such as `LC_ALL=C.UTF-8`, or a path without that character",
+            ) from error
     return fs, path
 
 

@@ -25,7 +25,7 @@ _DELIMITERS = ",;|\t"
 #: Lines that decide about the delimiter.
 _SAMPLE_LINES = 1000
 #: No 64-bit integer has more digits.
-_MOST_DIGITS = 19
+_USUAL_INTEGER = re.compile("[1-9][0-9]{0,18}|0")
 _QUOTED = re.compile('"((?:[^"]|"")*)"')
 _ONE_A_LINE = "write one id a line, or name a CSV, Parquet or Arrow file with a column of ids"
 
@@ -98,7 +98,7 @@ class IdFile:
                     f"the lines before it have {len(rows[0][1])}",
                     "put an id that has a delimiter in quotes",
                 )
-            found.append(self._id(row[place].strip(), f"line {number}"))
+            found.append(self._id(row[place].strip(), "line", number))
         return found
 
     def _decoded(self, content: bytes) -> str:
@@ -210,7 +210,7 @@ class IdFile:
                 "leave out the rows without an id",
             )
         if is_text:
-            return [self._id(value, f"row {row}") for row, value in enumerate(values, 1)]
+            return [self._id(value, "row", row) for row, value in enumerate(values, 1)]
         return values
 
     def _column_of(self, content: bytes) -> tuple[str, pa.ChunkedArray]:
@@ -263,7 +263,11 @@ class IdFile:
             )
         return column - 1
 
-    def _id(self, word: str, place: str) -> int | str:
+    def _id(self, word: str, unit: str, number: int) -> int | str:
+        """Return the id that stands in the line or row (`unit`) of this number."""
+        if self.id_type == "int64" and _USUAL_INTEGER.fullmatch(word):
+            return int(word)
+        place = f"{unit} {number}"
         if self.id_type == "string":
             if not word:
                 raise self._error(f" {place} has no id", "leave out the rows without an id")
@@ -279,7 +283,7 @@ class IdFile:
                 f"write `{_short(word.lstrip('0') or '0')}`; "
                 "`graph.ids: string` ingests a graph whose ids keep their zeros",
             )
-        return int(word) if len(word) <= _MOST_DIGITS else word
+        return word
 
     def _error(self, problem: str, hint: str) -> InputError:
         return InputError(f"`{self.shown}`{problem}", hint=hint)

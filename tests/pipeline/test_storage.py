@@ -201,6 +201,25 @@ def test_other_places_may_be_written(url):
     assert not storage.is_never_written(url)
 
 
+def test_a_path_that_the_locale_cannot_hold(monkeypatch):
+    def encode(path):
+        return path.encode("ascii")
+
+    monkeypatch.setattr(os, "fsencode", encode)
+    for ask in (storage.read_bytes, storage.check_writable, lambda url: storage.expand([url])):
+        with pytest.raises(InputError) as caught:
+            ask("résultats")
+        assert caught.value.message == (
+            "`résultats` holds a character that paths cannot hold here, where they are ascii"
+        )
+        assert "LC_ALL=C.UTF-8" in caught.value.hint
+
+
+def test_half_a_character_is_no_path():
+    with pytest.raises(InputError, match=r"`a\\ud800b` holds a character that paths cannot hold here"):
+        storage.read_bytes("a\ud800b")
+
+
 LONG = "x" * 300
 
 
