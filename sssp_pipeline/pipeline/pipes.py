@@ -44,13 +44,14 @@ class Copy:
         Of the copy, which can be opened as often as needed.
     size, sha256
         Of its content, in bytes and as hexadecimal digits.
-    origin
-        `sys.stdin` as it was, None for a pipe with a name.
+    source, origin
+        The path of the pipe, and what tells it from another one that takes its place: `sys.stdin`, or device, inode and kind.
     """
 
     path: str
     size: int
     sha256: str
+    source: str
     origin: Any
 
 
@@ -59,9 +60,20 @@ _copies: dict[str, Copy] = {}
 
 
 def copy_of(url: str) -> Copy | None:
-    """Return the copy of `url` if `copied` has made one."""
+    """Return the copy of `url` if `copied` has made one, and nothing else has taken the place of the pipe since."""
     found = _copies.get(url)
-    return None if found is None or (url == STANDARD_INPUT and found.origin is not sys.stdin) else found
+    return found if found is not None and _origin(found.source) in (found.origin, None) else None
+
+
+def _origin(source: str) -> Any:
+    """Return what tells a pipe from others, None if it is gone."""
+    if source == STANDARD_INPUT:
+        return sys.stdin
+    try:
+        status = Path(source).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode)
 
 
 def copied(url: str, path: str) -> Copy | None:
@@ -86,7 +98,6 @@ def copied(url: str, path: str) -> Copy | None:
         return known
     if kind is not None:
         raise InputError(f"`{redacted(url)}` is {kind}, not a file", hint="name a file or a pipe")
-    _copies.pop(url, None)  # a file has taken the place of a pipe
     return None
 
 
@@ -134,14 +145,14 @@ def _copy_of_pipe(url: str, path: str, may_be_silent: bool) -> Copy | None:
             time.sleep(0.02)
         os.set_blocking(pipe, True)
         chunks = iter(lambda: os.read(pipe, _CHUNK_BYTES), b"")
-        return _copy(url, chain([first], chunks) if first else chunks, None)
+        return _copy(url, chain([first], chunks) if first else chunks, path)
     finally:
         os.close(pipe)
 
 
 def _copy_of_standard_input() -> Copy:
     stdin = sys.stdin
-    if stdin is None or stdin.closed:
+    if stdin is None or stdin.closed or not hasattr(stdin, "buffer"):
         raise InputError("standard input is closed", hint="pipe the input in, or name a file")
     if stdin.isatty():
         raise InputError(
@@ -152,13 +163,14 @@ def _copy_of_standard_input() -> Copy:
         kind = _kind(f"/dev/fd/{stdin.fileno()}")
     except (OSError, ValueError):  # not a file of the system, such as one in memory
         kind = None
-    if kind is not None and kind != "pipe":
-        raise InputError(f"standard input is {kind}", hint="pipe the input in, or name a file")
-    return _copy(STANDARD_INPUT, iter(lambda: stdin.buffer.read(_CHUNK_BYTES), b""), stdin)
+    if kind == "a device":
+        raise InputError("standard input is a device", hint="pipe the input in, or name a file")
+    return _copy(STANDARD_INPUT, iter(lambda: stdin.buffer.read(_CHUNK_BYTES), b""), STANDARD_INPUT)
 
 
-def _copy(url: str, chunks: Iterator[bytes], origin: Any) -> Copy:
-    """Return the copy of `chunks`, which are read from `url`; it is there as long as the object that is returned."""
+def _copy(url: str, chunks: Iterator[bytes], source: str) -> Copy:
+    """Return the copy of `chunks`, which come from `source`; it is there as long as the object that is returned."""
+    origin = _origin(source)
     digest, size, folder = hashlib.sha256(), 0, None
     if Path(_DESCRIPTORS).is_dir():
         file: IO[bytes] = tempfile.TemporaryFile(prefix="sssp-pipe-")  # noqa: SIM115 - closed below
@@ -185,7 +197,7 @@ def _copy(url: str, chunks: Iterator[bytes], origin: Any) -> Copy:
         with suppress(OSError):  # a full disk was told when it was written to
             file.close()
     path = f"{folder}/content" if folder else f"{_DESCRIPTORS}/{keeper}"
-    copy = Copy(path, size, digest.hexdigest(), origin)
+    copy = Copy(path, size, digest.hexdigest(), source, origin)
     if folder:
         weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
     elif keeper is not None:

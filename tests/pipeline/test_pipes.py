@@ -2,6 +2,7 @@
 
 import io
 import os
+import socket
 import sys
 import threading
 import time
@@ -92,6 +93,38 @@ def test_the_number_of_a_descriptor_is_no_part_of_a_fingerprint():
         seen.append((f"/dev/fd/{reader}", storage.fingerprint(f"/dev/fd/{reader}")))  # the first stays open
     assert seen[0][0] != seen[1][0]
     assert seen[0][1] == seen[1][1]
+
+
+def test_another_pipe_with_the_same_number_is_another_pipe():
+    reader = None
+    for content in (b"one", b"two"):
+        here, writer = os.pipe()
+        os.write(writer, content)
+        os.close(writer)
+        if reader is None:
+            reader = here
+        else:
+            os.dup2(here, reader)
+        assert storage.read_bytes(f"/dev/fd/{reader}") == content
+        assert storage.expand([f"/dev/fd/{reader}"])
+        assert storage.read_bytes(f"/dev/fd/{reader}") == content
+
+
+def test_a_copy_outlives_its_pipe(fifo):
+    writer = written(fifo, b"content")
+    storage.expand([str(fifo)])
+    writer.join()
+    fifo.unlink()
+    assert storage.read_bytes(str(fifo)) == b"content"
+
+
+def test_standard_input_may_be_a_socket(monkeypatch):
+    ours, theirs = socket.socketpair()  # as a remote shell gives it
+    with ours, theirs, os.fdopen(os.dup(theirs.fileno()), "r") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        ours.sendall(b"content")
+        ours.shutdown(socket.SHUT_WR)
+        assert storage.read_bytes("-") == b"content"
 
 
 def test_a_pipe_without_a_writer_does_not_hang(fifo, monkeypatch):
