@@ -212,7 +212,7 @@ def refused_after_ingest(folder: Path, text: str) -> tuple[str, str | None]:
 def test_a_source_that_is_not_in_the_graph(at):
     made("edges.txt", "0 1 5\n")
     told = refused_after_ingest(at, workflow(sources__ids=[0, 7]))
-    hint = "its 2 ids run from 0 to 1; `sources.unknown: skip` leaves out those that are not in the graph"
+    hint = "the 2 ids of the graph run from 0 to 1; `sources.unknown: skip` leaves out those that are not in the graph"
     assert told == ("source `7` is not in the graph", hint)
 
 

@@ -45,7 +45,7 @@ class Copy:
     size, sha256
         Of its content, in bytes and as hexadecimal digits.
     source, origin
-        The path of the pipe, and what tells it from another one that takes its place: `sys.stdin`, or device, inode and kind.
+        The path of the pipe, and what tells it from another in its place: `sys.stdin`, or device, inode and kind.
     """
 
     path: str

@@ -122,7 +122,10 @@ def _chosen(
         if spec.unknown == "error":
             error = ids.unknown_error(unknown, len(named), place + what)
             skip = f"`{key}.unknown: skip` leaves out those that are not in the graph"
-            raise InputError(error.message, hint=f"{error.hint}; {skip}")
+            is_undecided = spec.file is not None and spec.header is None and ids.mapping.type == "string"
+            may_be_header = is_undecided and unknown[0] == named[0]
+            header = f"if the first line names the column, write `{key}.header: true`; "
+            raise InputError(error.message, hint=f"{header * may_be_header}{error.hint}; {skip}")
         if len(unknown) == len(named):
             raise InputError(
                 f"{place}none of the {len(named):,} {what}s is in the graph: {listed(unknown)}",

@@ -244,7 +244,7 @@ class IdFile:
         if len(found) == 1:
             return found[0]
         if column is not None:
-            there = f"{len(found) or 'no'} column{'s' * (len(found) != 1)} `{column}`"
+            there = f"{len(found)} columns `{column}`" if found else f"no column `{column}`"
             problem = f" has {there}: its columns are {_listed(names)}"
         else:
             problem = (

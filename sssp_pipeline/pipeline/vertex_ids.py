@@ -126,7 +126,8 @@ class VertexIds:
         """Return which ids there are."""
         if not self.n_vertices:
             return "check `graph.input`: the graph has no vertices"
-        return f"its {self.n_vertices} ids run from {self.original(0)!r} to {self.original(self.n_vertices - 1)!r}"
+        first, last = self.original(0), self.original(self.n_vertices - 1)
+        return f"the {self.n_vertices} ids of the graph run from {first!r} to {last!r}"
 
 
 def listed(ids: Sequence[int | str], n: int | None = None) -> str:

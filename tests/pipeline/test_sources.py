@@ -242,7 +242,7 @@ def test_arrow_files_and_text_in_columns(tmp_path):
             {},
             "has the columns `a`, `b`, and it is not clear which one holds the sources",
         ),
-        ({"a": [101], "b": [102]}, {"column": "c"}, "has no columns `c`: its columns are `a`, `b`"),
+        ({"a": [101], "b": [102]}, {"column": "c"}, "has no column `c`: its columns are `a`, `b`"),
         ({"a": [101], "b": [102]}, {"column": 3}, "has 2 columns, and `sources.column` is 3"),
         ({"source": [101]}, {"header": True}, "is a Parquet or Arrow file, whose columns always have names"),
         ({"source": [[101]]}, {}, "column `source` has type list"),
@@ -272,7 +272,8 @@ def test_unknown_ids_are_counted_and_the_first_ten_named(tmp_path):
     shown = ", ".join(f"`{i}`" for i in range(120, 130))
     assert caught.value.message == f"`{file}`: 12 of 32 sources are not in the graph: {shown}, …"
     assert caught.value.hint == (
-        "its 20 ids run from 100 to 119; `sources.unknown: skip` leaves out those that are not in the graph"
+        "the 20 ids of the graph run from 100 to 119; "
+        "`sources.unknown: skip` leaves out those that are not in the graph"
     )
 
 
@@ -290,6 +291,19 @@ def test_unknown_ids_may_be_skipped(tmp_path):
         f"skipped 3 sources that are not in the graph: `5`, `{2**70}`, `5`",
         f"skipped 1 target that is not in the graph: `{'9' * 30}`",
     ]
+
+
+def test_a_first_line_that_is_no_id_may_be_a_header(tmp_path):
+    file = tmp_path / "sources.txt"
+    file.write_text("depot\nv01\n")
+    with pytest.raises(InputError) as caught:
+        chosen(NAMES, file=str(file))
+    assert caught.value.message == f"`{file}`: source `depot` is not in the graph"
+    assert caught.value.hint.startswith("if the first line names the column, write `sources.header: true`; ")
+    file.write_text("99\n100\n")
+    with pytest.raises(InputError) as caught:
+        chosen(file=str(file))
+    assert caught.value.hint.startswith("the 20 ids of the graph run from ")
 
 
 def test_a_run_with_unknown_ids_alone_is_an_error():
