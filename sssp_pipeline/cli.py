@@ -284,7 +284,9 @@ def init(
         except FileExistsError:
             raise InputError(f"`{path}` exists already", hint="name another file") from None
         except OSError as error:
-            raise InputError(f"`{path}` cannot be written: {error.strerror}") from error
+            raise InputError(
+                f"`{path}` cannot be written: {error.strerror}", hint="choose a place that may be written"
+            ) from error
         print(
             f"wrote {path}; set graph.input and output.path in it, then: sssp-pipeline run {shlex.quote(str(path))}"
         )

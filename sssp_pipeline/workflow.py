@@ -10,11 +10,11 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from sssp_pipeline.pipeline.storage import redacted
+from sssp_pipeline.pipeline.storage import CHOOSE_A_FOLDER, STANDARD_INPUT, is_never_written, redacted
 from sssp_pipeline.workflow_cluster import Cluster, cluster_contradictions
 from sssp_pipeline.workflow_section import Auto, Path, Positive, Section, Text
 
@@ -145,13 +145,16 @@ class RandomVertices(Section):
 
 
 class Vertices(Section):
-    """Some vertices: exactly one of these keys."""
+    """Some vertices: exactly one of `ids`, `file`, `random` and `top_degree`."""
+
+    #: The keys that choose vertices, of which exactly one is given; the other keys say more about it.
+    KINDS: ClassVar[tuple[str, ...]] = ("ids", "file", "random", "top_degree")
 
     ids: Annotated[tuple[VertexId, ...], Field(min_length=1, strict=False)] | None = None
     """Vertex ids, as in the input."""
 
     file: Text | None = None
-    """URL of a file with vertex ids, one a line."""
+    """URL of a file with vertex ids: one a line, or a column of a CSV, Parquet or Arrow file; `-` is standard input."""
 
     random: RandomVertices | None = None
     """Vertices drawn at random."""
@@ -159,17 +162,33 @@ class Vertices(Section):
     top_degree: Positive | None = None
     """The vertices with the most outgoing edges: how many."""
 
+    column: Positive | Text | None = None
+    """Column of `file` that holds the ids: its name, or its number from 1; `null` takes the only column, or the one
+    called `source` (in `output.targets`: `target`), `id` or `vertex`."""
+
+    header: bool | None = None
+    """Whether the first line of `file` names its columns; `null` looks at that line."""
+
+    unknown: Literal["error", "skip"] = "error"
+    """What to do about ids that are not in the graph: `error` stops and names them, `skip` leaves them out and counts
+    them."""
+
     @property
     def kind(self) -> str:
         """The key that is set."""
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+        return next(name for name in self.KINDS if getattr(self, name) is not None)
 
 
 class Sources(Vertices):
-    """The vertices to start from: exactly one of these keys."""
+    """The vertices to start from: exactly one of `ids`, `file`, `random`, `top_degree` and `all`."""
+
+    KINDS: ClassVar[tuple[str, ...]] = (*Vertices.KINDS, "all")
 
     all: Literal[True] | None = None
     """Every vertex."""
+
+    order: Literal["ascending", "given"] = "ascending"
+    """Order of the sources in the results: by vertex, or as `ids` or `file` give them."""
 
 
 class Solve(Section):
@@ -326,6 +345,8 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
             "name the solver, or remove the options",
         )
     yield from _reduction_contradictions(output, solve, data.get("verify"))
+    yield from _standard_input_twice(data)
+    yield from _places_never_written(output, graph)
     path, store = output.get("path"), graph.get("store")
     if isinstance(path, str) and isinstance(store, str):
         outer, inner = sorted((path.rstrip("/") + "/", store.rstrip("/") + "/"), key=len)
@@ -337,17 +358,74 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
             )
 
 
+def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Yield where each URL that a run reads stands in `data`, a workflow as plain values, and that URL."""
+    places: list[Path] = [("graph", "input"), ("graph", "coordinates"), ("sources", "file")]
+    for path in [*places, ("output", "targets", "file")]:
+        value: Any = data
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, str):
+            yield path, value
+        elif isinstance(value, list | tuple):
+            yield from (((*path, i), url) for i, url in enumerate(value) if isinstance(url, str))
+
+
+def _standard_input_twice(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    places = [path for path, url in files_read(data) if url == STANDARD_INPUT]
+    for path in places[1:]:
+        yield (
+            path,
+            f"`{dotted(places[0])}` and `{dotted(path)}` are both `-`, and standard input can be read once",
+            "name a file for one of them",
+        )
+
+
+def _places_never_written(
+    output: Mapping[str, Any], graph: Mapping[str, Any]
+) -> Iterator[tuple[Path, str, str]]:
+    for path, url in ((("output", "path"), output.get("path")), (("graph", "store"), graph.get("store"))):
+        if isinstance(url, str) and is_never_written(url):
+            yield path, f"`{dotted(path)}` is `{redacted(url)}`, which cannot be written", CHOOSE_A_FOLDER
+
+
 def _vertices_contradictions(
     path: Path, given: Mapping[str, Any], section: type[Vertices]
 ) -> Iterator[tuple[Path, str, str]]:
-    kinds = [kind for kind in section.model_fields if given.get(kind) is not None]
+    kinds = [kind for kind in section.KINDS if given.get(kind) is not None]
     name = dotted(path)
     if len(kinds) > 1:
         listed = " and ".join(f"`{kind}`" for kind in kinds)
         yield (*path, kinds[1]), f"`{name}` has {listed}", f"keep one; `--set '{name}={{…}}'` replaces all"
     elif not kinds and not given.keys() - section.model_fields.keys():
-        known = ", ".join(f"`{kind}`" for kind in section.model_fields)
-        yield path, f"`{name}` is empty", f"give one of {known}"
+        known = ", ".join(f"`{kind}`" for kind in section.KINDS)
+        yield path, f"`{name}` {'chooses no vertices' if given else 'is empty'}", f"give one of {known}"
+    elif kinds:
+        yield from _unused_keys(path, given, kinds[0])
+
+
+def _unused_keys(path: Path, given: Mapping[str, Any], kind: str) -> Iterator[tuple[Path, str, str]]:
+    """Yield the keys of a `Vertices` section that say nothing about its `kind` of choice."""
+    of_kinds = {
+        "column": ("file",),
+        "header": ("file",),
+        "unknown": ("file", "ids"),
+        "order": ("file", "ids"),
+    }
+    usual = {"unknown": "error", "order": "ascending"}
+    for key, kinds in of_kinds.items():
+        if kind not in kinds and given.get(key) not in (None, usual.get(key)):
+            yield (
+                (*path, key),
+                f"`{dotted((*path, key))}` goes with {' and '.join(f'`{k}`' for k in kinds)}, not with `{kind}`",
+                f"remove `{key}`",
+            )
+    if isinstance(given.get("column"), str) and given.get("header") is False:
+        yield (
+            (*path, "column"),
+            f"`{dotted((*path, 'column'))}` names a column, and `header: false` says that columns have no names",
+            "give the number of the column, from 1, or remove `header`",
+        )
 
 
 def _reduction_contradictions(

@@ -21,8 +21,8 @@ import yaml
 from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.storage import read_bytes, redacted
-from sssp_pipeline.workflow import Workflow, contradictions, dotted
+from sssp_pipeline.pipeline.storage import STANDARD_INPUT, read_bytes, redacted
+from sssp_pipeline.workflow import Workflow, contradictions, dotted, files_read
 from sssp_pipeline.workflow_schema import choices, properties, schema_at, wanted
 from sssp_pipeline.workflow_section import Path, Section
 
@@ -67,6 +67,13 @@ def load_workflow(
     data, document, shown = _read(
         url, overrides, environ, "`sssp-pipeline init` writes a workflow to start from"
     )
+    if url == STANDARD_INPUT:
+        for path, read in files_read(data):
+            if read == STANDARD_INPUT:
+                raise InputError(
+                    f"{document.place(path) or shown}: `{dotted(path)}` is `-`, and standard input is the workflow",
+                    hint="name a file for one of them",
+                )
     file_name = redacted(url).rpartition("/")[2]
     data.setdefault("name", file_name.rpartition(".")[0] or file_name)
     return _workflow(data, document, shown)
@@ -183,7 +190,7 @@ class _Fault:
     path: Path
     place: str
     text: str
-    hint: str | None
+    hint: str
 
 
 @dataclass
@@ -213,7 +220,9 @@ class _Document:
         except yaml.YAMLError as error:
             raise _syntax_error(error, text, place) from error
         except RecursionError as error:
-            raise InputError(f"{place(1)}: nested too deeply") from error
+            raise InputError(
+                f"{place(1)}: nested too deeply", hint="check its brackets: a workflow has four levels"
+            ) from error
 
     def override(self, data: dict[str, Any], override: str) -> None:
         """Put the value of `override`, `key=value`, into `data`, and forget what stood there."""
@@ -348,6 +357,8 @@ def _syntax_error(error: yaml.YAMLError, text: str, place: Callable[[int], str])
         line = marked.problem_mark.line + 1 if marked.problem_mark else 1
         problem = str(marked.problem)
     hint = "check indentation, quotes and brackets there"
+    if any(at_fault.rstrip().endswith(": -") for at_fault in text.splitlines()[line - 1 : line]):
+        hint = "for standard input write `'-'`, with quotes"
     if "'\\t'" in problem:
         hint = "indent with spaces"
     elif any("${" in at_fault for at_fault in text.splitlines()[line - 1 : line]):
@@ -394,7 +405,7 @@ def _model_faults(
         place, section = document.place(path) or where, path[:-1]
         in_section = f" in `{dotted(section)}`" if section else ""
         if problem == "missing":
-            hint = f"add `{path[-1]}`: {schema_at(path, model)['description']}"
+            hint = f"add `{path[-1]}`: {_meaning(schema_at(path, model))}"
             yield _Fault(path, place, f"no key `{path[-1]}`{in_section}", hint)
         elif problem == "extra_forbidden":
             known = list(properties(schema_at(section, model)))
@@ -404,7 +415,13 @@ def _model_faults(
             part, value = schema_at(path, model), _at(data, path)
             shown = _shown(document.unexpanded.get(path, value))
             close = did_you_mean(value, choices(part)).strip() if isinstance(value, str) else ""
-            yield _Fault(path, place, f"`{dotted(path)}` is {shown}, wanted {wanted(part)}", close or None)
+            meaning = f"correct `{dotted(path)}`: {_meaning(part) or 'write ' + wanted(part)}"
+            yield _Fault(path, place, f"`{dotted(path)}` is {shown}, wanted {wanted(part)}", close or meaning)
+
+
+def _meaning(part: dict[str, Any]) -> str:
+    """Return what a part of the schema says of a key, in one line."""
+    return " ".join(part.get("description", "").split())
 
 
 def _combined(faults: list[_Fault], where: str) -> InputError:
@@ -415,8 +432,8 @@ def _combined(faults: list[_Fault], where: str) -> InputError:
     lines = [f"{fault.place}: {fault.text}" for fault in shown]
     if len(faults) > len(shown):
         lines.append(f"{where}: and {len(faults) - len(shown)} more")
-    hints = [f"{fault.place.removeprefix(where + ' ')}: {fault.hint}" for fault in shown if fault.hint]
-    return InputError("\n".join(lines), hint="\n".join(hints) or None)
+    hints = [f"{fault.place.removeprefix(where + ' ')}: {fault.hint}" for fault in shown]
+    return InputError("\n".join(lines), hint="\n".join(hints))
 
 
 def _data_path(loc: tuple[str | int, ...], data: Any, problem: str) -> Path:

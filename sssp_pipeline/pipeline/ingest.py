@@ -121,7 +121,8 @@ def _ingested(
         vertex_ids = ids.finish()
         if vertex_ids.n_vertices > MAX_VERTICES:
             raise InputError(
-                f"the graph has {vertex_ids.n_vertices} vertices, at most {MAX_VERTICES} are possible"
+                f"the graph has {vertex_ids.n_vertices} vertices, at most {MAX_VERTICES} are possible",
+                hint="leave out vertices, or contract them",
             )
         graph, counts = _build(spill, ids, vertex_ids, weights, dtype, spec, edge_list, threads, progress)
         one_way = _first_one_way(graph, threads)

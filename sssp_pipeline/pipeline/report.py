@@ -108,6 +108,9 @@ def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, 
     yield "sources", run["sources"]
     if (targets := run.get("targets")) is not None:
         yield "targets", targets or "none: metrics alone"
+    for name in ("sources", "targets"):
+        if n_skipped := run.get("skipped", {}).get(name):
+            yield f"{name} that are not in the graph, skipped", n_skipped
     yield "batches", run["batches"]
     if not metrics.num_rows:
         return

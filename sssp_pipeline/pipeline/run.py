@@ -37,7 +37,7 @@ from sssp_pipeline.pipeline.progress import Progress, plural
 from sssp_pipeline.pipeline.results import NO_DISTANCES, RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.run_files import faults_of
 from sssp_pipeline.pipeline.solving import Solved, Solving
-from sssp_pipeline.pipeline.sources import select_sources, select_targets
+from sssp_pipeline.pipeline.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.workers import assembled
 from sssp_pipeline.workflow import Workflow
@@ -81,17 +81,21 @@ def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions:
 
 def select_stage(
     workflow: Workflow, stored: StoredGraph, progress: Progress
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the sources of a run on a stored graph, and its targets as `select_targets` does."""
+) -> tuple[np.ndarray, np.ndarray | None, Skipped]:
+    """Return the sources of a run on a stored graph, its targets as `select_targets` does, and what was left out."""
     progress.stage("plan")
     check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
-    sources = select_sources(workflow.sources, stored.ids, stored.graph)
-    return sources, select_targets(workflow.output, stored.ids, stored.graph)
+    skipped = Skipped()
+    sources = select_sources(workflow.sources, stored.ids, stored.graph, skipped)
+    targets = select_targets(workflow.output, stored.ids, stored.graph, skipped)
+    for sentence in skipped.sentences():
+        progress.say(sentence, level="warning")
+    return sources, targets, skipped
 
 
 def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
     """Return the plan of a run on a stored graph, solved on this machine."""
-    sources, targets = select_stage(workflow, stored, progress)
+    sources, targets, _ = select_stage(workflow, stored, progress)
     return make_plan(
         stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine(), targets
     )
@@ -146,12 +150,12 @@ def run(
             begun_with = None if overwrite else folder.graph()
             stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
     with timings.of("plan"):
-        sources, targets = select_stage(workflow, stored, progress)
+        sources, targets, skipped = select_stage(workflow, stored, progress)
     with exclusive(folder.url) as still_ours:
         if overwrite:
             folder.check_ours()
             folder.remove()
-        job = _Job(workflow, stored, sources, targets, folder, timings, progress, still_ours)
+        job = _Job(workflow, stored, sources, targets, skipped, folder, timings, progress, still_ours)
         return folder, job.carry_out(finish)
 
 
@@ -220,6 +224,7 @@ class _Job:
     stored: StoredGraph
     sources: np.ndarray
     targets: np.ndarray | None
+    skipped: Skipped
     folder: RunFolder
     timings: _Timings
     progress: Progress
@@ -294,6 +299,7 @@ class _Job:
             "graph": self.stored.manifest.model_dump(include=described),
             "sources": sum(len(b) for b in self.batches),
             "targets": None if self.targets is None else len(self.targets),
+            "skipped": asdict(self.skipped),
             "batches": len(self.batches),
             "solver": solved.solver,
             "solver_reason": solved.reason,
