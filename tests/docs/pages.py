@@ -180,21 +180,19 @@ class Examples:
 
 def _environment(commands: Path) -> dict[str, str]:
     """Return an environment whose `sssp-pipeline`, `python` and `duckdb` are those of this interpreter."""
-    # A worker process imports the program again, which must not start it again.
-    programs = {"sssp-pipeline": "from sssp_pipeline.cli import main\nif __name__ == '__main__':\n    main()"}
-    if shutil.which("duckdb") is None:
-        # DuckDB's command line is not a Python package; the package answers the same queries.
-        programs["duckdb"] = (
-            "import sys, duckdb\nassert sys.argv[1] == '-c', sys.argv\nduckdb.sql(sys.argv[2]).show()"
-        )
+    programs = {
+        # A worker process imports the program again, which must not start it again.
+        "sssp-pipeline": "from sssp_pipeline.cli import main\nif __name__ == '__main__':\n    main()",
+        # DuckDB's command line is no Python package. The package answers the same queries.
+        "duckdb": "import sys, duckdb\nassert sys.argv[1] == '-c', sys.argv\nduckdb.sql(sys.argv[2]).show()",
+    }
     commands.mkdir()
     for name, code in programs.items():
         (commands / name).write_text(f"#!{sys.executable}\n{code}\n", encoding="utf-8")
         (commands / name).chmod(0o755)
-    (commands / "python").symlink_to(sys.executable)
     kept = {name: value for name, value in os.environ.items() if name != "SSSP_LOG_FORMAT"}
     return kept | {
-        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": str(ROOT),
         "TERM": "xterm",
         "COLUMNS": "100",
