@@ -25,6 +25,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -219,7 +220,7 @@ def in_a_terminal(command: str, environment: dict[str, str]) -> tuple[int, str]:
                 chunks.append(os.read(ours, 1 << 16))
         os.close(ours)
         if time.monotonic() >= ends:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
     return process.returncode, "\n".join(_screen(b"".join(chunks).decode()))
 
 

@@ -90,6 +90,12 @@ def test_what_a_page_may_say(text, examples, tmp_path):
     run(examples, tmp_path, text)
 
 
+def test_a_command_that_does_not_end_is_ended(examples, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["pages"], "TIME_LIMIT_S", 1)
+    with pytest.raises(AssertionError, match=r"(?s)page\.md line 1: .*exit code -9"):
+        run(examples, tmp_path, "```console\n$ echo so; sleep 100; echo far\nso\n```")
+
+
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD)
 def test_what_is_not_as_a_page_says_is_found(text, examples, tmp_path):
     with pytest.raises(AssertionError, match=r"page\.md line 1"):
