@@ -147,6 +147,7 @@ def plan(
         from sssp_pipeline.pipeline.run import outlook
 
         facts = outlook(_load(workflow, overrides, progress), probe, progress)
+        progress.settle()
         print(json.dumps(facts) if as_json else table(facts))
 
 
@@ -237,8 +238,9 @@ def cs515(
         from sssp_pipeline.pipeline.cs515 import Variant, solve_file
 
         variant = Variant(method, sync, order, segment_minimum, block_size, block_count)
-        for line in solve_file(edges, source, variant, output, progress):
-            print(line)
+        lines = solve_file(edges, source, variant, output, progress)
+        progress.settle()
+        print(*lines, sep="\n")
 
 
 @app.command()
@@ -320,7 +322,9 @@ def bench_run(
 
         asked = load_bench(file, overrides)
         progress.about(run=str(output), name=asked.name)
-        print(run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare))
+        written = run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare)
+        progress.settle()
+        print(written)
 
 
 @bench.command("report")
@@ -341,7 +345,9 @@ def bench_report(
     with _told(["bench", "report", *lines, "--output", str(output)], log) as progress:
         from sssp_pipeline.bench.report import write_report
 
-        print(write_report(lines, output, progress, baseline=baseline, subject=subject))
+        written = write_report(lines, output, progress, baseline=baseline, subject=subject)
+        progress.settle()
+        print(written)
 
 
 def main() -> None:
