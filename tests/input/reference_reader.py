@@ -76,6 +76,8 @@ class Graph:
         The range of ids that the file declares; None where the vertices are the ids that occur.
     decimals
         Whether a weight is written with a point or an exponent, or its column holds floats.
+    inexact
+        Whether a weight that is written as an integer is one that float64 does not hold.
     typed
         The type of the column of weights, where the format has types.
     skipped
@@ -87,6 +89,7 @@ class Graph:
     mirrored: bool = False
     vertices: range | None = None
     decimals: bool = False
+    inexact: bool = False
     typed: str | None = None
     skipped: int = 0
 
@@ -316,18 +319,19 @@ def _edges(
     if not rows and vertices is None:
         raise Refused("no edges")
     ids, kind = as_ids([end for row in rows for end in row[:2]], graph.get("ids", "auto"))
-    weights, decimals = [], False
+    weights, decimals, inexact = [], False, False
     for *_, cell in rows:
         value = None
         if cell is not None:
             value = number(cell, decimal)
             if value is None:
                 raise Refused(f"{cell!r} is not a weight")
-            decimals |= not INTEGER.fullmatch(cell)
+            whole = INTEGER.fullmatch(cell)
+            decimals |= not whole
+            inexact |= bool(whole) and not is_exact(value, "float64")
         weights.append(value)
-    return Graph(
-        list(zip(ids[::2], ids[1::2], weights, strict=True)), kind, decimals=decimals, vertices=vertices
-    )
+    edges = list(zip(ids[::2], ids[1::2], weights, strict=True))
+    return Graph(edges, kind, vertices=vertices, decimals=decimals, inexact=inexact)
 
 
 # Text and tables.
@@ -1002,7 +1006,7 @@ def weight_types(read: Graph, graph: dict) -> list[str]:
         raise Refused("no integer type holds every weight")
     if read.typed:
         return ["float32", "float64"] if read.typed in ("float16", "float32") else ["float64"]
-    if any(w.denominator == 1 and abs(w) >= 2**53 and not is_exact(w, "float64") for w in given):
+    if read.inexact:
         raise Refused("float64 does not hold an integer beside decimals")
     return ["float32"] if all(is_exact(w, "float32") for w in given) else ["float64"]
 

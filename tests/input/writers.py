@@ -123,14 +123,14 @@ def parquet_of(content: pa.Table) -> bytes:
 
 
 def arrow_file(rows: Rows) -> bytes:
-    return _arrow(table(rows), pa.ipc.new_file)
+    return arrow_of(table(rows), pa.ipc.new_file)
 
 
 def arrow_stream(rows: Rows) -> bytes:
-    return _arrow(table(rows), pa.ipc.new_stream)
+    return arrow_of(table(rows), pa.ipc.new_stream)
 
 
-def _arrow(content: pa.Table, new: Callable) -> bytes:
+def arrow_of(content: pa.Table, new: Callable) -> bytes:
     out = io.BytesIO()
     with new(out, content.schema) as writer:
         writer.write_table(content)
