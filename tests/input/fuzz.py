@@ -14,10 +14,10 @@ bytes and options, from which `tests/input/corpus` is made.
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import functools
 import importlib
 import json
+import multiprocessing
 import re
 import resource
 import signal
@@ -25,10 +25,12 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from unittest import mock
 
@@ -51,6 +53,8 @@ LIMIT_S = 5.0
 LIMIT_BYTES = 4 << 30
 #: Graphs that declare more vertices may end for want of memory.
 MANY_VERTICES = 1 << 24
+#: How an input ends; "stricter" is one that the program refuses and the reference reader accepts.
+ENDS = ("same", "both refuse", "stricter", "failure")
 #: What the fuzzer asks for in every input: no edge is dropped, so that all can be compared.
 KEEP_ALL = {"duplicates": "keep-all", "self_loops": "keep"}
 
@@ -242,6 +246,8 @@ def judged(given: Input, folder: Path) -> tuple[str, str]:
         return difference(path, given)
     except Hang:
         return "failure", f"longer than {LIMIT_S} s"
+    except Exception:  # the reference reader's
+        return "failure", traceback.format_exc()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         path.unlink(missing_ok=True)
@@ -307,40 +313,101 @@ def _kind(why: str) -> str:
     return re.sub(r"`[^`]*`|'[^']*'|\[.*\]|[0-9]+", "…", last)[:150]
 
 
-def run(
-    name: str, seed: int, numbers: Iterable[int], folder: Path, failures: Path | None, shown: int = 3
-) -> Counter:
-    """Judge inputs of one format; return how many ended in which way, and by which kind of reason."""
-    counts: Counter = Counter()
-    began = last = time.monotonic()
-    done = 0
-    for number in numbers:
-        given = made(name, seed, number)
-        end, why = judged(given, folder)
-        done += 1
-        if done % 100 == 0:  # for a hang inside of compiled code, which no signal ends
-            faulthandler.dump_traceback_later(200 * LIMIT_S, exit=True)
-        counts[end] += 1
-        if end in ("stricter", "failure"):
-            kind = (end, _kind(why))
-            counts[kind] += 1
-            if end == "failure" and failures is not None:
-                if counts[kind] <= shown:
-                    print(
-                        f"FAILURE {name} seed {seed} number {number}: {why}\n  {given.graph} {given.content[:300]!r}"
-                    )
-                if counts[kind] <= 20:
-                    keep(given, failures, f"{name}-{seed}-{number}", why)
-        if failures is not None and time.monotonic() - last > 10:
+@dataclass
+class Inputs:
+    """Some inputs, each with a name; `given(i)` makes the same one always."""
+
+    total: int
+    name: Callable[[int], str]
+    given: Callable[[int], Input]
+
+
+def judge_all(inputs: Inputs, position: int, out: Connection) -> None:
+    """Judge the inputs from `position` on, and send what became of each."""
+    with fuzzing() as folder:
+        for i in range(position, inputs.total):
+            out.send(judged(inputs.given(i), folder))
+
+
+def outcomes(inputs: Inputs) -> Iterator[tuple[str, str]]:
+    """Give for each input how it ended and why.
+
+    A process of its own judges them. If an input ends that process, or stops it for good, that is a failure, and
+    another process goes on with the next input.
+    """
+    position = 0
+    while position < inputs.total:
+        ours, theirs = multiprocessing.Pipe(duplex=False)
+        judge = multiprocessing.get_context("fork").Process(target=judge_all, args=(inputs, position, theirs))
+        judge.start()
+        theirs.close()
+        is_alive = True
+        while is_alive and position < inputs.total:
+            try:
+                # The first one waits until all is compiled.
+                is_alive = ours.poll(300)
+                yield ours.recv() if is_alive else ("failure", "a hang that no signal ends")
+            except EOFError:
+                judge.join()
+                is_alive = False
+                yield "failure", f"the process ended with exit code {judge.exitcode}"
+            position += 1
+        if not is_alive:
+            judge.kill()
+        judge.join()
+
+
+def run(inputs: Inputs, failures: Path, shown: int = 3) -> dict[str, Counter]:
+    """Judge inputs, write those that fail to `failures`, and print what happens.
+
+    Returns how many inputs of each format, the first word of their names, ended in which way, and by which kind of
+    reason.
+    """
+    counts: dict[str, Counter] = defaultdict(Counter)
+    last = began = time.monotonic()
+    for i, (end, why) in enumerate(outcomes(inputs)):
+        name = inputs.name(i)
+        group = name.partition(" ")[0]
+        of = counts[group]
+        of[end] += 1
+        kind = (end, _kind(why))
+        of[kind] += end in ("stricter", "failure")
+        if end == "failure":
+            given = inputs.given(i)
+            if of[kind] <= shown:
+                print(f"FAILURE {name}: {why}\n  {given.graph} {given.content[:300]!r}")
+            if of[kind] <= 20:
+                keep(given, failures, name.replace(" ", "-"), why)
+        is_last = i + 1 == inputs.total or inputs.name(i + 1).partition(" ")[0] != group
+        if time.monotonic() - last > 10 or is_last:
             last = time.monotonic()
-            each = (last - began) / done
-            ends = ", ".join(f"{counts[e]} {e}" for e in ("same", "both refuse", "stricter", "failure"))
-            print(f"{name}: {done} inputs, {1000 * each:.2f} ms each: {ends}", flush=True)
-    faulthandler.cancel_dump_traceback_later()
+            each = 1000 * (last - began) / (i + 1)
+            ends = ", ".join(f"{of[word]} {word}" for word in ENDS)
+            print(
+                f"{group}: {sum(of[word] for word in ENDS)} inputs: {ends}; {each:.2f} ms each so far",
+                flush=True,
+            )
     return counts
 
 
+def mutated(names: list[str], seed: int, numbers: range) -> Inputs:
+    """Return the inputs `numbers` of each format in turn."""
+    n = len(numbers)
+    return Inputs(
+        n * len(names),
+        lambda i: f"{names[i // n]} {seed} {numbers[i % n]}",
+        lambda i: made(names[i // n], seed, numbers[i % n]),
+    )
+
+
+def corpus(folder: Path) -> Inputs:
+    """Return the inputs that `keep` wrote to `folder`."""
+    found = list(kept(folder).items())
+    return Inputs(len(found), lambda i: found[i][0], lambda i: found[i][1])
+
+
 def main() -> int:
+    """Run the command line; return 1 if an input failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -351,22 +418,21 @@ def main() -> int:
     parser.add_argument(
         "--failures", type=Path, default=Path("fuzz-failures"), help="folder for failing inputs"
     )
+    parser.add_argument("--corpus", type=Path, help="judge the inputs in this folder instead")
     chosen = parser.parse_args()
-    failed = 0
-    with fuzzing() as folder:
-        for name in chosen.format or list(MAKERS):
-            began = time.monotonic()
-            numbers = range(chosen.first, chosen.first + chosen.inputs)
-            counts = run(name, chosen.seed, numbers, folder, chosen.failures)
-            each = (time.monotonic() - began) / max(1, chosen.inputs)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-            ends = ", ".join(f"{counts[end]} {end}" for end in ("same", "both refuse", "stricter", "failure"))
-            print(f"{name}: {chosen.inputs} inputs, {1000 * each:.2f} ms each, at most {peak} MiB: {ends}")
-            for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
-                if isinstance(kind, tuple):
-                    print(f"  {count:7} {kind[0]}: {kind[1]}")
-            failed += counts["failure"]
-    return 1 if failed else 0
+    numbers = range(chosen.first, chosen.first + chosen.inputs)
+    inputs = (
+        corpus(chosen.corpus)
+        if chosen.corpus
+        else mutated(chosen.format or list(MAKERS), chosen.seed, numbers)
+    )
+    counts = run(inputs, chosen.failures)
+    print(f"at most {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10} MiB")
+    for name, of in counts.items():
+        kinds = [(kind, count) for kind, count in of.items() if isinstance(kind, tuple) and count]
+        for (end, why), count in sorted(kinds, key=lambda item: (item[0][0], -item[1])):
+            print(f"{name} {count:7} {end}: {why}")
+    return 1 if any(of["failure"] for of in counts.values()) else 0
 
 
 if __name__ == "__main__":

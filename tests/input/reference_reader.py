@@ -754,7 +754,7 @@ def read_npz(data: bytes, graph: dict) -> Graph:
         raise
     except Exception as error:
         raise Refused(f"damaged: {error}") from None
-    layout = arrays.pop("format", np.array("?")).ravel().tolist()
+    layout = np.asarray(arrays.pop("format", "?")).ravel().tolist()
     arrays.pop("_is_array", None)
     layout = layout[0] if len(layout) == 1 else "?"
     layout = layout.decode("ascii", "replace") if isinstance(layout, bytes) else str(layout)
@@ -762,7 +762,11 @@ def read_npz(data: bytes, graph: dict) -> Graph:
     if wanted is None or set(arrays) != {"shape", "data", *wanted.split()}:
         raise Refused(f"layout {layout} with {sorted(arrays)}")
     for name, array in arrays.items():
-        if array.ndim != 1 or (name != "data" and array.dtype.kind not in "iu"):
+        if (
+            not isinstance(array, np.ndarray)
+            or array.ndim != 1
+            or (name != "data" and array.dtype.kind not in "iu")
+        ):
             raise Refused(f"{name} is no row of integers")
     shape = arrays["shape"].tolist()
     if len(shape) != 2 or shape[0] != shape[1] or not 0 <= shape[0] <= 2**32:
