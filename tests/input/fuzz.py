@@ -37,7 +37,8 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 from mutations import MAKERS, Input, made
-from reference_reader import Graph, Refused, stored_edges, understood, weight_types
+from reference_graph import Graph, Refused, stored_edges, weight_types
+from reference_reader import understood
 from stored import graph_spec
 
 from sssp_pipeline.csr import CsrGraph

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 from cases import CASES, Case
-from reference_reader import Refused, stored_edges, understood, weight_types
+from reference_graph import Refused, stored_edges, weight_types
+from reference_reader import understood
 from stored import Stored, ingested
 from writers import csv, parquet, zipped
 
