@@ -1039,14 +1039,14 @@ good(
     [(1, 2, 1), (2, 1, 1), (2, 3, 1), (3, 2, 1)],
     format="metis",
 )
-bad("dimacs without its p line", "e.gr", "a 1 2 5\na 2 3 6\n", "`a`", "p", hint="p sp")
-bad("dimacs without its p line, with comments", "e.gr", "c roads\na 1 2 5\na 2 3 6\n", "p", hint="p sp")
-bad("dimacs colouring without its p line", "e.col", "e 1 2\ne 2 3\n", "`e`", "p", hint="p edge")
+bad("dimacs without its p line", "e.gr", "a 1 2 5\na 2 3 6\n", "DIMACS", hint="p sp")
+bad("dimacs without its p line, with comments", "e.gr", "c roads\na 1 2 5\na 2 3 6\n", "DIMACS", hint="p sp")
+bad("dimacs colouring without its p line", "e.col", "e 1 2\ne 2 3\n", "DIMACS", hint="p edge")
 bad(
     "dimacs without its p line, ids asked for as strings",
     "e.gr",
     "a 1 2 5\na 2 3 6\n",
-    "p",
+    "DIMACS",
     hint="p sp",
     ids="string",
 )

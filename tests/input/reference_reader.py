@@ -1,8 +1,8 @@
 """What an edge list means: a slow and plain reader of every format.
 
 It is written from docs/design/0010-reading-an-input.md, not from the program, so that the two can be compared. It reads
-the whole input. Whatever has two readings, or none, is refused. Three modules beside it have the rules: of lines, ids and
-weights (`reference_graph`), of tables, and of formats that declare their counts.
+the whole input. Whatever has two readings, or none, is refused. Three modules beside it have the rules: of lines, ids
+and weights (`reference_graph`), of tables, and of formats that declare their counts.
 
 `understood(data, name, graph)` takes the bytes of a file, its name, and the `graph` section of a workflow as a dict. It
 returns a `Graph`, or a `Refused` with the reason.
