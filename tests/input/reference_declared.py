@@ -59,7 +59,9 @@ def read_dimacs(text: str, graph: dict) -> Graph:
             raise Refused(f"{row} is no edge")
         u, v, *weight = row[len(letter) :]
         edges.append((u, v, weight[0] if weight and not _weightless(graph) else None))
-    return _declared(edges, vertices, n_edges, graph)
+    result = _declared(edges, vertices, n_edges, graph)
+    result.mirrored = rows[0][1] != "sp"  # colouring and treewidth are about undirected graphs
+    return result
 
 
 def _declared(edges: list[tuple[str, str, str | None]], vertices: range, n_edges: int, graph: dict) -> Graph:

@@ -70,10 +70,10 @@ def rows_of(text: str, comments: str) -> list[tuple[int, str]]:
     """Return the number and the content of every line that is neither blank nor a comment."""
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip(" \t\r")
+        line = line.strip("\r")
         if "\r" in line:
             raise Refused(f"line {number}: a carriage return without a line feed")
-        if not line or line[0] in comments:
+        if not line.strip(" \t") or line.strip(" \t")[0] in comments:
             continue
         if CONTROL.search(line):
             raise Refused(f"line {number}: a control character")

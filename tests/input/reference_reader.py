@@ -135,7 +135,7 @@ def _text_format(text: str, name: str, graph: dict) -> str:
     rows = rows_of(text, "#%")
     if not rows:
         raise Refused("no edges")
-    first = rows[0][1]
+    first = rows[0][1].strip(" \t")
     if first[0] in "<{[":
         raise Refused("HTML, XML or JSON")
     if all(

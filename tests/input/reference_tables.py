@@ -29,17 +29,59 @@ from reference_graph import (
     words,
 )
 
-
-def _set(words_: str) -> set[str]:
-    return set(words_.split())
-
-
-SOURCE_WORDS = _set("source src from tail start origin orig begin u fromnodeid node1")
-TARGET_WORDS = _set("target tgt dst dest destination to head end v sink tonodeid node2")
-WEIGHT_WORDS = _set(
-    "weight weights w wt length len distance dist cost costs time duration value price impedance "
-    "km kilometers kilometres m meters metres miles mi minutes min mins seconds secs sec s hours hour hrs h ms"
-)
+#: Words for source and target of an edge.
+PAIRS = {
+    *(
+        ("source", "target"),
+        ("src", "dst"),
+        ("src", "dest"),
+        ("src", "tgt"),
+        ("src", "trg"),
+        ("source", "dest"),
+    ),
+    *(
+        ("source", "destination"),
+        ("origin", "destination"),
+        ("origin", "dest"),
+        ("orig", "dest"),
+        ("from", "to"),
+    ),
+    *(
+        ("tail", "head"),
+        ("start", "end"),
+        ("begin", "end"),
+        ("u", "v"),
+        ("i", "j"),
+        ("o", "d"),
+        ("von", "nach"),
+    ),
+    *(("fromnode", "tonode"), ("fromid", "toid"), ("fromnodeid", "tonodeid"), ("sourceid", "targetid")),
+    ("srcid", "dstid"),
+}
+SOURCE_WORDS = {source for source, _ in PAIRS}
+TARGET_WORDS = {target for _, target in PAIRS}
+#: Words that mean the ends only where two names in a header differ in nothing else.
+WEAK_PAIRS = {("1", "2"), ("a", "b"), ("first", "second"), ("row", "col"), ("row", "column")}
+WEIGHT_WORDS = {
+    *(
+        "weight",
+        "weights",
+        "w",
+        "wt",
+        "length",
+        "len",
+        "distance",
+        "dist",
+        "cost",
+        "costs",
+        "time",
+        "duration",
+    ),
+    *("value", "travel", "traveltime", "impedance", "price", "delay", "latency", "minutes", "minute", "mins"),
+    *("seconds", "secs", "hours", "km", "metres", "meters", "miles"),
+}
+#: Names that programs make up for columns without one: 0, f0, _c0, column_1.
+NUMBERED = re.compile(r"(f|_c|c|col|column_?)?\d+", re.IGNORECASE | re.ASCII)
 DELIMITERS = {",": ",", ";": ";", "|": "|", "tab": "\t"}
 
 
@@ -87,7 +129,7 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
             if must_be_csv:
                 raise Refused("no delimiter fits")
             return read_text(text, graph)
-    if any(line[0] in "#%" for line in lines):
+    if any(line.strip()[0] in "#%" for line in lines):
         raise Refused("a comment or an edge")
     rows = [cells(line, delimiter) for line in lines]
     if len(rows[0]) < 2:
@@ -136,7 +178,9 @@ def _is_header(rows: list[list[str]], graph: dict) -> bool | None:
 
 def name_words(name: str) -> list[str]:
     """Return the words of a column's name: `fromStop`, `from_stop` and `From Stop` are from, stop."""
-    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    apart = re.sub(
+        r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)", " ", name
+    )
     return [word.lower() for word in re.split(r"[\W_]+", apart) if word]
 
 
@@ -162,35 +206,51 @@ def choose_columns(names: list[str], numeric: list[bool], graph: dict) -> tuple[
         if name not in ("auto", "none", *names):
             raise Refused(f"no column {name}")
     source, target, weight = (names.index(name) if name in names else None for name in asked)
-    cut = [name_words(name) for name in names]
+    free = [i for i in range(len(names)) if i not in (source, target, weight)]
+    by_place = all(NUMBERED.fullmatch(name) for name in names)
     if source is None or target is None:
-        starts = [source] if source is not None else [i for i, w in enumerate(cut) if SOURCE_WORDS & set(w)]
-        ends = [target] if target is not None else [i for i, w in enumerate(cut) if TARGET_WORDS & set(w)]
-        pairs = [(s, t) for s in starts for t in ends if s != t]
-        if not (len(starts) == len(ends) == len(pairs) == 1):
-            pairs = [(s, t) for s, t in pairs if _differ_in_one_word(cut[s], cut[t])]
-        if len(pairs) != 1:
+        found = [(source, target)]
+        if by_place:
+            source = free.pop(0) if source is None and free else source
+            target = free.pop(0) if target is None and free else target
+            found = [(source, target)] if source is not None and target is not None else []
+        else:
+            found = _pairs(names, free, source, target)
+        if len(found) != 1:
             raise Refused(f"ends are not clear: {names}")
-        source, target = pairs[0]
+        source, target = found[0]
     if source == target or weight in (source, target):
         raise Refused("one column for two things")
     if asked[2] == "none" or weight is not None:
         return source, target, weight
     left = [i for i in range(len(names)) if i not in (source, target)]
-    named = [i for i in left if WEIGHT_WORDS & set(cut[i])]
-    if len(named) > 1 or (not named and any(numeric[i] for i in left)):
+    if by_place:
+        return source, target, left[0] if left else None
+    known = [i for i in left if WEIGHT_WORDS & set(name_words(names[i]))]
+    known = [i for i in known if numeric[i]] or known
+    if len(known) > 1 or (not known and any(numeric[i] for i in left)):
         raise Refused(f"the weight is not clear: {names}")
-    return source, target, named[0] if named else None
+    return source, target, known[0] if known else None
+
+
+def _pairs(
+    names: list[str], free: list[int], source: int | None, target: int | None
+) -> list[tuple[int, int]]:
+    """Return the pairs of columns that the names allow for the ends, of which one may be known."""
+    cut = [name_words(name) for name in names]
+    # A start_time is no end of an edge.
+    free = [i for i in free if not WEIGHT_WORDS & set(cut[i])]
+    starts = [i for i in free if SOURCE_WORDS & set(cut[i]) and not TARGET_WORDS & set(cut[i])]
+    ends = [i for i in free if TARGET_WORDS & set(cut[i]) and not SOURCE_WORDS & set(cut[i])]
+    if source is not None or target is not None or len(starts) == len(ends) == 1:
+        starts, ends = [source] if source is not None else starts, [target] if target is not None else ends
+        return [(s, t) for s in starts for t in ends]
+    return [(s, t) for s in free for t in free if _differ_in_one_word(cut[s], cut[t])]
 
 
 def _differ_in_one_word(source: list[str], target: list[str]) -> bool:
     differ = [(s, t) for s, t in zip(source, target, strict=False) if s != t]
-    return (
-        len(source) == len(target)
-        and len(differ) == 1
-        and differ[0][0] in SOURCE_WORDS
-        and differ[0][1] in TARGET_WORDS
-    )
+    return len(source) == len(target) and len(differ) == 1 and differ[0] in PAIRS | WEAK_PAIRS
 
 
 def _with_header(names: list[str], rows: list[list[str]], graph: dict) -> Graph:
@@ -203,7 +263,12 @@ def _with_header(names: list[str], rows: list[list[str]], graph: dict) -> Graph:
         numeric.append(
             bool(column) and all(is_number(cell, graph.get("decimal", "point")) for cell in column)
         )
-    return _from_columns(rows, len(names), choose_columns(names, numeric, graph), graph)
+    source, target, weight = choose_columns(names, numeric, graph)
+    if graph.get("header") is not True and {names[source], names[target]} & {
+        row[c] for row in kept for c in (source, target)
+    }:
+        raise Refused("the header may be an edge: a vertex has the name of a column")
+    return _from_columns(rows, len(names), (source, target, weight), graph)
 
 
 def _without_header(rows: list[list[str]], graph: dict) -> Graph:
@@ -337,7 +402,7 @@ def read_networkx(text: str, graph: dict) -> Graph:
     """`u v {'weight': 5}` a line, as NetworkX's `write_edgelist` writes it: the keys are columns."""
     rows, skipped = [], 0
     for number_, line in rows_of(text, "#"):
-        found = NETWORKX_ROW.fullmatch(line)
+        found = NETWORKX_ROW.fullmatch(line.strip(" \t"))
         try:
             if not found:
                 raise Refused(f"line {number_}: no edge with a dict")

@@ -40,6 +40,10 @@ def workflow_file(folder: Path, graph: dict, **sections: object) -> Path:
     return path
 
 
+def alternatives(fragment: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (fragment,) if isinstance(fragment, str) else fragment
+
+
 def files_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
@@ -54,7 +58,7 @@ def _compiled(tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("compiled")
     for name, content in {
         "a.txt": "1 2 5\nx",
-        "b.txt": "Ulm Bonn 0.5\n",
+        "b.txt": "Ulm Bonn 0.1\n",
         "c.graph": "2 1\n2\n1\n",
         "d.csv": "1,2,3\n",
     }.items():
@@ -111,9 +115,12 @@ def test_refused(case, folder):
     error = caught.value
     assert error.exit_code == 2
     assert error.message.strip()
-    assert (error.hint or "").strip(), "nothing to do is named"
+    # A fault of the workflow says in its message what is wanted.
+    assert (error.hint or "").strip() or (not case.names_file and "wanted" in error.message), (
+        "nothing to do is named"
+    )
     for fragment in [case.file] * case.names_file + list(case.says):
-        assert fragment in error.message, error.message
+        assert any(each in error.message for each in alternatives(fragment)), (fragment, error.message)
     for fragment in case.hint:
         assert fragment in error.hint, error.hint
     assert files_below(folder) == sorted([case.file, "workflow.yaml"])
@@ -212,7 +219,7 @@ def test_refused_by_the_command_line(name, folder):
     workflow_file(folder, {"input": case.file, **case.graph})
     message, hint = told(command("run", "workflow.yaml"))
     for fragment in [case.file] * case.names_file + list(case.says):
-        assert shown(fragment) in message
+        assert any(shown(each) in message for each in alternatives(fragment)), (fragment, message)
     for fragment in case.hint:
         assert shown(fragment) in hint
     assert files_below(folder) == sorted([case.file, "workflow.yaml"])
