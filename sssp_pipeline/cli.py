@@ -46,6 +46,10 @@ Overrides = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the workflow: solve.delta=500."),
 ]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Remove the earlier run from the output folder first, other files not."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for programs.")]
 Log = Annotated[
     LogFormat,
@@ -71,6 +75,7 @@ def _top(
 def run(
     workflow: WorkflowFile,
     overrides: Overrides = [],  # noqa: B006
+    overwrite: Overwrite = False,
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
@@ -78,7 +83,7 @@ def run(
     with _told(["run", workflow], log, overrides) as progress:
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(_load(workflow, overrides, progress), progress)
+        folder, record = run_pipeline(_load(workflow, overrides, progress), progress, overwrite=overwrite)
         _show_run(folder.url, record, as_json)
 
 
@@ -86,6 +91,7 @@ def run(
 def solve(
     workflow: WorkflowFile,
     overrides: Overrides = [],  # noqa: B006
+    overwrite: Overwrite = False,
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
@@ -94,7 +100,11 @@ def solve(
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
         folder, record = run_pipeline(
-            _load(workflow, overrides, progress), progress, may_ingest=False, finish=False
+            _load(workflow, overrides, progress),
+            progress,
+            may_ingest=False,
+            finish=False,
+            overwrite=overwrite,
         )
         _show_run(folder.url, record, as_json)
 
@@ -103,6 +113,9 @@ def solve(
 def ingest(
     workflow: WorkflowFile,
     overrides: Overrides = [],  # noqa: B006
+    remove_old_versions: Annotated[
+        bool, typer.Option("--remove-old-versions", help="Keep the newest version of the graph alone.")
+    ] = False,
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
@@ -111,7 +124,8 @@ def ingest(
         from sssp_pipeline.pipeline import storage
         from sssp_pipeline.pipeline.run import ingest_stage
 
-        stored = ingest_stage(_load(workflow, overrides, progress), progress)
+        loaded = _load(workflow, overrides, progress)
+        stored = ingest_stage(loaded, progress, remove_old_versions=remove_old_versions)
         if as_json:
             print(stored.manifest.model_dump_json())
         else:
@@ -270,7 +284,9 @@ def init(
         except FileExistsError:
             raise InputError(f"`{path}` exists already", hint="name another file") from None
         except OSError as error:
-            raise InputError(f"`{path}` cannot be written: {error.strerror}") from error
+            raise InputError(
+                f"`{path}` cannot be written: {error.strerror}", hint="choose a place that may be written"
+            ) from error
         print(
             f"wrote {path}; set graph.input and output.path in it, then: sssp-pipeline run {shlex.quote(str(path))}"
         )
@@ -338,6 +354,8 @@ def _load(workflow: str, overrides: list[str], progress: Console) -> Workflow:
     from sssp_pipeline.workflow_loading import load_workflow
 
     loaded = load_workflow(workflow, overrides)
+    if loaded.is_dated:  # how to go on, which Ctrl-C tells, is in this folder
+        overrides.append(f"output.path={loaded.resolved()['output']['path']}")
     progress.about(run=redacted(loaded.output.path), name=loaded.name)
     return loaded
 
@@ -389,7 +407,7 @@ def _show_run(url: str, record: dict[str, Any], as_json: bool) -> None:
     elif record["identity"]["layout"] == "long":
         query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
     else:
-        query = f"SELECT * FROM '{url}/distances/batch-00000.parquet' LIMIT 10"
+        query = f"SELECT * FROM '{glob}' LIMIT 10"
     print(f'query: duckdb -c "{query}"')
 
 

@@ -20,10 +20,13 @@ from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.run_files import OVERWRITE
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 #: Rows of one row group in the long layout where several sources fit; a reader of one source skips the others.
 LONG_GROUP_ROWS = 2**20
+#: Rows of one row group in the wide layout: of a thousand sources as many as a file has of all batches (`wide_files`).
+WIDE_GROUP_ROWS = 2**16
 #: The most rows of any row group: a source with more vertices takes several, and a writer holds one at a time.
 LARGEST_GROUP_ROWS = 2**22
 
@@ -54,10 +57,10 @@ def write_distances(
         `form.unreached` is the distance of a reached vertex, or a source's id cannot name a column.
     """
     write = _write_wide if form.layout == "wide" else _write_long
-    write(handle, sources, solution, ids, form, _vertex_column(ids, targets))
+    write(handle, sources, solution, ids, form, vertex_column(ids, targets))
 
 
-def _vertex_column(ids: VertexIds, targets: np.ndarray | None) -> pa.Array:
+def vertex_column(ids: VertexIds, targets: np.ndarray | None) -> pa.Array:
     """Return the ids of the vertices to which distances are written, in order."""
     return ids.column() if targets is None else ids.originals(targets)
 
@@ -128,16 +131,20 @@ def _write_wide(
             hint="set `output.layout: long`",
         )
     arrays = [vertex, *(_distance_array(row, form.unreached) for row in solution.distances)]
-    integer_ids = ids.mapping.type == "int64"
-    pq.write_table(
-        pa.table(arrays, names=["vertex", *names]),
-        handle,
-        compression=form.compression,
-        use_dictionary=False,
-        column_encoding=dict.fromkeys(names, "PLAIN")
-        | ({"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}),
-        row_group_size=LONG_GROUP_ROWS,
-    )
+    table = pa.table(arrays, names=["vertex", *names])
+    pq.write_table(table, handle, **wide_options(table.schema, form.compression))
+
+
+def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
+    """Return how a table in the wide layout is written, as options of `pyarrow.parquet.write_table`."""
+    integer_ids = pa.types.is_integer(schema.field("vertex").type)
+    encoding = {"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}
+    return {
+        "compression": compression,
+        "use_dictionary": False,
+        "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
+        "row_group_size": WIDE_GROUP_ROWS,
+    }
 
 
 def _distance_array(distances: np.ndarray, unreached: float | None) -> pa.Array:
@@ -182,23 +189,23 @@ def read_distances(
     InputError
         The file is damaged, or its vertices are not the graph's, or not `targets` (T,).
     """
-    with _opened(url) as file:
+    with opened(url) as file:
         rows = (_wide_rows if form.layout == "wide" else _long_rows)(
-            file, ids, _vertex_column(ids, targets), wanted
+            file, ids, vertex_column(ids, targets), wanted
         )
         for source, stored in rows:
-            yield source, _distances(stored, form.unreached, dtype)
+            yield source, as_solved(stored, form.unreached, dtype)
 
 
 def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat) -> np.ndarray:
-    """Return the vertices (T,) uint32 to which the file `url`, a batch of `n_sources`, has distances.
+    """Return the vertices (T,) uint32 to which the file `url`, with `n_sources` in the long layout, has distances.
 
     Raises
     ------
     InputError
         The file is damaged, or holds other vertices than the graph.
     """
-    with _opened(url) as file:
+    with opened(url) as file:
         n_rows = file.metadata.num_rows
         n_targets = n_rows if form.layout == "wide" else n_rows // n_sources
         named = file.read(columns=["vertex"])["vertex"].slice(0, n_targets).to_pylist()
@@ -206,7 +213,7 @@ def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat)
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[pq.ParquetFile]:
+def opened(url: str) -> Iterator[pq.ParquetFile]:
     """Give the Parquet file at `url`; what goes wrong with it is raised as `InputError`."""
     try:
         with storage.open_read(url) as handle:
@@ -214,7 +221,7 @@ def _opened(url: str) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(
             f"`{storage.redacted(url)}` is damaged: {error}",
-            hint="remove the run folder and run the same command again",
+            hint=OVERWRITE,
         ) from error
 
 
@@ -240,7 +247,7 @@ def _long_rows(
         if pc.any(pc.not_equal(rows["source"], rows["source"][0])).as_py():
             raise ValueError(f"the rows of source {source} are not together")
         if rows["vertex"] != vertices:
-            raise ValueError(_OTHER_VERTICES)
+            raise ValueError(OTHER_VERTICES)
         yield source, rows["distance"]
 
 
@@ -248,16 +255,23 @@ def _wide_rows(
     file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
     if file.read(columns=["vertex"])["vertex"] != pa.chunked_array([vertex]):
-        raise ValueError(_OTHER_VERTICES)
+        raise ValueError(OTHER_VERTICES)
     for place, name in enumerate(file.schema_arrow.names[1:]):
         if place in wanted:
             yield (name if ids.mapping.type == "string" else int(name)), file.read(columns=[name])[name]
 
 
-_OTHER_VERTICES = "column vertex does not list the expected vertices in order"
+OTHER_VERTICES = "column vertex does not list the expected vertices in order"
 
 
-def _distances(column: pa.ChunkedArray, unreached: float | None, dtype: np.dtype) -> np.ndarray:
+def as_solved(column: pa.ChunkedArray, unreached: float | None, dtype: np.dtype) -> np.ndarray:
+    """Return stored distances with `csr.unreached_distance(dtype)` where none was reached.
+
+    Raises
+    ------
+    ValueError
+        They are of another type.
+    """
     nobody = unreached_distance(dtype)
     filled: np.ndarray = pc.fill_null(column, pa.scalar(nobody.item(), column.type)).to_numpy()
     if filled.dtype != dtype:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.graph_store import MANIFEST, read_manifest
+from sssp_pipeline.pipeline.graph_store import MANIFEST, older_versions, read_manifest
 from sssp_pipeline.pipeline.lease import is_held
 from sssp_pipeline.pipeline.results import RunFolder
 
@@ -22,13 +22,16 @@ def describe(url: str) -> dict[str, Any]:
     """
     if storage.exists(storage.join(url, MANIFEST)):
         manifest = read_manifest(url)
-        parts = {"row_offsets": manifest.row_offsets, "edges": manifest.edges, "vertices": manifest.vertices}
+        older = older_versions(url, manifest).values()
+        parts = {"row_offsets", "edges", "vertices"}
         return {
             "kind": "graph store",
             **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs"}),
             "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
-            "files": sum(len(p) for p in parts.values()),
-            "bytes": sum(part.bytes for p in parts.values() for part in p),
+            "files": len(manifest.parts),
+            "bytes": sum(part.bytes for part in manifest.parts),
+            "older_versions": len(older),
+            "older_versions_bytes": sum(part.bytes for version in older for part in version.parts),
         }
     folder = RunFolder(url)
     if folder.is_unfinished():

@@ -206,7 +206,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
             "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
             hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
             if work.options.no_trace
-            else None,
+            else "change the weights or the options that the reasons name",
         )
     expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
 

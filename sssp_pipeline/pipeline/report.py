@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from sssp_pipeline.pipeline.reading import Reading
 from sssp_pipeline.pipeline.results import judged
 
 _BINS = 32
@@ -42,6 +43,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
     body = [
         f"<h1>{name}</h1>",
         _verdict(run["verify"], judged(run.get("targets"))),
+        _section("Input", _rows(_input_facts(run["workflow"], run["graph"]))),
         _section("Graph", _rows(_graph_facts(run["graph"]))),
         _section("Solve", _rows(_solve_facts(run, metrics))),
         _section("Time", _rows((stage, f"{seconds:,.2f} s") for stage, seconds in run["timings"].items())),
@@ -80,6 +82,13 @@ def _verdict(verify: dict[str, Any] | None, what: str) -> str:
     )
 
 
+def _input_facts(workflow: dict[str, Any], graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    given = workflow["graph"]["input"]
+    yield "input", given if isinstance(given, str) else ", ".join(given)
+    if graph.get("reading") is not None:  # runs of release 0.1.0 have none
+        yield from Reading.model_validate(graph["reading"]).facts().items()
+
+
 def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     weights = graph["weights"]
     yield "vertices", graph["n_vertices"]
@@ -99,6 +108,9 @@ def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, 
     yield "sources", run["sources"]
     if (targets := run.get("targets")) is not None:
         yield "targets", targets or "none: metrics alone"
+    for name in ("sources", "targets"):
+        if n_skipped := run.get("skipped", {}).get(name):
+            yield f"{name} that are not in the graph, skipped", n_skipped
     yield "batches", run["batches"]
     if not metrics.num_rows:
         return

@@ -8,6 +8,7 @@ own type and compares every bit, of the distances or, where a run has none, of t
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,7 +28,9 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
 from sssp_pipeline.pipeline.progress import Progress
 from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.run_files import OVERWRITE
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
+from sssp_pipeline.pipeline.wide_files import read_wide_files
 
 #: Sources that `sample` solves again, spread evenly over all of them.
 SAMPLE = 8
@@ -69,18 +72,27 @@ def verify_distances(
     wanted = _wanted(batches, mode)
     total = sum(len(places) for places in wanted)
     done = 0
+    wide_paths = folder.wide_paths() if form.layout == "wide" else []
+    firsts = np.cumsum([0, *map(len, batches)]).tolist()
+
+    def read_batch(batch: int) -> Iterator[tuple[int | str, np.ndarray]]:
+        dtype, places = graph.weight_dtype, wanted[batch]
+        if not wide_paths:
+            return read_distances(folder.batch_path(batch), ids, form, dtype, places, targets)
+        places_of_run = [firsts[batch] + place for place in sorted(places)]
+        return read_wide_files(wide_paths, ids, form, dtype, places_of_run, targets)
 
     def check_batch(batch: int) -> tuple[int, str | None]:
-        stored = read_distances(
-            folder.batch_path(batch), ids, form, graph.weight_dtype, wanted[batch], targets
-        )
+        stored = read_batch(batch)
         for place in sorted(wanted[batch]):
             source = int(batches[batch][place])
             name, distances = next(stored, (None, None))
             if name != ids.original(source) or distances is None:
+                url = wide_paths[0] if wide_paths else folder.batch_path(batch)
+                at = firsts[batch] + place if wide_paths else place
                 raise InputError(
-                    f"`{storage.redacted(folder.batch_path(batch))}` holds source `{name}` at place {place}, "
-                    f"not `{ids.original(source)}`"
+                    f"`{storage.redacted(url)}` holds source `{name}` at place {at}, not `{ids.original(source)}`",
+                    hint=OVERWRITE,
                 )
             if (refuted := check(graph, ids, source, distances, options)) is not None:
                 return len(wanted[batch]), refuted

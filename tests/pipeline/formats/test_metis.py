@@ -12,7 +12,7 @@ CUT_HINT = "the file may be cut short: fetch it again"
 def test_neighbours_are_listed_twice_and_blank_lines_are_vertices(write, read):
     found = read(write("m.graph", "% mesh\n4 2\n2\n1 4\n\n% note\n2"))
     assert (found.edge_list.format, found.edge_list.n_vertices, found.edge_list.first_id) == ("metis", 4, 1)
-    assert found.edge_list.symmetric == "as-listed"
+    assert found.edge_list.symmetric == "both-listed"
     assert not found.edge_list.has_weights
     assert found.rows() == [(1, 2), (2, 1), (2, 4), (4, 2)]
 
@@ -86,7 +86,7 @@ def test_any_mesh_comes_back_from_any_blocks(tmp_path_factory, pairs, block_byte
         (
             "2 1 1\n2 5\n1 y\n",
             "`m.graph` line 3: `y` is not a weight",
-            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out",
+            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`",
         ),
         (
             "2 1 10 2\n1 2 2\n1\n",

@@ -111,18 +111,19 @@ def test_a_part_without_rows(save, read):
     assert read(save(empty, "a"), save({"u": [1], "v": [2]}, "b")).rows() == [(1, 2)]
 
 
+SKIP_HINT = "`graph.unreadable: skip` leaves such rows out and counts them"
 FAULTS = [
     (
         {"u": [1, None], "v": [1, 2]},
         {},
         "`e.parquet` row 2: column `u` is null",
-        "leave out rows without a value",
+        SKIP_HINT,
     ),
     (
         {"u": [1, 3], "v": [1, 2], "w": [1, None]},
         {},
         "`e.parquet` row 2: column `w` is null",
-        "leave out rows without a value",
+        SKIP_HINT,
     ),
     (
         {"u": [1, -3], "v": [1, 2]},
@@ -140,7 +141,7 @@ FAULTS = [
         {"u": [1, 3], "v": [1, 2], "w": [1, float("inf")]},
         {},
         "`e.parquet` row 2: weight `inf` is not finite",
-        "leave out edges that cannot be used",
+        SKIP_HINT,
     ),
     (
         {"u": [1.5], "v": [2]},
@@ -176,7 +177,7 @@ FAULTS = [
         {"u": [1]},
         {},
         "`e.parquet` has 1 column, `u`, wanted source and target",
-        "check the separator, one of comma, semicolon and tab",
+        "a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, `|` or tab",
     ),
     (
         {"u": pa.array([], pa.int64()), "v": pa.array([], pa.int64())},
