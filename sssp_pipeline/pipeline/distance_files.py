@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.run_files import OVERWRITE
+from sssp_pipeline.pipeline.units import distances_as_solved, distances_in_input_unit
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 #: Rows of one row group in the long layout where several sources fit; a reader of one source skips the others.
@@ -33,12 +34,24 @@ LARGEST_GROUP_ROWS = 2**22
 
 @dataclass(frozen=True)
 class DistanceFormat:
-    """How distances are written; part of a run's identity."""
+    """How distances are written; part of a run's identity.
+
+    With a `scale` the solved distances are integers, and those written are float64 in the input's unit (`units`).
+    """
 
     layout: str
     unreached: float | None
     compression: str
     predecessors: bool
+    scale: int | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what stands for the format in a run's identity; runs of release 0.1.0 know no scale."""
+        return {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
+
+    def dtype(self, solved: np.dtype) -> np.dtype:
+        """Return the type in which distances that were solved in the type `solved` are written."""
+        return solved if self.scale is None else np.dtype(np.float64)
 
 
 def write_distances(
@@ -78,7 +91,7 @@ def _write_long(
     columns = [
         ("source", names.type),
         ("vertex", vertex.type),
-        ("distance", pa.from_numpy_dtype(solution.distances.dtype)),
+        ("distance", pa.from_numpy_dtype(form.dtype(solution.distances.dtype))),
     ]
     encodings = {"distance": "PLAIN"}
     if integer_ids:
@@ -100,7 +113,7 @@ def _write_long(
             arrays = [
                 names.take(pa.array(np.repeat(np.arange(some.start, some.stop), n_vertices))),
                 pa.concat_arrays([vertex[vertices]] * n_sources),
-                _distance_array(solution.distances[some, vertices].reshape(-1), form.unreached),
+                _distance_array(solution.distances[some, vertices].reshape(-1), form),
             ]
             if solution.predecessors is not None:
                 arrays.append(_predecessor_array(solution.predecessors[some, vertices].reshape(-1), ids))
@@ -130,7 +143,7 @@ def _write_wide(
             "a source has the id `vertex`, which is the name of another column of the wide layout",
             hint="set `output.layout: long`",
         )
-    arrays = [vertex, *(_distance_array(row, form.unreached) for row in solution.distances)]
+    arrays = [vertex, *(_distance_array(row, form) for row in solution.distances)]
     table = pa.table(arrays, names=["vertex", *names])
     pq.write_table(table, handle, **wide_options(table.schema, form.compression))
 
@@ -147,9 +160,12 @@ def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     }
 
 
-def _distance_array(distances: np.ndarray, unreached: float | None) -> pa.Array:
-    nobody = unreached_distance(distances.dtype)
-    missing = distances == nobody
+def _distance_array(distances: np.ndarray, form: DistanceFormat) -> pa.Array:
+    unreached = form.unreached
+    if form.scale is None:
+        missing = distances == unreached_distance(distances.dtype)
+    else:
+        distances, missing = distances_in_input_unit(distances, form.scale)
     if unreached is not None:
         stand_in = distances.dtype.type(unreached)
         if ((distances == stand_in) & ~missing).any():
@@ -194,7 +210,7 @@ def read_distances(
             file, ids, vertex_column(ids, targets), wanted
         )
         for source, stored in rows:
-            yield source, as_solved(stored, form.unreached, dtype)
+            yield source, as_solved(stored, form, dtype)
 
 
 def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat) -> np.ndarray:
@@ -264,19 +280,22 @@ def _wide_rows(
 OTHER_VERTICES = "column vertex does not list the expected vertices in order"
 
 
-def as_solved(column: pa.ChunkedArray, unreached: float | None, dtype: np.dtype) -> np.ndarray:
-    """Return stored distances with `csr.unreached_distance(dtype)` where none was reached.
+def as_solved(column: pa.ChunkedArray, form: DistanceFormat, dtype: np.dtype) -> np.ndarray:
+    """Return stored distances as solved in `dtype`: `csr.unreached_distance(dtype)` where there is none.
 
     Raises
     ------
     ValueError
-        They are of another type.
+        They are of another type, or no distances of weights with such a scale.
     """
-    nobody = unreached_distance(dtype)
+    written = form.dtype(dtype)
+    if column.type != pa.from_numpy_dtype(written):
+        raise ValueError(f"distances have type {column.type}, wanted {written}")
+    nobody = unreached_distance(written)
     filled: np.ndarray = pc.fill_null(column, pa.scalar(nobody.item(), column.type)).to_numpy()
-    if filled.dtype != dtype:
-        raise ValueError(f"distances have type {filled.dtype}, the graph's weights {dtype}")
-    return filled if unreached is None else np.where(filled == dtype.type(unreached), nobody, filled)
+    if form.unreached is not None:
+        filled = np.where(filled == written.type(form.unreached), nobody, filled)
+    return filled if form.scale is None else distances_as_solved(filled, filled == nobody, form.scale, dtype)
 
 
 def check_unreached(unreached: float | None, dtype: np.dtype) -> None:

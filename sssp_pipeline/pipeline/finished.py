@@ -18,6 +18,7 @@ from sssp_pipeline.pipeline.report import render_report
 from sssp_pipeline.pipeline.results import METRICS_FILE, NO_DISTANCES, REPORT_FILE, RunFolder, judged
 from sssp_pipeline.pipeline.run_files import OVERWRITE, ParquetShape, check_files
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.units import scaled_limit
 from sssp_pipeline.pipeline.verify import verify_distances, verify_metrics
 
 
@@ -83,11 +84,12 @@ def verify_stage(
 ) -> dict[str, Any]:
     """Return the verdict on the distances in storage, or on the metrics alone, as it stands in run.json."""
     progress.stage("verify")
-    graph, cutoff = stored.graph(), identity["cutoff"]
+    form = _form_of(identity)
+    graph, cutoff = stored.graph(), scaled_limit(identity["cutoff"], form.scale)
     if targets is not None and len(targets) == 0:
-        verdict = verify_metrics(graph, stored.ids, folder.read_metrics(), cutoff, progress)
+        metrics = folder.read_metrics()
+        verdict = verify_metrics(graph, stored.ids, metrics, cutoff, form.scale, progress)
     else:
-        form = _form_of(identity)
         verdict = verify_distances(graph, stored.ids, folder, batches, form, cutoff, mode, progress, targets)
     if verdict.refuted is None:
         checked = plural(verdict.checked_sources, "source")
@@ -135,7 +137,7 @@ def _stored_targets(
 
 
 def _form_of(identity: dict[str, Any]) -> DistanceFormat:
-    return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat)})
+    return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat) if f.name in identity})
 
 
 def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: bool = True) -> None:

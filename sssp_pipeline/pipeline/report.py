@@ -12,6 +12,7 @@ import yaml
 
 from sssp_pipeline.pipeline.reading import Reading
 from sssp_pipeline.pipeline.results import judged
+from sssp_pipeline.pipeline.units import in_input_unit
 
 _BINS = 32
 _WIDTH, _HEIGHT = 640, 120
@@ -93,10 +94,10 @@ def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     weights = graph["weights"]
     yield "vertices", graph["n_vertices"]
     yield "edges", graph["n_edges"]
-    yield (
-        "weights",
-        f"{weights['dtype']}, {weights['min']:,} to {weights['max']:,}, mean {weights['mean']:,.6g}",
-    )
+    low, high, mean = (in_input_unit(weights[key], weights.get("scale")) for key in ("min", "max", "mean"))
+    yield "weights", f"{weights['dtype']}, {low:,} to {high:,}, mean {mean:,.6g}"
+    if weights.get("scale") is not None:
+        yield "scale", weights["scale"]
     yield "every edge has its reverse", "yes" if graph["symmetric"] else "no"
     yield "ids", f"{graph['ids']['type']}, {graph['ids']['kind']}"
     for key, count in graph["counts"].items():

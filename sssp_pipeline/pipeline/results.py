@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
@@ -94,6 +95,8 @@ _MEASURED = {
     "supersteps": pa.int64(),
     "filter_s": pa.float64(),
 }
+#: Those that are in the unit of the weights.
+OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
 
 
 class RunFolder:
@@ -279,7 +282,7 @@ class RunFolder:
 
         With no targets there are no distances, and the metrics commit it. Returns how many bytes were written.
         """
-        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place)
+        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place, form.scale)
         # Of a few rows Arrow's own format is written and read several times as fast as Parquet.
         with storage.open_atomic(self._batch_metrics_path(batch)) as handle:
             with pa.ipc.new_stream(handle, metrics.schema) as stream:
@@ -416,9 +419,16 @@ def judged(n_targets: int | None) -> str:
 
 
 def metrics_table(
-    metrics: Sequence[SourceMetrics], source_ids: pa.Array, batch: int, place: Place
+    metrics: Sequence[SourceMetrics],
+    source_ids: pa.Array,
+    batch: int,
+    place: Place,
+    scale: int | None = None,
 ) -> pa.Table:
-    """Return the metrics of a batch as a table, a row a source, which is called by its id in the input."""
+    """Return the metrics of a batch as a table, a row a source, which is called by its id in the input.
+
+    Lengths are in the input's unit, of which the solved ones are `scale` times as large.
+    """
     n_rows = len(metrics)
     columns = {
         "source": source_ids,
@@ -434,13 +444,17 @@ def metrics_table(
         elif name == "max_distance":  # of integers Arrow takes only those that a float holds
             values = list(map(float, values))
         columns[name] = pa.array(values, of_type)
-    return pa.table(columns | {"trace": _traces(list(metrics_column(metrics, "trace")))})
+        if scale is not None and name in OF_LENGTHS:
+            columns[name] = pc.divide(columns[name], float(scale))
+    return pa.table(columns | {"trace": _traces(list(metrics_column(metrics, "trace")), scale)})
 
 
-def _traces(traces: list[np.ndarray | None]) -> pa.Array:
+def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
     """Return a list of moments for each trace, and NULL for each None."""
     there = [trace for trace in traces if trace is not None]
     moments = np.concatenate(there) if there else np.empty(0, TRACE)
+    if scale is not None:
+        moments["delta"] /= scale
     begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
     begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
     values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in _MOMENT], fields=list(_MOMENT))

@@ -84,7 +84,8 @@ def select_stage(
 ) -> tuple[np.ndarray, np.ndarray | None, Skipped]:
     """Return the sources of a run on a stored graph, its targets as `select_targets` does, and what was left out."""
     progress.stage("plan")
-    check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
+    if stored.manifest.weights.scale is None:  # else distances are written as float64, which holds any number
+        check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
     skipped = Skipped()
     sources = select_sources(workflow.sources, stored.ids, stored.graph, skipped)
     targets = select_targets(workflow.output, stored.ids, stored.graph, skipped)
@@ -206,7 +207,7 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         graph = stored.graph()
         solver = solver_named(plan.solver, workflow.solve.options)
         tried = np.concatenate(plan.batches)[:: max(1, facts["sources"] // probe)][:probe]
-        options = solve_options(workflow.solve, plan.targets)
+        options = solve_options(workflow.solve, plan.targets, stored.manifest.weights.scale)
         solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
         per_source_s = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
         facts |= {"probed_sources": len(tried), "solve_s_per_source": per_source_s}
@@ -274,7 +275,8 @@ class _Job:
 
     def _form(self) -> DistanceFormat:
         output, solve = self.workflow.output, self.workflow.solve
-        return DistanceFormat(output.layout, output.unreached, output.compression, solve.predecessors)
+        scale = self.stored.manifest.weights.scale
+        return DistanceFormat(output.layout, output.unreached, output.compression, solve.predecessors, scale)
 
     def _identity(self) -> dict[str, Any]:
         """Return what decides the bytes of the distances: another identity is another run."""
@@ -284,7 +286,7 @@ class _Job:
             "targets": identity_of(self.targets),
             "batch": len(self.batches[0]) if self.batches else 0,
             "cutoff": self.workflow.solve.cutoff,
-            **asdict(self._form()),
+            **self._form().identity(),
         }
 
     def _record(self, solved: Solved) -> dict[str, Any]:

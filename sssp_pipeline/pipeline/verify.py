@@ -27,8 +27,9 @@ from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
 from sssp_pipeline.pipeline.progress import Progress
-from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.results import OF_LENGTHS, RunFolder
 from sssp_pipeline.pipeline.run_files import OVERWRITE
+from sssp_pipeline.pipeline.units import in_input_unit
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.wide_files import read_wide_files
 
@@ -94,7 +95,7 @@ def verify_distances(
                     f"`{storage.redacted(url)}` holds source `{name}` at place {at}, not `{ids.original(source)}`",
                     hint=OVERWRITE,
                 )
-            if (refuted := check(graph, ids, source, distances, options)) is not None:
+            if (refuted := check(graph, ids, source, distances, options, form.scale)) is not None:
                 return len(wanted[batch]), refuted
         return len(wanted[batch]), None
 
@@ -122,9 +123,17 @@ def _sample(n: int) -> np.ndarray:
 
 
 def verify_metrics(
-    graph: CsrGraph, ids: VertexIds, metrics: pa.Table, cutoff: float | None, progress: Progress
+    graph: CsrGraph,
+    ids: VertexIds,
+    metrics: pa.Table,
+    cutoff: float | None,
+    scale: int | None,
+    progress: Progress,
 ) -> Verdict:
-    """Return the verdict of mode "sample" on what `metrics`, a row a source, say of the distances."""
+    """Return the verdict of mode "sample" on what `metrics`, a row a source, say of the distances.
+
+    `cutoff` is in the unit of the graph's weights, the metrics are in that of the input.
+    """
     began = time.perf_counter()
     options = SolveOptions(cutoff=cutoff, targets=np.empty(0, np.uint32))
     of_distances = ["reached", "max_distance", "mean_distance"]
@@ -136,6 +145,8 @@ def verify_metrics(
         (true,) = _oracle(graph).solve(graph, np.array([source]), options).metrics
         for name in of_distances:
             exact = getattr(true, name)
+            if scale is not None and name in OF_LENGTHS:
+                exact = float(exact) / scale
             if row[name] != float(exact):
                 return f"source `{row['source']}`: stored {name} {row[name]}, true {name} {exact}"
         return None
@@ -154,7 +165,12 @@ def _oracle(graph: CsrGraph) -> Solver:
 
 
 def _against_oracle(
-    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, options: SolveOptions
+    graph: CsrGraph,
+    ids: VertexIds,
+    source: int,
+    distances: np.ndarray,
+    options: SolveOptions,
+    scale: int | None,
 ) -> str | None:
     true = _oracle(graph).solve(graph, np.array([source], np.uint32), options).distances[0]
     wrong = np.flatnonzero(true != distances)
@@ -164,18 +180,25 @@ def _against_oracle(
     nobody = unreached_distance(true.dtype)
     stored, exact = (None if d == nobody else d.item() for d in (distances[first], true[first]))
     vertex = first if options.targets is None else int(options.targets[first])
-    return _sentence(ids, source, vertex, stored, exact)
+    return _sentence(ids, source, vertex, stored, exact, scale)
 
 
 def _by_certificate(
-    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, options: SolveOptions
+    graph: CsrGraph,
+    ids: VertexIds,
+    source: int,
+    distances: np.ndarray,
+    options: SolveOptions,
+    scale: int | None,
 ) -> str | None:
     fault = find_fault(graph, source, distances, options.cutoff)
-    return None if fault is None else _sentence(ids, source, fault.vertex, fault.stored, fault.true)
+    return None if fault is None else _sentence(ids, source, fault.vertex, fault.stored, fault.true, scale)
 
 
-def _sentence(ids: VertexIds, source: int, vertex: int, stored: float | None, true: float | None) -> str:
-    shown = ("unreached" if distance is None else str(distance) for distance in (stored, true))
+def _sentence(
+    ids: VertexIds, source: int, vertex: int, stored: float | None, true: float | None, scale: int | None
+) -> str:
+    shown = ("unreached" if d is None else str(in_input_unit(d, scale)) for d in (stored, true))
     return (
         f"source `{ids.original(source)}`, vertex `{ids.original(vertex)}`: "
         "stored distance {}, true distance {}".format(*shown)

@@ -103,7 +103,7 @@ def read_wide_files(
         table = pa.concat_tables(parts)
         for name in table.column_names:
             source = name if ids.mapping.type == "string" else int(name)
-            yield source, as_solved(table[name], form.unreached, dtype)
+            yield source, as_solved(table[name], form, dtype)
 
 
 def _n_columns(url: str) -> int:

@@ -35,7 +35,8 @@ _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"\x28\xb5\x2f\xfd": _by_arrow("zstd"),
 }
-_ZIP_MAGIC = b"PK\x03\x04"
+#: Of a zip file with members, and of one without.
+_ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 #: Where a tar file, which has no first bytes of its own, says what it is.
 _TAR_AT, _TAR_MAGIC = 257, b"ustar"
 _MAGIC_BYTES = _TAR_AT + len(_TAR_MAGIC)

@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.byte_streams import opened, read_lines, text_encoding
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.layout import Layout, decide, is_number, read_sample
+from sssp_pipeline.pipeline.formats.layout import Layout, Sample, decide, is_number, read_sample
 from sssp_pipeline.pipeline.formats.line_reader import (
     MAX_ID,
     ZERO_LED_HINT,
@@ -121,7 +121,7 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
 
 def _open_table(url: str, options: ReadOptions) -> _Table:
     sample = read_sample(url, options.encoding, False)
-    delimiter = delimiter_of(sample.rows, options)
+    delimiter = delimiter_of(sample, options)
     if delimiter is None:
         raise InputError(
             f"{sample.place}: `{sample.rows[0][:60]}` has no comma, semicolon, `|` or tab between columns",
@@ -140,8 +140,8 @@ def cells_of(row: str, delimiter: str) -> list[str]:
         return row.split(delimiter)
 
 
-def delimiter_of(rows: list[str], options: ReadOptions) -> str | None:
-    """Return what separates the columns of `rows`, None if they are no table.
+def delimiter_of(sample: Sample, options: ReadOptions) -> str | None:
+    """Return what separates the columns of the rows of a file, None if they are no table.
 
     Raises
     ------
@@ -150,6 +150,7 @@ def delimiter_of(rows: list[str], options: ReadOptions) -> str | None:
     """
     if options.delimiter != "auto":
         return "\t" if options.delimiter == "tab" else options.delimiter
+    rows = sample.rows
     # A decimal comma separates no columns.
     possible = [d for d in DELIMITERS if d in rows[0] and d != options.point]
     possible = [d for d in possible if len(cells_of(rows[0], d)) > 1]
@@ -160,21 +161,22 @@ def delimiter_of(rows: list[str], options: ReadOptions) -> str | None:
             return fitting[0]
         names = " or ".join(DELIMITERS[d] for d in fitting or possible)
         raise InputError(
-            f"`{rows[0][:60]}`: columns may be separated by {names}",
+            f"{sample.place}: the columns of `{rows[0][:60]}` may be separated by {names}",
             hint="set `graph.delimiter` to the one that is meant"
             + (", and `graph.decimal: comma` if 1,5 is a number" if "," in possible else ""),
         )
     return possible[0] if possible else None
 
 
-def is_table_of_tabs(rows: list[str], options: ReadOptions) -> bool:
-    """Return whether tabs, and not white space, separate the columns of `rows`: a cell is empty or has white space.
+def is_table_of_tabs(sample: Sample) -> bool:
+    """Return whether tabs, and not white space, separate the columns: a cell is empty or has white space.
 
     Raises
     ------
     InputError
         Both fit, and make different columns.
     """
+    rows = sample.rows
     cells = [row.split("\t") for row in rows]
     if len(cells[0]) < 2 or any(len(row) != len(cells[0]) for row in cells):
         return False
@@ -182,7 +184,7 @@ def is_table_of_tabs(rows: list[str], options: ReadOptions) -> bool:
         return False
     if len({len(row.split()) for row in rows}) == 1:
         raise InputError(
-            f"`{rows[0][:60]}`: columns may be separated by tab, or by any white space",
+            f"{sample.place}: the columns of `{rows[0][:60]}` may be separated by tab, or by any white space",
             hint="set `graph.delimiter: tab` or `graph.format: text`",
         )
     return True

@@ -85,8 +85,8 @@ def _row_format(url: str, options: ReadOptions) -> str:
         return "networkx"
     if options.delimiter != "auto":
         return "csv"
-    delimiter = delimiter_of(rows, options)
-    if delimiter in (",", ";", "|") or (delimiter == "\t" and is_table_of_tabs(rows, options)):
+    delimiter = delimiter_of(sample, options)
+    if delimiter in (",", ";", "|") or (delimiter == "\t" and is_table_of_tabs(sample)):
         return "csv"
     _refuse_nameless_metis(sample)
     return "text"

@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 ID_HINT = "ids are whole numbers from 0; for names set `graph.ids: string`"
-YAML = "name the columns, for example:\ngraph:\n  columns: {{source: {}, target: {}}}\n  weights: {{column: {}"
+YAML = (
+    "name the columns, for example:\ngraph:\n  columns: {{source: {}, target: {}}}\n  weights: {{column: {}"
+)
 
 
 @pytest.mark.parametrize("separator", [",", ";", "|", "\t", ", "])
@@ -135,11 +137,15 @@ def test_ids_asked_for_as_strings(write, read):
 
 
 WEIGHT_HINT = (
-    "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`"
+    "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
+    "`graph.unreadable: skip` leaves such rows out"
 )
 FINITE_HINT = "leave such edges out, or set `graph.unreadable: skip`"
 EMPTY_HINT = "`graph.unreadable: skip` leaves out rows without ids"
-COLUMNS_HINT = "every row has as many columns as the first; `graph.unreadable: skip` leaves others out"
+COLUMNS_HINT = (
+    "every row has as many columns as the first: check separators and quotes; "
+    "`graph.unreadable: skip` leaves others out"
+)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +202,13 @@ COLUMNS_HINT = "every row has as many columns as the first; `graph.unreadable: s
             "u,v,w\n1,2,3\n",
             {"target_column": "w", "weight_column": "w"},
             "`e.csv` line 1: column `w` is named twice, for two parts of an edge",
-            YAML.format("u", "w", "w}    # or none"),
+            YAML.format("u", "v", "w}    # or none"),
+        ),
+        (
+            "u,v,w\n1,2,3\n",
+            {"source_column": "v", "target_column": "v"},
+            "`e.csv` line 1: column `v` is named twice, for two parts of an edge",
+            YAML.format("u", "v", "w}    # or none"),
         ),
         ("u,v,u\n1,2,3\n", {}, "`e.csv` line 1 has two columns `u`", "give each column its own name"),
         (

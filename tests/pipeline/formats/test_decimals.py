@@ -32,7 +32,13 @@ def rows(between: str, *weights: str) -> str:
 @KINDS
 @pytest.mark.parametrize(
     "weights",
-    [("0.5", "16777217"), ("0.1", "0.2"), ("9007199254740992", "0.5"), ("0.1234567890123456789", "3"), ("1e2", "-0.0")],
+    [
+        ("0.5", "16777217"),
+        ("0.1", "0.2"),
+        ("9007199254740992", "0.5"),
+        ("0.1234567890123456789", "3"),
+        ("1e2", "-0.0"),
+    ],
 )
 def test_decimals_are_float64(write, read, name, between, weights):
     found = read(write(name, rows(between, *weights)))
@@ -46,7 +52,7 @@ def test_integers_that_decimals_would_round(write, read, refused, name, between,
     shown = integer if len(integer) <= 60 else refused(file)[0].split("`")[3]
     assert integer.startswith(shown.removesuffix("..."))
     assert refused(file) == (
-        f"`{name}` line 2: weight `{shown}` is an integer that float64 does not hold exactly",
+        f"`{name}` line 2: weight `{shown}` is an integer that no type holds exactly beside the other weights",
         INEXACT_HINT,
     )
     for dtype in ("float32", "float64"):
@@ -175,7 +181,9 @@ def test_long_decimals_to_be_scaled(write, refused, name, between, weight):
 @KINDS
 @given(
     st.lists(
-        st.tuples(st.integers(-(2**60), 2**60), st.integers(0, 20), st.sampled_from(["", "0", "e0", "000000000000"])),
+        st.tuples(
+            st.integers(-(2**60), 2**60), st.integers(0, 20), st.sampled_from(["", "0", "e0", "000000000000"])
+        ),
         min_size=1,
         max_size=8,
     ),
@@ -184,15 +192,19 @@ def test_long_decimals_to_be_scaled(write, refused, name, between, weight):
 @settings(deadline=None, max_examples=60)
 def test_scaled_weights_are_exact_or_refused(tmp_path_factory, read, name, between, parts, scale):
     texts = [f"{Decimal(n).scaleb(-places):f}" for n, places, _ in parts]
-    texts = [t + more if "." in t or more == "e0" else t for t, (_, _, more) in zip(texts, parts, strict=True)]
+    texts = [
+        t + more if "." in t or more == "e0" else t for t, (_, _, more) in zip(texts, parts, strict=True)
+    ]
     path = tmp_path_factory.mktemp("scaled") / name
     path.write_text(rows(between, *texts))
     wanted = [Fraction(Decimal(text)) * scale for text in texts]
     try:
         chunk = read(path, scale=scale, **({"delimiter": ";"} if between == ";" else {}))
-        found = scaled(EdgeChunk(chunk.src, chunk.dst, chunk.weights), 0, scale).tolist()
+        found = scaled(EdgeChunk(chunk.src, chunk.dst, chunk.weights), 0, scale, name).tolist()
     except InputError:
-        assert any(w.denominator > 1 or abs(w) > 2**52 for w in wanted) or any(abs(n) > 2**53 for n, *_ in parts)
+        assert any(w.denominator > 1 or abs(w) > 2**52 for w in wanted) or any(
+            abs(n) > 2**53 for n, *_ in parts
+        )
         return
     assert found == wanted
 

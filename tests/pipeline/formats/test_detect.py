@@ -108,7 +108,7 @@ def test_dimacs_without_its_problem_line(write, refused, content, letter):
     assert message.endswith(
         f": rows begin with `{letter}`, as those of DIMACS, but no line `p sp VERTICES EDGES` precedes them"
     )
-    assert hint.startswith("add that line with the numbers of vertices and edges")
+    assert hint.startswith("add the line `p sp VERTICES EDGES` before them; if these are vertices, set ")
 
 
 def test_rows_of_letters_are_no_dimacs(write, read):

@@ -51,9 +51,13 @@ def test_latin_1(write, read, refused, kind, header):
     content, rows = (header + NAMES).replace(" ", "," if kind == "csv" else " "), ROWS
     name = write("e", content.encode("latin-1"))
     line = 2 if header else 1
-    assert refused(name, encoding="utf-8") == refused(name) == (
-        f"`e` line {line}: `K\ufffdln` is not UTF-8",
-        "set `graph.encoding: latin-1` if `Köln` is meant; else save the file as UTF-8",
+    assert (
+        refused(name, encoding="utf-8")
+        == refused(name)
+        == (
+            f"`e` line {line}: `K\ufffdln` is not UTF-8",
+            "set `graph.encoding: latin-1` if `Köln` is meant; else save the file as UTF-8",
+        )
     )
     found = read(name, encoding="latin-1")
     assert (found.edge_list.format, found.edge_list.reading.encoding) == (kind, "latin-1")
@@ -75,7 +79,7 @@ def test_a_byte_that_the_encoding_has_not(write, read, refused, between, n_befor
     assert read(write("e", content), encoding="cp1252").rows()[2] == ("anna", "€")
     message, hint = refused(write("e", content + b"anna" + between.encode() + b"\x81\n"), encoding="cp1252")
     assert message.startswith("`e` ")
-    assert "cp1252" in message
+    assert "cp1252" in message.lower()
     assert "0x81" in message
     assert hint == "set `graph.encoding` to the encoding of the file, or save it as UTF-8"
 

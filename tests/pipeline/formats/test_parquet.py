@@ -211,6 +211,23 @@ def test_cut_short(save, write, refused, tmp_path, writer):
     assert hint == "fetch or write it again"
 
 
+@pytest.mark.parametrize("writer", [write_parquet, write_arrow_stream])
+def test_names_of_columns_that_are_not_utf8(save, write, refused, tmp_path, writer):
+    save({"uu": [1], "v": [2]}, "plain", writer)
+    message, hint = refused(write("e", (tmp_path / "plain").read_bytes().replace(b"uu", b"u\xff")))
+    assert message.startswith("`e`: the name of a column is not UTF-8: ")
+    assert hint == "write the table again with names in UTF-8"
+
+
+@pytest.mark.parametrize("key", ["encoding", "delimiter", "header"])
+def test_options_that_do_not_fit(save, refused, key):
+    value = {"encoding": "latin-1", "delimiter": ",", "header": True}[key]
+    assert refused(save({"u": [1], "v": [2]}), **{key: value}) == (
+        f"`e.parquet` is a Parquet or Arrow table, and `graph.{key}` is set",
+        f"remove `graph.{key}`",
+    )
+
+
 def test_compressed_as_a_whole(save, write, refused, tmp_path):
     save(EDGES, "plain")
     assert refused(write("e.gz", gzip.compress((tmp_path / "plain").read_bytes()))) == (

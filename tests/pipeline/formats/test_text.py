@@ -88,7 +88,7 @@ def test_weights_above_int64_are_uint64(write, read):
 def test_weights_that_no_integer_type_holds_are_rounded_only_where_asked(write, read, refused, other):
     name = write("e.txt", f"0 1 {2**64 - 1}\n0 1 {other}\n")
     assert refused(name) == (
-        f"`e.txt` line 1: weight `{2**64 - 1}` is an integer that float64 does not hold exactly",
+        f"`e.txt` line 1: weight `{2**64 - 1}` is an integer that no type holds exactly beside the other weights",
         "set `graph.weights.dtype: float64` to round it, or scale the weights down",
     )
     found = read(name, weight_dtype="float64")
@@ -137,7 +137,9 @@ def test_any_decimal_is_rounded_as_python_does(values, style):
 
 
 @pytest.mark.parametrize("block_bytes", [1, 24, 4096])
-@pytest.mark.parametrize("weights", [(3, 2**53 + 1, 2.5, 7), (2.5, 3, 2**53 + 1), (2**63 + 5, 0.5), (2**64 - 1, -1)])
+@pytest.mark.parametrize(
+    "weights", [(3, 2**53 + 1, 2.5, 7), (2.5, 3, 2**53 + 1), (2**63 + 5, 0.5), (2**64 - 1, -1)]
+)
 def test_no_integer_is_rounded_beside_decimals_wherever_chunks_are_cut(write, weights, block_bytes):
     name = write("e.txt", "".join(f"0 1 {w}\n" for w in weights))
     seen = WeightRange()
@@ -273,7 +275,8 @@ def test_a_single_column(write, refused):
 def test_a_weight_that_is_no_number(write, refused, weight):
     assert refused(write("e.txt", f"1 2 5\n3 4 {weight}\n"), format="text") == (
         f"`e.txt` line 2: `{weight}` is not a weight",
-        "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`",
+        "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
+        "`graph.unreadable: skip` leaves such rows out",
     )
 
 
