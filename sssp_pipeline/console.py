@@ -1,17 +1,20 @@
 """What the command line shows while it works, for people or, as JSON, for programs that gather logs.
 
-For people there is a moving line on a terminal, a log line now and then otherwise. All of it goes to standard error;
-standard output carries data only.
+For people there is a moving line on a terminal. Elsewhere a stage gets a line only if it takes long. All of it goes to
+standard error; standard output carries data only.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import IO, Any, Literal, Protocol, Self
 
@@ -21,8 +24,12 @@ from sssp_pipeline.pipeline.progress import Level, Progress
 LOG_EVERY_S = 10.0
 #: Seconds between two redraws of the moving line.
 DRAW_EVERY_S = 0.2
+#: Seconds after which a stage gets a line where nobody watches.
+LONG_STAGE_S = 2.0
 
 LogFormat = Literal["text", "json"]
+#: `quiet` shows errors only, `verbose` shows details too.
+Loudness = Literal["quiet", "normal", "verbose"]
 
 
 class Console(Progress, Protocol):
@@ -57,21 +64,70 @@ class Console(Progress, Protocol):
         ...
 
 
-def console(log_format: LogFormat, stream: IO[str] | None = None) -> Console:
+def console(log_format: LogFormat, stream: IO[str] | None = None, loudness: Loudness = "normal") -> Console:
     """Return what writes to `stream`, standard error by default, in this format."""
     stream = sys.stderr if stream is None else stream
-    return JsonConsole(stream) if log_format == "json" else TextConsole(stream)
+    return JsonConsole(stream, loudness) if log_format == "json" else TextConsole(stream, loudness)
+
+
+class Stream(io.TextIOWrapper):
+    """A standard stream that does not fail: what cannot be written is lost, and `failure` says why.
+
+    A command must do its work and end with its own exit code, also where its messages go to a full disk.
+    """
+
+    failure: OSError | None = None
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            self._lead_nowhere(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self._lead_nowhere(error)
+
+    def _lead_nowhere(self, error: OSError) -> None:
+        """Lead all that follows, and what waits in the buffer, nowhere: Python writes that when it ends."""
+        self.failure = error
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+
+
+def open_streams() -> None:
+    """Make `Stream` of standard output and standard error; open the standard streams that are closed.
+
+    The first file that is opened would get the number of a closed stream, and then what a library prints there.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free is this one.
+            os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        encoding = getattr(getattr(sys, name), "encoding", "utf-8")
+        binary = open(number, "wb", closefd=False)  # noqa: SIM115
+        stream = Stream(binary, encoding, "backslashreplace", line_buffering=number == 2 or binary.isatty())
+        setattr(sys, name, stream)
 
 
 class _Pace:
     """How fast the present stage goes on, counted from the first that was heard of it."""
 
-    def __init__(self, every_s: float) -> None:
+    def __init__(self, every_s: float, end_after_s: float = 0.0) -> None:
         self._every_s = every_s
+        #: The end of a stage that was shorter is not worth a line.
+        self._end_after_s = end_after_s
         self.begin()
 
     def begin(self) -> None:
-        self._began = self._told = time.monotonic()
+        self._stage_began = self._began = self._told = time.monotonic()
         self._first_done: int | None = None
 
     def at(self, done: int, total: int | None) -> tuple[float | None, float | None] | None:
@@ -81,7 +137,8 @@ class _Pace:
             # What an earlier run had done already says nothing about the rate of this one.
             self._first_done = done if total is not None else 0
             self._began = now if total is not None else self._began
-        if now - self._told < self._every_s and done != total:
+        at_end = done == total and now - self._stage_began >= self._end_after_s
+        if now - self._told < self._every_s and not at_end:
             return None
         self._told = now
         elapsed, fresh = now - self._began, done - self._first_done
@@ -94,28 +151,39 @@ class _Pace:
 class TextConsole:
     """A `Console` for people."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], loudness: Loudness = "normal") -> None:
         self._stream = stream
-        self._live = stream.isatty()
-        self._pace = _Pace(DRAW_EVERY_S if self._live else LOG_EVERY_S)
+        self._loudness = loudness
+        self._live = stream.isatty() and loudness != "quiet"
+        self._pace = _Pace(DRAW_EVERY_S) if self._live else _Pace(LOG_EVERY_S, LONG_STAGE_S)
         self._stage = self._line = ""
+        #: Writes the line of a stage that takes long; None once it is written, or where there is a moving line.
+        self._timer: threading.Timer | None = None
+        self._one_at_a_time = threading.RLock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._settle()
+        self._no_line_for_the_stage()
 
     def stage(self, name: str) -> None:
         """A stage begins."""
         self._settle()
+        self._no_line_for_the_stage()
         self._stage = name
         self._pace.begin()
-        self._draw(name)
+        if self._live:
+            self._draw(name)
+        elif self._loudness != "quiet":
+            self._timer = threading.Timer(LONG_STAGE_S, self._stage_takes_long)
+            self._timer.daemon = True
+            self._timer.start()
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
         """Show how far the stage is, its rate, and the time left when `total` is known."""
-        if (pace := self._pace.at(done, total)) is None:
+        if self._loudness == "quiet" or (pace := self._pace.at(done, total)) is None:
             return
         rate, left_s = pace
         line = f"{self._stage}: {done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"
@@ -127,8 +195,10 @@ class TextConsole:
 
     def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
         """Show a line that stays."""
-        self._settle()
-        self._write(line + "\n")
+        least = {"quiet": ("error",), "normal": ("info", "warning", "error")}.get(self._loudness)
+        if least is None or level in least:
+            self._settle()
+            self._write(line + "\n")
 
     def event(self, name: str, **facts: Any) -> None:
         """Leave it out: the moving line says as much as people can follow."""
@@ -152,6 +222,17 @@ class TextConsole:
     def interrupted(self, again: str, exit_code: int) -> None:
         self._write(f"\ninterrupted; what is committed is kept. To go on:\n\n    {again}\n")
 
+    def _stage_takes_long(self) -> None:
+        with self._one_at_a_time:
+            if self._timer is threading.current_thread():
+                self._write(self._stage + "\n")
+
+    def _no_line_for_the_stage(self) -> None:
+        with self._one_at_a_time:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
     def _draw(self, line: str) -> None:
         if self._live:
             self._write("\r\033[K" + line)
@@ -165,15 +246,17 @@ class TextConsole:
             self._line = ""
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        with self._one_at_a_time:
+            self._stream.write(text)
+            self._stream.flush()
 
 
 class JsonConsole:
     """A `Console` for programs: a JSON object a line, also for Python's own log and warnings of this process."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], loudness: Loudness = "normal") -> None:
         self._stream = stream
+        self._quiet = loudness == "quiet"
         self._pace = _Pace(LOG_EVERY_S)
         self._facts: dict[str, Any] = {}
         self._began = time.monotonic()
@@ -203,7 +286,7 @@ class JsonConsole:
         self.event("progress", done=done, total=total, unit=unit, per_s=rate, left_s=left_s)
 
     def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
-        self.write(level, event, {"message": line, **facts})
+        self.write("info" if level == "detail" else level, event, {"message": line, **facts})
 
     def event(self, name: str, **facts: Any) -> None:
         self.write("info", name, facts)
@@ -234,6 +317,8 @@ class JsonConsole:
 
     def write(self, level: str, event: str, facts: dict[str, Any]) -> None:
         """Write a line of all the facts that are known; None is left out, seconds are rounded to microseconds."""
+        if self._quiet and level != "error":
+            return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         entry = {"time": now, "level": level, "event": event, **self._facts, **facts}
         known = {
@@ -271,9 +356,17 @@ def duration(seconds: float) -> str:
 
 def table(facts: dict[str, Any]) -> str:
     """Return `facts` as aligned lines, nested ones as `outer.inner`."""
-    rows = list(_flat(facts, ""))
-    width = max((len(name) for name, _ in rows), default=0)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+    return columns(_flat(facts, ""))
+
+
+def columns(rows: Sequence[tuple[str, ...]]) -> str:
+    """Return `rows` as lines whose columns begin at the same place; a value of several lines stays in its column."""
+    widths = [max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]]
+    lines = []
+    for row in rows:
+        first = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False))
+        lines.append(first + row[-1].replace("\n", "\n" + " " * sum(widths)))
+    return "\n".join(lines)
 
 
 def _flat(facts: dict[str, Any], prefix: str) -> list[tuple[str, str]]:

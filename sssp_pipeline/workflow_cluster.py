@@ -92,8 +92,9 @@ class Cluster(Section):
     in_flight: Auto | Positive = "auto"
     """How many tasks may be submitted and not yet done: a task is what one call solves, a batch or several."""
 
-    wait_s: Positive = 300
-    """Seconds to wait for a first worker, and while there is none."""
+    wait_s: Auto | Annotated[int, Field(ge=0)] = "auto"
+    """Seconds to wait for the scheduler of kind `address` to answer, then for a first worker, and while there is none;
+    `auto` is 20 for the first two with kind `address`, where both should be there already, and 300 otherwise."""
 
     tls: bool = False
     """Whether client, scheduler and workers talk under TLS, with certificates made for the run; with kind `address`
@@ -104,6 +105,18 @@ class Cluster(Section):
 
     kubernetes: Kubernetes | None = None
     """The pods of kind `kubernetes`."""
+
+    @property
+    def first_wait_s(self) -> int:
+        """Seconds to wait for the scheduler to answer, and for a first worker."""
+        if self.wait_s == "auto":
+            return 20 if self.kind == "address" else 300
+        return self.wait_s
+
+    @property
+    def later_wait_s(self) -> int:
+        """Seconds to wait while all workers are gone."""
+        return 300 if self.wait_s == "auto" else self.wait_s
 
 
 def cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:

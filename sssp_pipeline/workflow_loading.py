@@ -1,6 +1,7 @@
 """From the text of a workflow file to a `Workflow`, or to one error that lists every fault with its line.
 
-`load_file` does the same for any other YAML file that is described by a `Section`.
+`workflow_from_options` makes one from command-line options instead; its faults name the option. `workflow_yaml` writes
+one down. `load_file` reads any other YAML file that is described by a `Section`.
 
 The YAML is read as nodes, not as values, because only nodes know their lines. Scalars follow YAML 1.2 (`off`
 is text, `1e3` a number), which is what the reader of a file expects; aliases and tags have no use here and
@@ -10,6 +11,7 @@ are refused. Faults are gathered in three places, then reported together: while 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -108,6 +110,150 @@ def load_file(
         As `load_workflow`.
     """
     return _validated(*_read(url, overrides, environ, hint), model, contradictions)
+
+
+def workflow_from_options(
+    edges: Sequence[str],
+    sources: Sequence[str],
+    targets: Sequence[str] = (),
+    output: str | None = None,
+    overrides: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> Workflow:
+    """Return the workflow that the command line describes without a file.
+
+    Parameters
+    ----------
+    edges
+        Paths or URLs of edge lists: `graph.input`.
+    sources, targets
+        The values of `--from` and `--to`: ids, one file of ids, `all`, `random:64` or `top-degree:10`. `id:` and
+        `file:` before a value say which of the two it is. No targets means every vertex.
+    output
+        The value of `--out`, None where `overrides` give `output.path`.
+    overrides, environ
+        As for `load_workflow`.
+
+    Raises
+    ------
+    InputError
+        A value could be an id and a file, or contradicts another; or as `load_workflow`, with the option in place of a
+        line.
+    """
+    document = _Document(environ)
+    data: dict[str, Any] = {"version": 1, "name": _name_of(edges[0])}
+    data["graph"] = {"input": edges[0] if len(edges) == 1 else list(edges)}
+    document.places["graph",] = f"`{redacted(edges[0])}`"
+    for i, url in enumerate(edges):
+        document.places["graph", "input", i] = f"`{redacted(url)}`"
+    data["sources"] = _vertices_of("--from", sources)
+    document.places["sources",] = "`--from`"
+    if output is not None:
+        data["output"] = {"path": output}
+        document.places["output",] = "`--out`"
+    chosen = _vertices_of("--to", targets)
+    if chosen != {"all": True} and targets:
+        data.setdefault("output", {})["targets"] = chosen
+        document.places["output", "targets"] = "`--to`"
+    for override in overrides:
+        document.override(data, override)
+    if not isinstance(data.get("output"), dict) or data["output"].get("path") is None:
+        raise InputError("no folder is named for the results", hint="add `--out results`")
+    return _workflow(data, document, "command line")
+
+
+def _name_of(url: str) -> str:
+    """Return what a run is called whose first edge list is at `url`: the file's name without its endings."""
+    name = re.split("[.?]", redacted(url).rpartition("/")[2])[0]
+    return name if re.search(r"\w", name) else "workflow"
+
+
+#: Endings by which a value is taken for a file, also where the file is missing.
+_FILE_ENDINGS = (".txt", ".csv", ".tsv", ".parquet", ".gz", ".zst", ".bz2", ".xz")
+
+
+def _vertices_of(option: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return the section `sources` or `output.targets` that the values `words` of `option` mean; empty without any."""
+    chosen = [_one_choice(option, word) for word in words]
+    if all(kind == "ids" for kind, _ in chosen):
+        return {"ids": [value for _, value in chosen]} if chosen else {}
+    if len(chosen) > 1:
+        other = next(word for word, (kind, _) in zip(words, chosen, strict=True) if kind != "ids")
+        raise InputError(
+            f"`{option} {redacted(other)}` stands beside {len(chosen) - 1} more `{option}`",
+            hint=f"only ids may be repeated: give ids alone, or one `{option}` of another kind",
+        )
+    return dict(chosen)
+
+
+def _one_choice(option: str, word: str) -> tuple[str, Any]:
+    """Return the key of the section `sources`, and its value, that one value of `option` means."""
+    prefix, _, rest = word.partition(":")
+    if prefix == "id":
+        return "ids", rest
+    if prefix == "file" and not rest.startswith("//"):
+        return "file", rest
+    if "://" in word:
+        return "file", word
+    choice: tuple[str, Any] | None = ("all", True) if word == "all" else None
+    if prefix in ("random", "top-degree") and word != prefix:
+        if not re.fullmatch("[0-9]{1,18}", rest) or int(rest) == 0:
+            raise InputError(
+                f"`{option} {word}`: `{rest}` is no number of vertices", hint=f"write `{option} {prefix}:64`"
+            )
+        choice = ("random", {"count": int(rest)}) if prefix == "random" else ("top_degree", int(rest))
+    is_file = os.path.exists(word) and not os.path.isdir(word)  # noqa: PTH110, PTH112
+    if is_file and (choice is not None or not re.search("[./]", word)):
+        raise InputError(
+            f"`{option} {word}` could be "
+            + ("a choice of vertices" if choice else "an id")
+            + ", and there is a file of this name",
+            hint=f"write `{option} file:{word}` for the file"
+            + ("" if choice else f", `{option} id:{word}` for the id"),
+        )
+    if choice is not None:
+        return choice
+    if not is_file and (word.lower().endswith(_FILE_ENDINGS) or word.startswith(("/", "./", "../"))):
+        raise InputError(
+            f"`{option} {word}`: the file `{word}` does not exist",
+            hint=f"check the path; if it is an id, write `{option} id:{word}`",
+        )
+    return ("file", word) if is_file else ("ids", word)
+
+
+def workflow_yaml(workflow: Workflow) -> str:
+    """Return the text of a workflow file that describes `workflow`: what was given, no defaults.
+
+    Values of the environment stand there as `${NAME}`.
+    """
+    given = workflow.model_dump(mode="json", exclude_unset=True)
+    return "".join(line + "\n" for line in _yaml_lines(given, (), workflow._unexpanded))
+
+
+def _yaml_lines(section: dict[str, Any], path: Path, unexpanded: Mapping[Path, str]) -> Iterator[str]:
+    for key, value in section.items():
+        here = (*path, key)
+        name = key if re.fullmatch(r"[A-Za-z_][\w-]*", key) else _yaml_text(key)
+        if isinstance(value, dict) and value:
+            yield "  " * len(path) + f"{name}:"
+            yield from _yaml_lines(value, here, unexpanded)
+        else:
+            yield "  " * len(path) + f"{name}: {_yaml_value(value, here, unexpanded)}"
+
+
+def _yaml_value(value: Any, path: Path, unexpanded: Mapping[Path, str]) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_yaml_value(v, (*path, i), unexpanded) for i, v in enumerate(value)) + "]"
+    if path in unexpanded:
+        # Quoted, the result would be text.
+        return _yaml_text(unexpanded[path]) if isinstance(value, str) else unexpanded[path]
+    return _yaml_text(value.replace("${", "$${")) if isinstance(value, str) else json.dumps(value)
+
+
+def _yaml_text(text: str) -> str:
+    """Return `text` in double quotes, in which YAML and JSON agree; what YAML does not print is escaped."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return yaml.reader.Reader.NON_PRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
 def workflow_from_dict(data: Mapping[str, Any]) -> Workflow:
@@ -231,6 +377,11 @@ class _Document:
         if not equals:
             raise InputError(f"{place} has no value", hint=f"write `--set {key}=VALUE`")
         path = tuple(key.strip().split("."))
+        if not all(path):
+            raise InputError(
+                f"`--set {redacted(override)}` names no key",
+                hint="write `--set KEY=VALUE`: `--set solve.delta=500`",
+            )
         depth = len(path)
         self.places = {p: v for p, v in self.places.items() if p[:depth] != path}
         self.unexpanded = {p: v for p, v in self.unexpanded.items() if p[:depth] != path}

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from sssp_pipeline import __version__
 from sssp_pipeline.cli import app
-from sssp_pipeline.console import console, duration, table
+from sssp_pipeline.console import columns, console, duration, table
+from sssp_pipeline.pipeline import hardware
 from sssp_pipeline.pipeline.progress import in_bytes, plural
 from sssp_pipeline.workflow_loading import load_workflow
 
@@ -43,11 +44,17 @@ def test_run_then_look_at_everything(at):
     result = invoke("run", "w.yaml")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == (
-        "10 sources x 900 vertices solved with delta-stepping: run\n"
+        "results: run\n"
         "query: duckdb -c \"SELECT source, avg(distance) FROM 'run/distances/*.parquet' GROUP BY source\"\n"
     )
-    assert re.search(r"solving with 1 thread of this process\n", result.stderr)
-    assert "verified 8 sources (sample): every distance is exact" in result.stderr
+    # Where numba has compiled nothing yet, it says so, and a slow machine tells of a long stage.
+    told = [line for line in result.stderr.splitlines() if re.search("graph: |solve|verified", line)]
+    assert re.fullmatch(r"graph: 900 vertices, [0-9,]+ edges, uint32 weights in graph", told[0])
+    assert re.fullmatch(r"solver: delta-stepping \(`sssp-pipeline plan` compares \d+\)", told[1])
+    assert told[2:] == [
+        "solved 10 sources x 900 vertices with 1 thread",
+        "verified 8 sources (sample): every distance is exact",
+    ]
 
     facts = json.loads(invoke("inspect", "graph", "--json").stdout)
     assert (facts["kind"], facts["n_vertices"]) == ("graph store", 900)
@@ -106,7 +113,17 @@ def test_solvers_are_listed():
 def test_doctor_tells_what_is_there():
     result = invoke("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(result.stdout)}
-    assert {"packages", "numba", "gpu", "cupy", "nvrtc", "kernels", "storage", "temporary"} == checks.keys()
+    assert {
+        "python",
+        "packages",
+        "numba",
+        "gpu",
+        "cupy",
+        "nvrtc",
+        "kernels",
+        "storage",
+        "temporary",
+    } == checks.keys()
     assert result.exit_code == (1 if any(c["state"] == "broken" for c in checks.values()) else 0)
     assert "numba" in invoke("doctor").stdout
 
@@ -134,7 +151,7 @@ def test_the_template_shows_every_key_with_its_default(at):
 
 
 def test_version_and_help_are_quick_to_find():
-    assert invoke("--version").stdout == f"{__version__}\n"
+    assert invoke("--version").stdout == invoke("-V").stdout == f"{__version__}\n"
     assert "run" in invoke("--help").stdout
     assert invoke("nonsense").exit_code == 2
 
@@ -173,7 +190,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers):
 def test_a_second_interrupt_does_not_wait_for_the_batches_under_way(at):
     Path("w.yaml").write_text(SLOW.replace("count: 10", "count: 4000"))
     invoke("ingest", "w.yaml")
-    command = [*COMMAND, "run", "w.yaml", "--set", "solve={batch: 2000, solver: dijkstra}"]
+    command = [*COMMAND, "run", "w.yaml", "-v", "--set", "solve={batch: 2000, solver: dijkstra}"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if line.startswith("solving with"):
@@ -188,7 +205,7 @@ def test_a_second_interrupt_does_not_wait_for_the_batches_under_way(at):
     assert time.monotonic() - pressed < 2
     assert process.returncode == 130
     assert FIRST_FINISHED in told
-    assert GO_ON in told
+    assert f"{GO_ON} -v --set " in told
     assert "Traceback" not in told
     assert not list(Path().glob("run/distances/batch-*"))
 
@@ -233,10 +250,121 @@ def test_progress_tells_rate_and_time_left(monkeypatch):
     shown.advance(160, 1000, "batches")
     shown.advance(1000, 1000, "batches")
     assert stream == [
-        "solve\n",
         "solve: 160 of 1,000 batches, 5/s, 2m 48s left\n",
         "solve: 1,000 of 1,000 batches, 30/s\n",
     ]
+
+
+def test_a_stage_gets_a_line_only_if_it_takes_long(monkeypatch):
+    monkeypatch.setattr("sssp_pipeline.console.LONG_STAGE_S", 0.2)
+    stream = Recorder()
+    with console("text", stream) as shown:
+        shown.stage("short")
+        shown.advance(1, 1, "batches")
+        shown.stage("long")
+        time.sleep(0.5)
+        shown.stage("short too")
+    time.sleep(0.4)
+    assert stream == ["long\n"]
+
+
+def test_quiet_shows_errors_and_verbose_shows_details():
+    shown = {}
+    for loudness in ("quiet", "normal", "verbose"):
+        for form in ("text", "json"):
+            stream = Recorder()
+            with console(form, stream, loudness) as told:
+                told.say("a detail", level="detail")
+                told.say("a line")
+                told.say("a warning", level="warning")
+                told.say("an error", level="error")
+                told.failed("it failed", None, 2)
+            shown[loudness, form] = "".join(stream)
+    assert shown["quiet", "text"] == "an error\nerror: it failed\n"
+    assert shown["normal", "text"] == "a line\na warning\nan error\nerror: it failed\n"
+    assert shown["verbose", "text"] == "a detail\n" + shown["normal", "text"]
+    events = [json.loads(line)["level"] for line in shown["normal", "json"].splitlines()]
+    assert events == ["info", "info", "warning", "error", "error"]
+    assert len(shown["quiet", "json"].splitlines()) == 2
+
+
+def test_columns_begin_at_the_same_place():
+    rows = [("ok", "parallel-delta-stepping", "one"), ("absent", "x", "two\nhint: three")]
+    assert columns(rows) == (
+        "ok      parallel-delta-stepping  one\n"
+        "absent  x                        two\n"
+        "                                 hint: three"
+    )
+    begins = {line.index(line.split(maxsplit=2)[2]) for line in invoke("solvers").stdout.splitlines()}
+    assert len(begins) == 1
+
+
+def test_doctor_warns_of_a_python_whose_workers_may_stand_still(monkeypatch):
+    releases = ((3, 11, 0), (3, 11, 8), (3, 11, 9), (3, 12, 0), (3, 12, 2), (3, 12, 3), (3, 13, 0))
+    assert [hardware.profiler_locks(r) for r in releases] == [True, True, False, True, True, False, False]
+    for locks, state in ((True, "warning"), (False, "ok")):
+        monkeypatch.setattr(hardware, "profiler_locks", lambda locks=locks: locks)
+        checks = {check["name"]: check for check in json.loads(invoke("doctor", "--json").stdout)}
+        assert checks["python"]["state"] == state
+        assert ("PROFILE__ENABLED=False" in (checks["python"]["hint"] or "")) == locks
+
+
+def test_every_command_has_an_example():
+    commands = ["run", "solve", "ingest", "plan", "verify", "inspect", "cs515", "solvers", "doctor", "init"]
+    for words in ([], *([c] for c in commands), ["bench"], ["bench", "run"], ["bench", "report"]):
+        shown = " ".join(invoke(*words, "--help").stdout.split())
+        assert f"Example: sssp-pipeline {' '.join(words)}".strip() in shown, words
+
+
+def test_a_failure_is_an_object_where_json_is_asked_for(at):
+    for command in ("run", "solve", "ingest", "plan", "verify", "inspect"):
+        result = invoke(command, "nowhere.yaml", "--json")
+        answer = json.loads(result.stdout)
+        assert answer.keys() == {"error", "hint", "exit_code"}
+        assert answer["exit_code"] == result.exit_code == 2
+        assert answer["error"] in result.stderr, "people read it there"
+    invoke("run", "w.yaml")
+    (batch,) = Path("run/distances").iterdir()
+    rows = pq.read_table(batch)
+    values = rows.to_pylist()
+    values[5]["distance"] = 1
+    pq.write_table(rows.from_pylist(values, rows.schema), batch)
+    result = invoke("verify", "run", "--json")
+    answer = json.loads(result.stdout)
+    assert (answer["exit_code"], result.exit_code) == (3, 3)
+    assert "vertex `5`: stored distance 1" in answer["error"]
+    assert answer["hint"].startswith("remove the run folder")
+
+
+def test_quiet_leaves_the_answer_out_and_json_keeps_it(at):
+    result = invoke("run", "w.yaml", "-q")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert invoke("verify", "run", "-q").stdout == ""
+    assert json.loads(invoke("run", "w.yaml", "-q", "--json").stdout)["sources"] == 10
+    result = invoke("run", "w.yaml", "-q", "-v")
+    assert result.exit_code == 2
+    assert "contradict each other" in result.stderr
+
+
+def test_verbose_compares_the_solvers(at):
+    assert "expected to take" not in invoke("run", "w.yaml").stderr
+    result = invoke("run", "w.yaml", "-v", "--set", "output.path=again")
+    assert "delta-stepping: expected to take" in result.stderr
+    assert "solving with 1 thread of this process" in result.stderr
+
+
+def test_plan_ingests_what_is_not_ingested(at):
+    result = invoke("plan", "w.yaml", "--json")
+    assert json.loads(result.stdout)["n_vertices"] == 900
+    assert Path("graph/manifest.json").exists()
+    assert not Path("run").exists()
+
+
+def test_plan_right_after_init_says_what_is_missing(at):
+    invoke("init", "mine.yaml")
+    result = invoke("plan", "mine.yaml")
+    assert result.exit_code == 2
+    assert result.stderr == "error: `edges.txt` does not exist\n\nhint: check the path\n"
 
 
 def test_small_words():

@@ -18,7 +18,7 @@ HEAVY = ("cupy", "dask", "distributed", "matplotlib", "numba", "pyarrow")
 
 #: The floors, lowest first; a module belongs to the longest of these names that it begins with.
 FLOORS = (
-    ("errors", "__version__"),
+    ("errors", "lazy", "__version__"),
     (
         *(
             "csr",
@@ -33,10 +33,10 @@ FLOORS = (
     ),
     ("kernels", "pipeline"),
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
-    ("pipeline.calibration", "pipeline.finished"),
+    ("pipeline.calibration", "pipeline.checks", "pipeline.finished"),
     ("pipeline.solving",),
     ("pipeline.run", "pipeline.cs515", "bench"),
-    ("cli", "console"),
+    ("cli", "completion", "console"),
 )
 STAGES = FLOORS[3]
 
@@ -92,11 +92,11 @@ def test_each_library_has_its_place(module):
     if roots & {"cupy"}:
         assert relative == "kernels._cupy"
     if roots & {"pyarrow"}:
-        assert relative.startswith("pipeline.")
+        assert relative.startswith("pipeline.") or relative == "lazy"
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"
     if roots & {"typer", "rich"}:
-        assert relative in ("cli", "console")
+        assert relative in ("cli", "completion", "console")
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -127,3 +127,51 @@ def test_kernels_load_without_dask_and_parquet():
         [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+#: What takes longest to import. Typer itself imports pydantic.
+SLOW = (
+    "cffi",
+    "dask",
+    "distributed",
+    "numba",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pyarrow.parquet",
+    "scipy",
+    "yaml",
+)
+EDGES = "0 1 5\n1 2 6\n2 0 1\n"
+
+
+def loaded_by(folder: Path, *words: str, names: tuple[str, ...] = SLOW) -> tuple[int, set[str]]:
+    """Return the exit code of a command, and which of the modules `names` it loads."""
+    program = (
+        "import sys, sssp_pipeline.cli as cli\n"
+        "def end(code):\n"
+        f"    open('loaded', 'w').write(' '.join(m for m in {names!r} if m in sys.modules))\n"
+        "    raise SystemExit(code)\n"
+        "cli.sys = type('S', (), {**vars(sys), 'exit': staticmethod(end)})\n"
+        "cli.main()\n"
+    )
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, set((folder / "loaded").read_text().split())
+
+
+def test_a_missing_file_is_told_before_anything_slow_is_loaded(tmp_path):
+    assert loaded_by(tmp_path, "run", "nowhere.yaml") == (2, set())
+    assert loaded_by(tmp_path, "run", "nowhere.txt", "--from", "1", "--out", "r") == (2, set())
+    (tmp_path / "w.yaml").write_text("graph: {input: no.txt}\nsources: {all: true}\noutput: {path: r}\n")
+    assert loaded_by(tmp_path, "run", "w.yaml") == (2, {"yaml"})
+
+
+def test_a_small_run_and_a_look_at_it_load_what_they_use(tmp_path):
+    (tmp_path / "edges.txt").write_text(EDGES)
+    code, slow = loaded_by(tmp_path, "run", "edges.txt", "--from", "0", "--out", "results")
+    assert code == 0
+    # pandas, SciPy and cffi are installed here; each costs a tenth of a second or more.
+    assert slow == {"numba", "numpy", "pyarrow", "pyarrow.parquet", "yaml"}
+    assert loaded_by(tmp_path, "inspect", "results") == (0, set())
+    assert loaded_by(tmp_path, "inspect", "results-graph") == (0, set())

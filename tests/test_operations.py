@@ -68,7 +68,7 @@ def entries(text: str) -> list[dict]:
 def test_the_log_of_a_run_is_an_object_a_line(at):
     result = invoke("run", "w.yaml", "--log-format", "json")
     assert result.exit_code == 0
-    assert result.stdout.startswith("10 sources x 900 vertices solved")
+    assert result.stdout.startswith("results: run\n")
     log = entries(result.stderr)
     for entry in log:
         assert list(entry)[:3] == ["time", "level", "event"]
@@ -85,7 +85,7 @@ def test_the_log_of_a_run_is_an_object_a_line(at):
         pq.read_table("run/metrics.parquet")["worker"].to_pylist()
     )
     assert all(e["solve_s"] > 0 and e["write_s"] > 0 and e["bytes"] > 0 and e["attempt"] == 1 for e in solved)
-    for event in ("graph", "solver", "workers", "verified"):
+    for event in ("graph", "solver", "solver_reason", "workers", "all_solved", "verified"):
         (entry,) = (e for e in log if e["event"] == event)
         assert entry["message"]
     assert (log[-1]["event"], log[-1]["exit_code"]) == ("succeeded", 0)
@@ -97,7 +97,7 @@ def test_the_environment_chooses_the_format_and_errors_have_it_too(at):
     assert result.exit_code == entry["exit_code"] == 2
     assert (entry["level"], entry["event"]) == ("error", "failed")
     assert entry["message"] == "`nowhere.yaml` does not exist"
-    assert entry["hint"] == "check the path, or the bucket and key"
+    assert entry["hint"] == "check the path; `sssp-pipeline init` writes a workflow to start from"
     assert invoke("run", "w.yaml", env={"SSSP_LOG_FORMAT": "xml"}).exit_code == 2
 
 

@@ -24,6 +24,7 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._cupy import cupy_module as cupy_module
 from sssp_pipeline.kernels._cupy import first_line
 from sssp_pipeline.kernels._cupy import gpu_missing as gpu_missing
+from sssp_pipeline.kernels._notice import compiling
 
 SOURCES = Path(__file__).parent
 
@@ -31,6 +32,8 @@ SOURCES = Path(__file__).parent
 MOST_EDGES_IN_32_BITS = 2**32 - 2**20
 
 _MULTIPROCESSORS = 16
+#: Seconds after which a binary is being compiled, and not read from CuPy's cache.
+_COMPILES_S = 1.0
 
 _lock = threading.RLock()
 
@@ -164,6 +167,10 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
     del device  # a module belongs to the device it was loaded on
     cupy = cupy_module()
     log = io.StringIO()
+    # CuPy does not say whether it found the binary in its cache, which takes some milliseconds.
+    slow = threading.Timer(_COMPILES_S, compiling)
+    slow.daemon = True
+    slow.start()
     try:
         module = cupy.RawModule(
             code=unit.source, options=options, backend="nvrtc", enable_cooperative_groups=unit.cooperative
@@ -176,6 +183,8 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
             f"`{unit.stem}.cu` cannot be compiled for this GPU: {first_line(error)}",
             hint="`sssp-pipeline doctor` shows whether driver, CuPy and NVRTC belong together",
         ) from error
+    finally:
+        slow.cancel()
     if warned := warnings_in(log.getvalue()):
         raise SsspError(
             f"`{unit.stem}.cu` compiles with warnings: {warned[0]}",

@@ -51,7 +51,10 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one thing: `state` is "ok", "absent" (fine unless it is needed) or "broken"."""
+    """What was found of one thing.
+
+    `state` is "ok", "warning" (works, but not for everything), "absent" (fine unless it is needed) or "broken".
+    """
 
     name: str
     state: str

@@ -16,11 +16,26 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit
-from numba.core import cgutils, types
+from numba.core import cgutils, event, types
 from numba.extending import intrinsic
+
+from sssp_pipeline.kernels._notice import compiling
 
 ZERO: Any = np.uint64(0)
 ONE: Any = np.uint64(1)
+
+
+class _Compiling(event.Listener):
+    """Hears what numba compiles; what it finds in its cache is no such event."""
+
+    def on_start(self, event: Any) -> None:
+        compiling()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Compiling())
 
 
 @intrinsic

@@ -251,7 +251,10 @@ def _search(
         position = size
         if size == ZERO:
             continue
-        least = frontier_distances[:size].min()
+        least = frontier_distances[ZERO]
+        for i in range(ONE, size):  # NumPy's `min` takes numba 0.6 s to compile
+            if frontier_distances[i] < least:
+                least = frontier_distances[i]
         bucket = bucket_of(least, buckets_per_unit)
         window, slot = bucket >> WINDOW_BITS, bucket & (WINDOW - ONE)
         for i in range(size):

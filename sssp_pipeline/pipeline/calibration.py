@@ -53,11 +53,13 @@ class Calibration:
         now_s, then_s = self._wall_s(self.solver), self._wall_s(best)
         if then_s > (1 - _SHARE_SAVED) * now_s or (now_s - then_s) * n_left < _SAVED_S:
             return None
+        # A call that began before the last change may show that the change was wrong.
+        other, word = (self.solver, "back from") if solver == best else (best, "on with")
         change = (
             f"{solver} took {1e3 * source_s:.3g} ms a source"
             + (f", not {1e3 * expected_s:.3g}" if first_seen else "")
-            + f": on with {best}, {1e3 * self._source_s[best]:.3g} ms"
-            + ("" if best in self._seen else " expected")
+            + f": {word} {other}, {1e3 * self._source_s[other]:.3g} ms"
+            + ("" if other in self._seen else " expected")
         )
         self.solver = best
         self.reason += f"; {change}"

@@ -6,9 +6,10 @@ import importlib.util
 import logging
 import shutil
 import signal
+import socket
 import subprocess
-import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,30 +20,31 @@ from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Security, Worker, WorkerPlugin
 
 from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline import interrupts
+from sssp_pipeline.pipeline.hardware import profiler_locks
 from sssp_pipeline.workflow_cluster import Cluster, Slurm, WorkerRange
 
-#: Seconds to wait for a scheduler to answer.
+#: Seconds in which a scheduler that is there must shake hands.
 CONNECT_S = 20
+#: Seconds between two looks for a scheduler that does not answer yet.
+_LOOK_S = 0.5
 #: What a worker takes before it holds a graph: Python, Dask, Arrow and the compiled solvers; with less, Dask
 #: ends it again and again.
 WORKER_BYTES = 400 * 10**6
 #: Threads of a worker in a job or a pod with a GPU: one solves, one writes, one waits; and one more, since a task of
 #: one batch writes on its own thread.
 _GPU_THREADS = 4
-#: Whether this Python may stand still for ever where Dask's profiler of a worker asks for the frames of its threads
-#: while one of them starts or ends (https://github.com/python/cpython/issues/106883).
-_PROFILER_LOCKS = sys.version_info < (3, 11, 9) or (3, 12) <= sys.version_info < (3, 12, 3)
 #: What the schedulers of our own clusters do: a death is told at once, since only the driver can tell the batch that
 #: kills from those beside it; who says nothing for so long is dead. And their workers.
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-ttl": "60s",
-    **({"distributed.worker.profile.enabled": False} if _PROFILER_LOCKS else {}),
+    **({"distributed.worker.profile.enabled": False} if profiler_locks() else {}),
 }
 
 
 #: The same for workers that are started by a shell elsewhere, with this Python.
-_WITHOUT_PROFILER = ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if _PROFILER_LOCKS else []
+_WITHOUT_PROFILER = ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if profiler_locks() else []
 
 
 def usable_bytes(memory_limit: str) -> int:
@@ -115,15 +117,16 @@ def connected(spec: Cluster) -> Iterator[Client]:
     """
     with _configured(), _client_of(spec) as client:
         try:
-            client.wait_for_workers(1, timeout=CONNECT_S if spec.kind == "address" else spec.wait_s)
+            # With 0 Dask would wait without end.
+            client.wait_for_workers(1, timeout=max(spec.first_wait_s, 1))
         except TimeoutError as error:
             if spec.kind == "address":
                 raise InputError(
-                    f"the scheduler at `{spec.address}` has no workers",
-                    hint=f"start one with `dask worker {spec.address}`",
+                    f"the scheduler at `{spec.address}` has no workers after {spec.first_wait_s} s",
+                    hint=f"start one with `dask worker {spec.address}`, or raise `cluster.wait_s`",
                 ) from error
             raise SsspError(
-                f"no worker of the {_NAMES[spec.kind]} cluster has come in {spec.wait_s} s",
+                f"no worker of the {_NAMES[spec.kind]} cluster has come in {spec.first_wait_s} s",
                 hint=f"see {_WHERE_TO_LOOK[spec.kind]}, or raise `cluster.wait_s`",
             ) from error
         yield client
@@ -139,6 +142,7 @@ _WHERE_TO_LOOK = {
 @contextmanager
 def _client_of(spec: Cluster) -> Iterator[Client]:
     if spec.kind == "address":
+        wait_for_scheduler(spec)
         try:
             client = Client(spec.address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
@@ -165,12 +169,55 @@ def _client_of(spec: Cluster) -> Iterator[Client]:
             yield client
 
 
+def wait_for_scheduler(spec: Cluster) -> None:
+    """Wait until something accepts connections at `spec.address`, at most `cluster.wait_s`.
+
+    Raises
+    ------
+    InputError
+        Nothing does.
+    """
+    address = str(spec.address)
+    protocol, _, place = address.partition("://")
+    if protocol not in ("tcp", "tls"):
+        return  # only Dask knows how to connect
+    host, _, port = place.rpartition(":")
+    deadline = time.monotonic() + spec.first_wait_s
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            # A host that drops packets does not answer at all.
+            socket.create_connection((host.strip("[]"), int(port)), timeout=max(left, 1)).close()
+            return
+        except (OSError, OverflowError, ValueError) as error:
+            if time.monotonic() + _LOOK_S > deadline:
+                reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                raise InputError(
+                    f"no Dask scheduler answers at `{address}` in {spec.first_wait_s} s: {reason}",
+                    hint="check `cluster.address`; start one with `dask scheduler`, or raise `cluster.wait_s`",
+                ) from error
+        interrupts.check()
+        time.sleep(_LOOK_S)
+
+
+def check_startable(spec: Cluster) -> None:
+    """Raise `InputError` if the cluster that `spec` describes cannot be started here; starts nothing."""
+    if spec.kind == "slurm":
+        _slurm_class()
+    elif spec.kind == "kubernetes":
+        _kubernetes_class()
+    elif spec.kind == "local-cuda":
+        _local_class(spec.kind)
+    if spec.tls and importlib.util.find_spec("cryptography") is None:
+        raise _without_certificates("No module named 'cryptography'")
+
+
 def _workers_of_a_job(spec: Cluster) -> int:
     return max(1, spec.slurm.gpus) if spec.slurm is not None else 1
 
 
-def _slurm(spec: Cluster) -> tuple[Any, dict[str, Any]]:
-    """Return what starts a cluster in SLURM's jobs, and its options."""
+def _slurm_class() -> Any:
+    """Return what starts a cluster in SLURM's jobs; raise `InputError` where SLURM does not answer."""
     with _needed_for("slurm", "slurm"):
         from dask_jobqueue import SLURMCluster
     # A job that cannot be submitted would be waited for.
@@ -186,10 +233,16 @@ def _slurm(spec: Cluster) -> tuple[Any, dict[str, Any]]:
             f"kind `slurm` cannot be started: `sinfo` says {' '.join(answer.stderr.split())}",
             hint="start the run where SLURM answers",
         )
+    return SLURMCluster
+
+
+def _slurm(spec: Cluster) -> tuple[Any, dict[str, Any]]:
+    """Return what starts a cluster in SLURM's jobs, and its options."""
+    made = _slurm_class()
     slurm = spec.slurm or Slurm()
     processes = _workers_of_a_job(spec)
     threads = _threads_of(spec, slurm.gpus)
-    return SLURMCluster, {
+    return made, {
         "queue": slurm.queue,
         "account": slurm.account,
         "walltime": slurm.walltime,
@@ -208,8 +261,8 @@ def _slurm(spec: Cluster) -> tuple[Any, dict[str, Any]]:
     }
 
 
-def _kubernetes(spec: Cluster) -> tuple[Any, dict[str, Any]]:
-    """Return what starts a cluster in Kubernetes' pods, and its options."""
+def _kubernetes_class() -> Any:
+    """Return what starts a cluster in Kubernetes' pods; raise `InputError` where Kubernetes does not answer."""
     with _needed_for("kubernetes", "kubernetes"):
         import kr8s
         from dask_kubernetes.operator import KubeCluster
@@ -220,11 +273,17 @@ def _kubernetes(spec: Cluster) -> tuple[Any, dict[str, Any]]:
             f"kind `kubernetes` cannot be started: {error or type(error).__name__}",
             hint="check with `kubectl version` that the cluster answers, and as whom",
         ) from error
+    return KubeCluster
+
+
+def _kubernetes(spec: Cluster) -> tuple[Any, dict[str, Any]]:
+    """Return what starts a cluster in Kubernetes' pods, and its options."""
+    made = _kubernetes_class()
     assert spec.kubernetes is not None
-    return KubeCluster, {
+    return made, {
         "custom_cluster_spec": kubernetes_resource(spec, f"sssp-{uuid.uuid4().hex[:8]}"),
         "namespace": spec.kubernetes.namespace,
-        "resource_timeout": spec.wait_s,
+        "resource_timeout": spec.first_wait_s,
         "quiet": True,
     }
 
@@ -294,10 +353,14 @@ def _secured(spec: Cluster) -> dict[str, Any]:
     try:
         return {"security": Security.temporary(), "protocol": "tls://"}
     except ImportError as error:
-        raise InputError(
-            f"`cluster.tls` makes certificates, and that needs a package: {error}",
-            hint="pip install cryptography",
-        ) from error
+        raise _without_certificates(str(error)) from error
+
+
+def _without_certificates(reason: str) -> InputError:
+    return InputError(
+        f"`cluster.tls` makes certificates, and that needs a package: {reason}",
+        hint="pip install cryptography",
+    )
 
 
 @contextmanager

@@ -9,20 +9,27 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.errors import InputError, UnsolvableError
-from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.run_files import OVERWRITE
-from sssp_pipeline.pipeline.units import distances_as_solved, distances_in_input_unit
-from sssp_pipeline.pipeline.vertex_ids import VertexIds
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline import csr
+    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.pipeline import units
+    from sssp_pipeline.pipeline.vertex_ids import VertexIds
+else:
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
+    pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+    pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.units")
 
 #: Rows of one row group in the long layout where several sources fit; a reader of one source skips the others.
 LONG_GROUP_ROWS = 2**20
@@ -163,9 +170,9 @@ def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
 def _distance_array(distances: np.ndarray, form: DistanceFormat) -> pa.Array:
     unreached = form.unreached
     if form.scale is None:
-        missing = distances == unreached_distance(distances.dtype)
+        missing = distances == csr.unreached_distance(distances.dtype)
     else:
-        distances, missing = distances_in_input_unit(distances, form.scale)
+        distances, missing = units.distances_in_input_unit(distances, form.scale)
     if unreached is not None:
         stand_in = distances.dtype.type(unreached)
         if ((distances == stand_in) & ~missing).any():
@@ -184,7 +191,7 @@ def _distance_array(distances: np.ndarray, form: DistanceFormat) -> pa.Array:
 
 
 def _predecessor_array(predecessors: np.ndarray, ids: VertexIds) -> pa.Array:
-    none = predecessors == NO_VERTEX
+    none = predecessors == csr.NO_VERTEX
     return pc.if_else(pa.array(none), None, ids.originals(np.where(none, 0, predecessors)))
 
 
@@ -291,11 +298,15 @@ def as_solved(column: pa.ChunkedArray, form: DistanceFormat, dtype: np.dtype) ->
     written = form.dtype(dtype)
     if column.type != pa.from_numpy_dtype(written):
         raise ValueError(f"distances have type {column.type}, wanted {written}")
-    nobody = unreached_distance(written)
+    nobody = csr.unreached_distance(written)
     filled: np.ndarray = pc.fill_null(column, pa.scalar(nobody.item(), column.type)).to_numpy()
     if form.unreached is not None:
         filled = np.where(filled == written.type(form.unreached), nobody, filled)
-    return filled if form.scale is None else distances_as_solved(filled, filled == nobody, form.scale, dtype)
+    return (
+        filled
+        if form.scale is None
+        else units.distances_as_solved(filled, filled == nobody, form.scale, dtype)
+    )
 
 
 def check_unreached(unreached: float | None, dtype: np.dtype) -> None:

@@ -25,19 +25,25 @@ import uuid
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import IO, Any, Literal, Self
+from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.progress import shortened
 from sssp_pipeline.pipeline.reading import Reading
 from sssp_pipeline.pipeline.vertex_ids import IdMapping
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline.csr import CsrGraph, GraphTraits
+else:  # `inspect` needs none of them
+    np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
 
 FORMAT = "sssp-pipeline graph store"
 VERSION = 1
@@ -145,6 +151,8 @@ class Manifest(BaseModel):
 
     @property
     def traits(self) -> GraphTraits:
+        from sssp_pipeline.csr import GraphTraits
+
         return GraphTraits(
             self.n_vertices,
             self.n_edges,

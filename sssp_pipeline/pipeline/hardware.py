@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,15 @@ from sssp_pipeline.kernels._team import usable_cores
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Those that are there only for a GPU.
 _GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
+
+
+def profiler_locks(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
+    """Return whether a worker that Dask profiles may stand still for ever on this Python, or on `release`.
+
+    The profiler asks for the frames of a thread while that thread starts or ends
+    (https://github.com/python/cpython/issues/106883).
+    """
+    return release < (3, 11, 9) or (3, 12) <= release < (3, 12, 3)
 
 
 @cache
@@ -104,6 +114,7 @@ def gpu_name() -> str | None:
 def diagnose() -> list[Finding]:
     """Return what works here, what does not, and what to do about it."""
     return [
+        _check_python(),
         _check_packages(),
         _check_compiler(),
         *gpu_findings(),
@@ -111,6 +122,18 @@ def diagnose() -> list[Finding]:
         _check_storage(),
         _check_temporary(),
     ]
+
+
+def _check_python() -> Finding:
+    release = platform.python_version()
+    if not profiler_locks():
+        return Finding("python", "ok", release)
+    return Finding(
+        "python",
+        "warning",
+        f"{release}: a Dask worker that you start may stand still for ever while Dask profiles it",
+        "use Python 3.11.9, 3.12.3 or later, or start workers with DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False",
+    )
 
 
 def _check_packages() -> Finding:

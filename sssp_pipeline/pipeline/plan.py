@@ -91,6 +91,8 @@ class Plan:
     others
         Where the workflow leaves the choice open, the other solvers that could do this on the same device, its cores
         shared in the same way.
+    n_compared
+        How many solvers could do this; 1 where the workflow names one.
     expected_s
         About how long solving and writing take on this machine, once the graph is loaded.
     batches
@@ -115,6 +117,7 @@ class Plan:
     solver: str
     solver_reason: str
     others: tuple[str, ...]
+    n_compared: int
     expected_s: float
     batches: list[np.ndarray]
     targets: np.ndarray | None
@@ -253,6 +256,11 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     return start_s + work.n_sources * wall_s
 
 
+def n_able(work: Work, machine: Machine) -> int:
+    """Return how many solvers could do this work on this machine."""
+    return sum(_refusal(solver, work, machine) is None for solver in SOLVERS.values())
+
+
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
     """Return why `solver` cannot do this work on this machine, or None."""
     if (reason := solver.supports(work.traits, work.options)) is not None:
@@ -358,6 +366,7 @@ def make_plan(
         solver=solver.name,
         solver_reason=reason,
         others=others,
+        n_compared=n_able(work, machine) if solve.solver == "auto" else 1,
         expected_s=expected_s(solver, work, machine),
         batches=batches,
         targets=targets,

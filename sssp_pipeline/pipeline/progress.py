@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
-Level = Literal["info", "warning", "error"]
+#: How much a line matters; people see a detail only if they ask for more (`-v`), programs see it always.
+Level = Literal["detail", "info", "warning", "error"]
 
 
 class Progress(Protocol):

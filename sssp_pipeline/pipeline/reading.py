@@ -60,30 +60,28 @@ class Reading(BaseModel):
     sample: tuple[tuple[int | str, int | str] | tuple[int | str, int | str, int | float], ...] = ()
 
     def lines(self) -> list[str]:
-        """Return the few sentences that a run prints."""
-        parts = [self.format]
+        """Return the two sentences that a run prints: how the input was read, and the first edges."""
+        form = [self.format]
         if self.encoding is not None:
-            parts.append(self.encoding)
+            form.append(self.encoding)
         if self.delimiter is not None:
-            parts.append(f"{self.delimiter} between columns")
+            form.append(self.delimiter)
         if self.header is not None:
-            parts.append("a header" if self.header else "no header")
-        parts += [f"{self.ids} ids", self.edges]
-        found = [", ".join(part for part in parts if part)]
+            form.append("header" if self.header else "no header")
+        parts = [", ".join(form)]
         if self.source is not None and self.target is not None and self.weight is not None:
-            columns = f"source `{self.source.column}`, target `{self.target.column}`, "
-            columns += f"weight `{self.weight.column}`" if self.weight.column else self.weight.why
-            if self.unused:
-                columns += "; not used: " + ", ".join(f"`{name}`" for name in self.unused)
-            found.append(columns)
-        if self.weights:
-            found.append(f"weights {self.weights}")
+            weight = f"weight `{self.weight.column}`" if self.weight.column else self.weight.why
+            parts.append(f"source `{self.source.column}`, target `{self.target.column}`, {weight}")
+        if self.unused:
+            parts.append("not used: " + ", ".join(f"`{name}`" for name in self.unused))
+        parts += [f"{self.ids} ids", self.edges]
+        found = ["; ".join(parts)]
         if self.sample:
             found.append("first edges: " + "; ".join(_shown(edge) for edge in self.sample))
         return found
 
     def facts(self) -> dict[str, str]:
-        """Return what was understood and why, as texts to be shown one below the other."""
+        """Return what was understood and why, as texts to be shown one below the other; all of it, unlike `lines`."""
         found = {"format": f"{self.format}, {self.format_why}"}
         if self.encoding is not None:
             found["encoding"] = self.encoding

@@ -25,21 +25,28 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics, metrics_column
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, write_distances
 from sssp_pipeline.pipeline.progress import Progress, shortened
 from sssp_pipeline.pipeline.run_files import OVERWRITE
-from sssp_pipeline.pipeline.vertex_ids import VertexIds
-from sssp_pipeline.pipeline.wide_files import write_wide_files
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline.kernels import solver as solvers
+    from sssp_pipeline.kernels.solver import Solution, SourceMetrics
+    from sssp_pipeline.pipeline.vertex_ids import VertexIds
+else:  # `inspect` needs none of them
+    np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+    pq, solvers = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.kernels.solver")
 
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.parquet"
@@ -78,25 +85,30 @@ class Place:
     attempts: int
 
 
-_MOMENT = pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name in TRACE.names or ()])
 #: What the metrics have of `SourceMetrics`, in this order and as these types.
 _MEASURED = {
-    "solver": pa.string(),
-    "solve_s": pa.float64(),
-    "vertices_processed": pa.int64(),
-    "edges_relaxed": pa.int64(),
-    "reached": pa.int64(),
-    "max_distance": pa.float64(),
-    "mean_distance": pa.float64(),
-    "teps": pa.float64(),
-    "delta_first": pa.float64(),
-    "delta_last": pa.float64(),
-    "delta_changes": pa.int64(),
-    "supersteps": pa.int64(),
-    "filter_s": pa.float64(),
+    "solver": "string",
+    "solve_s": "float64",
+    "vertices_processed": "int64",
+    "edges_relaxed": "int64",
+    "reached": "int64",
+    "max_distance": "float64",
+    "mean_distance": "float64",
+    "teps": "float64",
+    "delta_first": "float64",
+    "delta_last": "float64",
+    "delta_changes": "int64",
+    "supersteps": "int64",
+    "filter_s": "float64",
 }
 #: Those that are in the unit of the weights.
 OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
+
+
+@cache
+def _moment() -> pa.StructType:
+    """Return the type of a moment of a trace."""
+    return pa.struct([(name, pa.from_numpy_dtype(solvers.TRACE[name])) for name in solvers.TRACE.names or ()])
 
 
 class RunFolder:
@@ -321,6 +333,8 @@ class RunFolder:
         A kill before the files are whole leaves the batches, from which they are written again; one after that leaves
         the files, which count for all batches.
         """
+        from sssp_pipeline.pipeline.wide_files import write_wide_files
+
         distances = self.path("distances")
         if not self.is_merged():
             storage.remove_files(distances, self._named(_WIDE))
@@ -437,8 +451,9 @@ def metrics_table(
         "device": pa.repeat(place.device, n_rows),
         "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
     }
-    for name, of_type in _MEASURED.items():
-        values = metrics_column(metrics, name)
+    for name, type_name in _MEASURED.items():
+        of_type = pa.type_for_alias(type_name)
+        values = solvers.metrics_column(metrics, name)
         if isinstance(values, np.ndarray):
             values = values.astype(of_type.to_pandas_dtype())
         elif name == "max_distance":  # of integers Arrow takes only those that a float holds
@@ -446,16 +461,17 @@ def metrics_table(
         columns[name] = pa.array(values, of_type)
         if scale is not None and name in OF_LENGTHS:
             columns[name] = pc.divide(columns[name], float(scale))
-    return pa.table(columns | {"trace": _traces(list(metrics_column(metrics, "trace")), scale)})
+    return pa.table(columns | {"trace": _traces(list(solvers.metrics_column(metrics, "trace")), scale)})
 
 
 def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
     """Return a list of moments for each trace, and NULL for each None."""
     there = [trace for trace in traces if trace is not None]
-    moments = np.concatenate(there) if there else np.empty(0, TRACE)
+    moments = np.concatenate(there) if there else np.empty(0, solvers.TRACE)
     if scale is not None:
         moments["delta"] /= scale
     begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
     begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
-    values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in _MOMENT], fields=list(_MOMENT))
+    fields = list(_moment())
+    values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in fields], fields=fields)
     return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)

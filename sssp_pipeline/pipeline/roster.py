@@ -117,9 +117,9 @@ class DaskWorkers:
         self._looked = time.monotonic()
         if self._able:
             self._last_able = self._looked
-        elif self._looked - self._last_able > self._spec.wait_s:
+        elif self._looked - self._last_able > self._spec.later_wait_s:
             raise SsspError(
-                f"no worker has been there for {self._spec.wait_s} s",
+                f"no worker has been there for {self._spec.later_wait_s} s",
                 hint="start workers, and run the same command again: it solves only what is missing",
             )
         joined = len(fresh) - len(unfit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -17,8 +17,10 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels._notice import told_of_compiling
 from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.finished import (
     batch_shape,
@@ -58,15 +60,29 @@ class _Timings:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began
 
 
+def _say_if_compiling(progress: Progress) -> AbstractContextManager[None]:
+    """Let `progress` say in the block that kernels are compiled, if they are."""
+    return told_of_compiling(
+        lambda: progress.say("compiling, once: later runs find the compiled kernels", "compiling")
+    )
+
+
 def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False) -> StoredGraph:
     """Return the workflow's graph, ingested unless the store already holds it."""
-    manifest, fresh = ingest(
-        workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions
-    )
-    if manifest.reading is not None:
-        for line in manifest.reading.lines():
-            progress.say(f"read: {line}", "read")
+    with _say_if_compiling(progress):
+        manifest, fresh = ingest(
+            workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions
+        )
+    if fresh and manifest.reading is not None:
+        how, *edges = manifest.reading.lines()
+        given = ", ".join(map(storage.redacted, workflow.graph.inputs[:3]))
+        progress.say(f"read {given}{', …' * (len(workflow.graph.inputs) > 3)}: {how}", "read")
+        for line in edges:
+            progress.say(line, "read")
     size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
+    counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
+    if len(counts) > 1:  # else all that was read is there
+        size += f" ({', '.join(f'{n:,} {name}' for name, n in counts.items())})"
     store = storage.redacted(workflow.store)
     progress.say(
         f"graph: {size}, {manifest.weights.dtype} weights in {store}"
@@ -137,13 +153,7 @@ def run(
     timings = _Timings()
     folder = RunFolder(workflow.output.path)
     folder.check_ours()
-    if not folder.is_begun():
-        storage.check_writable(folder.url)  # before an hour of ingest, not after it
-    if workflow.solve.solver != "auto":
-        solver_named(workflow.solve.solver, workflow.solve.options)
-    for chosen in (workflow.sources, workflow.output.targets):
-        if chosen is not None and chosen.file is not None:
-            storage.expand([chosen.file])
+    check_before_ingest(workflow, progress)
     with timings.of("ingest"):
         if may_ingest:
             stored = ingest_stage(workflow, progress)
@@ -152,7 +162,7 @@ def run(
             stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
     with timings.of("plan"):
         sources, targets, skipped = select_stage(workflow, stored, progress)
-    with exclusive(folder.url) as still_ours:
+    with _say_if_compiling(progress), exclusive(folder.url) as still_ours:
         if overwrite:
             folder.check_ours()
             folder.remove()
@@ -167,12 +177,12 @@ def _version(store: str, begun_with: str | None) -> Manifest:
 
 
 def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
-    """Return what a run of `workflow` would do, as plain facts.
+    """Return what a run of `workflow` would do, as plain facts; ingest the graph if it is not in its store.
 
     Parameters
     ----------
     workflow
-        Its graph must be in the store already.
+        What the run would do.
     probe
         How many of its sources to solve here, on one thread, to estimate the time; 0 leaves the estimate out.
     progress
@@ -181,9 +191,10 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
     Raises
     ------
     InputError
-        The graph is not ingested, or the run would refuse its input.
+        The run would refuse its input.
     """
-    stored = StoredGraph(workflow.store, read_manifest(workflow.store))
+    check_before_ingest(workflow, progress, cluster=False)
+    stored = ingest_stage(workflow, progress)
     plan = plan_stage(workflow, stored, progress)
     traits = stored.manifest.traits
     facts: dict[str, Any] = {
@@ -352,11 +363,18 @@ class _Job:
                     crew.machine,
                     self.targets,
                 )
+                why = (
+                    "asked for"
+                    if plan.n_compared == 1
+                    else f"`sssp-pipeline plan` compares {plan.n_compared}"
+                )
                 self.progress.say(
-                    f"solver: {plan.solver} ({plan.solver_reason}); {plural(len(self.batches), 'batch')}",
-                    "solver",
-                    solver=plan.solver,
-                    total=len(self.batches),
+                    f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self.batches)
+                )
+                self.progress.say(
+                    f"{plan.solver}: {plan.solver_reason}; {plural(len(self.batches), 'batch')}",
+                    "solver_reason",
+                    level="detail",
                 )
                 return Solving(
                     self.workflow,

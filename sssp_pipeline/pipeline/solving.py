@@ -68,6 +68,7 @@ class Solving:
         self._calibration = Calibration(self.plan)
         self._solved = Solved(self.plan.solver, self.plan.solver_reason)
         self._n_done = len(self.batches) - len(self.missing)
+        self._n_solved = 0
         #: Sources that are not yet on their way.
         self._n_left = sum(len(self.batches[number]) for number in self.missing)
         self._on_gpu = solver_named(self.plan.solver).device == "gpu"
@@ -106,6 +107,7 @@ class Solving:
         self.progress.stage("solve")
         with lent(self.stored), crew.hired(load, demands) as workers:
             self._begin(workers)
+            n_threads = workers.n_threads
 
             def one_by_one() -> bool:
                 # A GPU solves one call at a time, so little waits until it is known what a call takes.
@@ -121,7 +123,17 @@ class Solving:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
                 raise
         self._refuse(failed)
+        self.progress.say(self._what_is_solved(n_threads), "all_solved", sources=self._n_solved)
         return self._solved
+
+    def _what_is_solved(self, n_threads: int) -> str:
+        if self.targets is None or not len(
+            self.targets
+        ):  # without targets only metrics are kept, of all vertices
+            to = plural(self.stored.manifest.n_vertices, "vertex")
+        else:
+            to = plural(len(self.targets), "target")
+        return f"solved {plural(self._n_solved, 'source')} x {to} with {plural(n_threads, 'thread')}"
 
     def _tasks(self, together: int) -> Iterator[SolveTask]:
         """Yield a task for each call, of so many batches; the solver is the best one known by then."""
@@ -150,6 +162,8 @@ class Solving:
         self.progress.say(
             _who(workers),
             "workers",
+            # The dashboard is worth a line before the work begins.
+            level="info" if workers.n_processes else "detail",
             workers=workers.n_processes,
             threads=workers.n_threads,
             aside=workers.n_aside,
@@ -176,6 +190,7 @@ class Solving:
         self.still_ours()
         solved, calibration = self._solved, self._calibration
         self._n_done += len(task.batches)
+        self._n_solved += task.n_sources
         for work in solved.thread_s:
             solved.thread_s[work] += getattr(task, f"{work}_s")
         self.progress.advance(self._n_done, len(self.batches), "batches")

@@ -109,7 +109,7 @@ def _chosen(
         return np.argsort(-degrees, kind="stable")[: spec.top_degree]
     if spec.random is not None:
         return _random_vertices(spec.random, key, what, ids.n_vertices, load)
-    place, named = "", list(spec.ids or ())
+    place, named = "", list(ids.typed(spec.ids or ()))
     if spec.file is not None:
         place = f"`{storage.redacted(spec.file)}`: "
         named = IdFile(key, spec, ids.mapping.type, ids.has).read()

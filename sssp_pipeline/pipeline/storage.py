@@ -253,6 +253,13 @@ def exists(url: str) -> bool:
         return bool(_done(url, fs.exists, path))
 
 
+def is_file(url: str) -> bool:
+    """Return whether there is a file at `url`, or a pipe that can be read as one."""
+    fs, path = filesystem(url)
+    with reading(url):
+        return url == "-" or (bool(_done(url, fs.exists, path)) and not _done(url, fs.isdir, path))
+
+
 def list_files(url: str, deep: bool = True) -> list[str]:
     """Return the paths of all files below the folder `url`, relative to it, sorted; empty if there is none.
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
 
 #: So many ids are named in a message.
 SHOWN = 10
@@ -66,6 +72,15 @@ class VertexIds:
         value: int | str = self.originals(np.array([vertex]))[0].as_py()
         return value
 
+    def typed(self, ids: Sequence[int | str]) -> Sequence[int | str]:
+        """Return `ids` with integers for digits where the graph's ids are integers: a command line knows only text.
+
+        `007` stays text, which no integer is: another id may be 7.
+        """
+        if self.mapping.type != "int64":
+            return ids
+        return [int(i) if isinstance(i, str) and re.fullmatch("0|[1-9][0-9]{0,18}", i) else i for i in ids]
+
     def vertices(self, ids: Sequence[int | str], what: str) -> np.ndarray:
         """Return the vertices (n,) uint32 that have these ids.
 
@@ -74,6 +89,7 @@ class VertexIds:
         InputError
             An id has the wrong type or no vertex has it; the message begins with `what`.
         """
+        ids = self.typed(ids)
         if (misfit := self.misfit(ids)) is not None:
             problem, hint = misfit
             raise InputError(f"{what} {problem}", hint=hint)

@@ -234,7 +234,7 @@ class _Here:
                     f"kind `local-cuda` needs a GPU: {self.machine.no_gpu}",
                     hint="see what `sssp-pipeline doctor` says of it, or set `cluster.kind: local-cpu`",
                 )
-            self.machine = replace(self.machine, n_gpus=_workers_on_gpus(spec))
+            self.machine = replace(self.machine, n_gpus=workers_on_gpus(spec))
 
     def fitted(self, load: Load) -> Load:
         spec = self._spec
@@ -275,7 +275,7 @@ class _Here:
             yield DaskWorkers(client, spec)
 
 
-def _workers_on_gpus(spec: Cluster) -> int:
+def workers_on_gpus(spec: Cluster) -> int:
     """Return how many workers, each with a GPU of its own, `spec` asks for; raise `InputError` if that is too many."""
     n_gpus = gpu_count()
     if isinstance(spec.workers, int) and spec.workers > n_gpus:
@@ -311,7 +311,7 @@ def in_flight(spec: Cluster, n_threads: int) -> int:
 def _size(spec: Cluster, load: Load) -> tuple[int, int]:
     """Return how many processes to start here and with how many threads each."""
     if spec.kind == "local-cuda":
-        processes = _workers_on_gpus(spec)
+        processes = workers_on_gpus(spec)
         return processes, _threads(spec, load, processes)
     if isinstance(spec.workers, int):
         return spec.workers, _threads(spec, load, spec.workers)

@@ -55,6 +55,17 @@ def test_the_next_best_takes_over_and_gives_way_again(calibration):
     assert made.reason.count("took") == 4
 
 
+def test_a_call_from_before_a_change_may_show_that_the_change_was_wrong(calibration):
+    made = calibration()
+    assert made.learn("adds-slots", 0.1, MANY).endswith(" ms expected")
+    assert made.solver == "near-far"
+    expected_ms = 1e3 * forecast.forecast("near-far", ROADS, 4096).source_s
+    assert made.learn("adds-slots", 1e-4, MANY) == (
+        f"adds-slots took 0.1 ms a source: back from near-far, {expected_ms:.3g} ms expected"
+    )
+    assert made.solver == "adds-slots"
+
+
 def test_a_change_has_to_save_more_than_it_costs(calibration):
     made = calibration()
     assert made.learn("adds-slots", 0.1, 9) is None  # 0.9 s at most

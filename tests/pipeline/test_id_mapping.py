@@ -78,7 +78,7 @@ def test_declared_ids_begin_where_the_format_says():
         ([3, 5, 9], [5, 4], "source `4` is not in the graph"),
         ([0, 1, 2], [3], "source `3` is not in the graph"),
         ([1, 2], [0], "source `0` is not in the graph"),
-        ([1, 2], ["1"], "source `1` is not in the graph, whose ids are integers"),
+        ([1, 2], ["01"], "source `01` is not in the graph, whose ids are integers"),
     ],
 )
 def test_an_id_that_is_not_there_is_named(chunk, asked, message):

@@ -457,3 +457,14 @@ def test_files_with_other_delimiters(write, refused):
 def test_tabs(write, read, content, delimiter, rows):
     found = read(write("e", content))
     assert (found.edge_list.reading.delimiter, found.rows()) == (delimiter, rows)
+
+
+@pytest.mark.parametrize("content", ["anna\tbob 3\nanna\tcarl 4\n", "1\t2 3\n4 5\t6\n"])
+def test_tabs_and_blanks(write, read, refused, content):
+    name = write("e", content)
+    first = content.partition("\n")[0]
+    assert refused(name) == (
+        f"`e` line 1: the columns of `{first}` may be separated by tab, or by any white space",
+        "set `graph.delimiter: tab` or `graph.format: text`",
+    )
+    assert len(read(name, format="text").rows()[0]) == 3

@@ -1,0 +1,115 @@
+"""What can be checked of a run before its graph is read: a run should not fail after an hour of ingest.
+
+Whatever needs the graph (memory, vertex ids, the weights' type where the input decides it) is checked later.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+
+from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels._cupy import gpu_missing
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.distance_files import check_unreached
+from sssp_pipeline.pipeline.graph_store import MANIFEST
+from sssp_pipeline.pipeline.plan import solve_options
+from sssp_pipeline.pipeline.progress import Progress
+from sssp_pipeline.pipeline.results import RUN_FILE, RunFolder
+from sssp_pipeline.pipeline.workers import workers_on_gpus
+from sssp_pipeline.workflow import Dtype, Workflow
+from sssp_pipeline.workflow_cluster import Cluster
+
+_HERE = ("auto", "local-cpu", "local-cuda")
+
+
+def check_before_ingest(workflow: Workflow, progress: Progress, *, cluster: bool = True) -> None:
+    """Raise `InputError` for what makes a run of `workflow` fail whatever its graph is; leave nothing behind.
+
+    A finished run needs neither solver nor cluster. `cluster` False leaves out the cluster, for which a plan need not
+    wait.
+    """
+    folder = RunFolder(workflow.output.path)
+    if not folder.is_begun():
+        storage.check_writable(folder.url)
+    if not storage.exists(storage.join(workflow.store, MANIFEST)):
+        storage.check_writable(workflow.store)
+    for chosen in (workflow.sources, workflow.output.targets):
+        if chosen is not None and chosen.file is not None:
+            storage.expand([chosen.file])
+            storage.open_read(chosen.file).close()
+    _check_types(workflow)
+    if storage.exists(folder.path(RUN_FILE)):
+        return
+    _check_solver(workflow)
+    if cluster:
+        _check_cluster(workflow.cluster, progress)
+
+
+def _check_types(workflow: Workflow) -> None:
+    dtype = workflow.graph.weights.dtype
+    if dtype != "auto":
+        check_unreached(workflow.output.unreached, np.dtype(dtype))
+
+
+def _check_solver(workflow: Workflow) -> None:
+    """Check the solver that is named, its options, and what all graphs have in common."""
+    name, dtype = workflow.solve.solver, workflow.graph.weights.dtype
+    options = solve_options(workflow.solve, None)
+    dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
+    if name == "auto":
+        solvers = list(SOLVERS.values())
+    else:
+        solvers = [solver_named(name, workflow.solve.options)]
+        no_gpu = gpu_missing() if workflow.cluster.kind in _HERE else None
+        if solvers[0].device == "gpu" and no_gpu is not None:
+            raise InputError(
+                f"solver `{name}` needs a GPU: {no_gpu}",
+                hint="set `solve.solver: auto`; `sssp-pipeline doctor` tells what a GPU needs",
+            )
+    refused = {solver.name: _refusal(solver.name, dtypes, options) for solver in solvers}
+    if all(refused.values()):
+        raise InputError(
+            f"solver `{name}` cannot solve this: {refused[name]}"
+            if name != "auto"
+            else f"no solver can solve this: {next(iter(refused.values()))}",
+            hint="`sssp-pipeline solvers` lists the others" if name != "auto" else None,
+        )
+
+
+def _refusal(name: str, dtypes: tuple[str, ...], options: SolveOptions) -> str | None:
+    """Return why the solver refuses even the smallest graph of every one of these types, None if it takes one."""
+    reasons = [
+        SOLVERS[name].supports(GraphTraits(1, 0, np.dtype(dtype), 0, 0, 0, 1), options) for dtype in dtypes
+    ]
+    return reasons[0] if all(reason is not None for reason in reasons) else None
+
+
+def _check_cluster(spec: Cluster, progress: Progress) -> None:
+    if spec.kind == "local-cuda":
+        if (no_gpu := gpu_missing()) is not None:
+            raise InputError(
+                f"kind `local-cuda` needs a GPU: {no_gpu}",
+                hint="see what `sssp-pipeline doctor` says of it, or set `cluster.kind: local-cpu`",
+            )
+        workers_on_gpus(spec)
+    starts_dask = spec.kind not in ("auto", "local-cpu") or spec.tls or spec.memory_limit != "auto"
+    if not starts_dask:
+        return
+    # Dask takes as long to import as a small graph to ingest.
+    from sssp_pipeline.pipeline import cluster
+
+    if spec.memory_limit != "auto" and cluster.usable_bytes(spec.memory_limit) <= 0:
+        raise InputError(
+            f"`cluster.memory_limit` is {spec.memory_limit}, but a worker takes "
+            f"{cluster.WORKER_BYTES / 1e6:,.0f} MB before it holds a graph",
+            hint="raise it, or leave it at `auto`",
+        )
+    cluster.check_startable(spec)
+    if spec.kind == "address":
+        progress.stage(f"wait for the scheduler at {spec.address}")
+        cluster.wait_for_scheduler(spec)

@@ -1,0 +1,325 @@
+"""Runs that the command line describes without a workflow file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sssp_pipeline.cli import app
+from sssp_pipeline.workflow_loading import load_workflow, workflow_from_options, workflow_yaml
+
+EDGES = "".join(f"{i} {(i + 1) % 30} {i + 1}\n{i} {(i + 7) % 30} 9\n" for i in range(30))
+COMMAND = [sys.executable, "-m", "sssp_pipeline.cli"]
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("edges.txt").write_text(EDGES)
+    Path("named.csv").write_text("from,to,km\nA,B,1\nB,C,2\nC,A,3\n7,A,1\n")
+    Path("depots.txt").write_text("3\n5\n")
+    return tmp_path
+
+
+def refused(*arguments: str) -> tuple[str, str]:
+    result = invoke(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    message, _, hint = result.stderr.partition("\n\nhint: ")
+    return message.removeprefix("error: ").strip(), hint.strip()
+
+
+def test_an_edge_list_runs_and_saves_the_workflow_that_does_the_same(at):
+    options = ["edges.txt", "--from", "17", "--from", "4", "--to", "depots.txt", "--out", "results"]
+    result = invoke("run", *options, "--set", "solve.solver=dijkstra", "--save-workflow", "saved.yaml")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("results: results\n")
+    rows = pq.read_table("results/distances").to_pylist()
+    assert {(row["source"], row["vertex"]) for row in rows} == {(s, t) for s in (4, 17) for t in (3, 5)}
+    again = invoke("run", "saved.yaml", "--json")
+    assert "results is finished already" in again.stderr, "the file means the same run"
+    record = json.loads(again.stdout)
+    assert record["solver"] == "dijkstra"
+    assert record["name"] == "edges"
+    assert refused("run", *options, "--save-workflow", "saved.yaml")[0] == "`saved.yaml` exists already"
+
+
+def test_plan_ingest_and_solve_take_the_same_words(at):
+    options = ["edges.txt", "--from", "random:4", "--out", "results"]
+    assert json.loads(invoke("plan", *options, "--json").stdout)["sources"] == 4
+    assert invoke("ingest", *options).stdout == "results-graph\n"
+    assert json.loads(invoke("solve", *options, "--json").stdout)["sources"] == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["17"], {"ids": ("17",)}),
+        (["17", "18"], {"ids": ("17", "18")}),
+        (["id:all"], {"ids": ("all",)}),
+        (["id:file:x"], {"ids": ("file:x",)}),
+        (["all"], {"all": True}),
+        (["random:64"], {"random": {"count": 64, "seed": 0, "min_reach": 1}}),
+        (["top-degree:10"], {"top_degree": 10}),
+        (["depots.txt"], {"file": "depots.txt"}),
+        (["file:nowhere"], {"file": "nowhere"}),
+        (["./depots.txt"], {"file": "./depots.txt"}),
+        (["https://example.org/ids"], {"file": "https://example.org/ids"}),
+        (["file:///tmp/ids"], {"file": "file:///tmp/ids"}),
+        (["a folder"], {"ids": ("a folder",)}),
+        (["random"], {"ids": ("random",)}),
+    ],
+)
+def test_what_the_values_of_from_and_to_mean(at, words, expected):
+    Path("a folder").mkdir()
+    made = workflow_from_options(["edges.txt"], words, output="r")
+    assert made.sources.model_dump(exclude_none=True) == expected
+    if "all" not in expected:
+        assert workflow_from_options(["e"], ["1"], words, "r").output.targets.model_dump(
+            exclude_none=True
+        ) == expected  # fmt: skip
+
+
+def test_all_targets_are_no_targets(at):
+    assert workflow_from_options(["e"], ["1"], ["all"], "r").output.targets is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (
+            ["edges.txt"],
+            "`edges.txt` is no workflow file by its name, and no `--from` says where paths begin",
+            "for an edge list add `--from ID`; the name of a workflow file ends in .yaml or .yml",
+        ),
+        (
+            ["w.yaml", "--from", "1"],
+            "`w.yaml` is a workflow file by its name, and `--from` belongs to edge lists",
+            "with a workflow file, write `--set 'sources={ids: [17]}'`",
+        ),
+        (
+            ["W.YML", "--out", "r"],
+            "`W.YML` is a workflow file by its name, and `--out` belongs to edge lists",
+            "with a workflow file, write `--set 'output.path=FOLDER'`",
+        ),
+        (
+            ["https://host/w.yaml?token=x", "edges.txt"],
+            "`https://host/w.yaml` is a workflow file by its name, and it is one of 2 inputs",
+            "name one workflow file; `graph.input` in it may list several edge lists",
+        ),
+        (
+            ["nowhere.yaml"],
+            "`nowhere.yaml` does not exist",
+            "check the path; `sssp-pipeline init` writes a workflow to start from",
+        ),
+        (["nowhere.txt", "--from", "1", "--out", "r"], "`nowhere.txt` does not exist", "check the path"),
+        (["edges.txt", "--from", "1"], "no folder is named for the results", "add `--out results`"),
+        (
+            ["edges.txt", "--from", "17", "--out", "r"],
+            "`--from 17` could be an id, and there is a file of this name",
+            "write `--from file:17` for the file, `--from id:17` for the id",
+        ),
+        (
+            ["edges.txt", "--from", "all", "--out", "r"],
+            "`--from all` could be a choice of vertices, and there is a file of this name",
+            "write `--from file:all` for the file",
+        ),
+        (
+            ["edges.txt", "--from", "1", "--to", "depot.txt", "--out", "r"],
+            "`--to depot.txt`: the file `depot.txt` does not exist",
+            "check the path; if it is an id, write `--to id:depot.txt`",
+        ),
+        (
+            ["edges.txt", "--from", "random:many", "--out", "r"],
+            "`--from random:many`: `many` is no number of vertices",
+            "write `--from random:64`",
+        ),
+        (
+            ["edges.txt", "--from", "1", "--from", "random:3", "--out", "r"],
+            "`--from random:3` stands beside 1 more `--from`",
+            "only ids may be repeated: give ids alone, or one `--from` of another kind",
+        ),
+        (
+            ["edges.txt", "--from", "1", "--from", "", "--out", "r"],
+            "`--from`: `sources.ids[1]` is empty, wanted an integer of at least 0 or text",
+            "",
+        ),
+        (
+            ["edges.txt", "--from", "1", "--out", "r", "--set", "graph.store=r/g"],
+            "`--set graph.store`: `graph.store` and `output.path` lie in one another",
+            "give each its own folder",
+        ),
+        (
+            ["edges.txt", "--from", "1", "--to", "2", "--out", "r", "--set", "verify=certificate"],
+            "`--set verify`: `output.targets` leaves `certificate` nothing to prove: "
+            "it needs the distances to every vertex",
+            "set `verify: sample`, or remove the targets",
+        ),
+        (
+            ["edges.txt", "--from", "1", "--out", "r", "--set", "=3"],
+            "`--set =3` names no key",
+            "write `--set KEY=VALUE`: `--set solve.delta=500`",
+        ),
+        (
+            ["edges.txt", "--from", "1", "--out", "r", "--save-workflow", "saved.txt"],
+            "`saved.txt` would not be taken for a workflow file",
+            "name it with .yaml at its end",
+        ),
+        (
+            ["edges.txt", "--from", "99", "--out", "r"],
+            "source `99` is not in the graph",
+            "its 30 ids run from 0 to 29",
+        ),
+    ],
+)  # fmt: skip
+def test_what_could_be_meant_in_two_ways_is_refused(at, arguments, message, hint):
+    Path("17").write_text("3\n")
+    Path("all").write_text("3\n")
+    told, advice = refused("run", *arguments)
+    assert (told.rpartition("error: ")[2], advice) == (message, hint)
+    assert not Path("saved.txt").exists()
+
+
+def test_ids_are_text_in_a_graph_of_names_and_numbers_in_one_of_numbers(at):
+    assert invoke("run", "named.csv", "--from", "A", "--from", "7", "--out", "r", "-q",
+                  "--set", "graph.ids=string", "--set", "graph.weights.column=km").exit_code == 0  # fmt: skip
+    assert set(pq.read_table("r/metrics.parquet")["source"].to_pylist()) == {"A", "7"}
+    assert invoke("run", "edges.txt", "--from", "7", "--out", "n", "-q").exit_code == 0
+    assert pq.read_table("n/metrics.parquet")["source"].to_pylist() == [7]
+    message, _ = refused("run", "edges.txt", "--from", "07", "--out", "m", "-q")
+    assert message == "source `07` is not in the graph, whose ids are integers"
+
+
+def test_several_edge_lists_are_one_graph(at):
+    Path("more.txt").write_text("29 30 1\n")
+    record = json.loads(invoke("run", "edges.txt", "more.txt", "--from", "0", "--out", "r", "--json").stdout)
+    assert record["graph"]["n_vertices"] == 31
+    assert record["workflow"]["graph"]["input"] == ["edges.txt", "more.txt"]
+
+
+def test_a_written_workflow_reads_back_as_it_was(at, monkeypatch):
+    monkeypatch.setenv("PLACE", "a secret place")
+    monkeypatch.setenv("COUNT", "7")
+    names = [
+        "0o17",
+        "1e3",
+        "null",
+        "~",
+        "yes",
+        "a: b",
+        "#x",
+        "ü",
+        "${PLACE}",
+        '"q"',
+        "\x7f",
+        "-",
+        "😀",
+        "1_000",
+    ]
+    made = workflow_from_options(
+        ["edges.txt", "b[0-9].txt"],
+        [f"id:{name}" for name in names],
+        output="r",
+        overrides=[
+            "name=${PLACE}", "solve.batch=${COUNT}", "solve.cutoff=1e-07", "solve.retries=0",
+            "solve.solver=bellman-ford", "solve.options={block_size: 256}", "report=false",
+        ],
+    )  # fmt: skip
+    Path("made.yaml").write_text(workflow_yaml(made), encoding="utf-8")
+    assert "a secret place" not in Path("made.yaml").read_text(encoding="utf-8")
+    read = load_workflow("made.yaml")
+    assert read == made
+    assert read.sources.ids == tuple(names)
+    assert read.resolved() == made.resolved()
+
+
+def test_what_goes_on_is_the_same_command_without_what_was_for_once(at):
+    Path("slow.py").write_text(
+        "import sys\n"
+        "from sssp_pipeline import cli\n"
+        "from sssp_pipeline.pipeline import run\n"
+        "def interrupted(*_, **__):\n    raise KeyboardInterrupt\n"
+        "run.run = interrupted\n"
+        "cli.main()\n"
+    )
+    words = ["run", "edges.txt", "--from", "1", "--out", "a b", "--set", "solve.batch=1"]
+    for saving in (["--save-workflow", "s.yaml"], ["--save-workflow=t.yaml"]):
+        command = [sys.executable, "slow.py", *words[:2], *saving, *words[2:], "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 130
+        assert done.stderr.endswith(
+            "    sssp-pipeline run edges.txt --from 1 --out 'a b' --set solve.batch=1 --json\n"
+        )
+        assert json.loads(done.stdout)["exit_code"] == 130
+
+
+def complete(shell: str, *words: str) -> list[str]:
+    """Return what `shell` is told after `words`, the last of which is not complete."""
+    environment = {**os.environ, "_SSSP_PIPELINE_COMPLETE": f"complete_{shell}"}
+    line = ["sssp-pipeline", *words]
+    if shell == "bash":
+        cut = [part for word in line for part in _as_bash_cuts(word)]
+        environment |= {"COMP_WORDS": "\n".join(cut), "COMP_CWORD": str(len(cut) - 1)}
+    else:
+        environment |= {"_TYPER_COMPLETE_ARGS": " ".join(line), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.split()
+
+
+def _as_bash_cuts(word: str) -> list[str]:
+    before, equals, after = word.partition("=")
+    return [before, "=", after] if after else [before, "="] if equals else [word]
+
+
+def test_shells_complete_commands_options_solvers_and_formats():
+    assert complete("bash", "insp") == ["inspect"]
+    assert complete("bash", "run", "--save") == ["--save-workflow"]
+    assert complete("bash", "run", "w.yaml", "--set", "graph.form") == ["graph.format="]
+    # Bash has the word up to `=` already.
+    assert complete("bash", "run", "w.yaml", "--set", "solve.solver=dij") == ["dijkstra"]
+    assert "metis" in complete("bash", "run", "w.yaml", "--set", "graph.format=")
+    assert complete("bash", "run", "w.yaml", "--set", "a=1", "--set", "output.layout=w") == ["wide"]
+    assert complete("fish", "run", "w.yaml", "--set", "solve.solver=dij") == ["solve.solver=dijkstra"]
+    assert '"solve.solver=dijkstra"' in complete("zsh", "run", "w.yaml", "--set", "solve.solver=dij")[-1]
+    assert complete("bash", "run", "w.yaml", "--set", "no.such.key=") == []
+
+
+def test_completion_is_installed_without_a_shell_in_the_environment(tmp_path):
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    for shell, place in (
+        ("bash", ".bash_completions"),
+        ("zsh", ".zfunc"),
+        ("fish", ".config/fish/completions"),
+    ):
+        home = tmp_path / shell
+        home.mkdir()
+        environment = {**kept, "HOME": str(home)}
+
+        def called(*words, environment=environment):
+            return subprocess.run(
+                [*COMMAND, *words], env=environment, capture_output=True, text=True, timeout=60, check=False
+            )
+
+        shown = called("--show-completion", shell)
+        assert "_SSSP_PIPELINE_COMPLETE" in shown.stdout, shown.stderr
+        done = called("--install-completion", shell)
+        assert done.returncode == 0, done.stderr
+        (installed,) = [path for path in (home / place).iterdir() if path.is_file()]
+        assert installed.read_text().strip() == shown.stdout.strip()
+        assert str(installed) in done.stdout
+    environment["HOME"] = "/proc/nowhere"
+    done = called("--install-completion", "fish", environment=environment)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "--show-completion fish" in done.stderr
