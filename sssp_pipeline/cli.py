@@ -102,6 +102,10 @@ Overrides = Annotated[
         autocompletion=_completed,
     ),
 ]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Remove the earlier run from the output folder first, other files not."),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON on standard output, for programs; also what went wrong.")
 ]
@@ -151,6 +155,7 @@ def run(
     targets: To = [],  # noqa: B006
     out: Out = None,
     overrides: Overrides = [],  # noqa: B006
+    overwrite: Overwrite = False,
     save_workflow: SaveWorkflow = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -163,7 +168,7 @@ def run(
         _get_ready()
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(workflow, progress)
+        folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
         _show_run(folder.url, record, quiet, as_json)
 
 
@@ -174,6 +179,7 @@ def solve(
     targets: To = [],  # noqa: B006
     out: Out = None,
     overrides: Overrides = [],  # noqa: B006
+    overwrite: Overwrite = False,
     save_workflow: SaveWorkflow = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -186,7 +192,7 @@ def solve(
         _get_ready()
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(workflow, progress, may_ingest=False, finish=False)
+        folder, record = run_pipeline(workflow, progress, may_ingest=False, finish=False, overwrite=overwrite)
         _show_run(folder.url, record, quiet, as_json)
 
 
@@ -197,6 +203,9 @@ def ingest(
     targets: To = [],  # noqa: B006
     out: Out = None,
     overrides: Overrides = [],  # noqa: B006
+    remove_old_versions: Annotated[
+        bool, typer.Option("--remove-old-versions", help="Keep the newest version of the graph alone.")
+    ] = False,
     save_workflow: SaveWorkflow = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -210,7 +219,7 @@ def ingest(
         from sssp_pipeline.pipeline import storage
         from sssp_pipeline.pipeline.run import ingest_stage
 
-        stored = ingest_stage(workflow, progress)
+        stored = ingest_stage(workflow, progress, remove_old_versions=remove_old_versions)
         if as_json:
             _print(stored.manifest.model_dump_json())
         elif not quiet:
@@ -240,6 +249,7 @@ def plan(
         from sssp_pipeline.pipeline.run import outlook
 
         facts = outlook(workflow, probe, progress)
+        progress.settle()
         _print(json.dumps(facts) if as_json else table(facts))
 
 
@@ -273,15 +283,32 @@ def verify(
 
 @app.command(epilog="Example: sssp-pipeline inspect results")
 def inspect(
-    url: Annotated[str, typer.Argument(metavar="STORE|RUN", help="A graph store or a run folder.")],
+    url: Annotated[
+        str,
+        typer.Argument(metavar="STORE|RUN|EDGES", help="A graph store, a run folder, or an edge list."),
+    ],
+    overrides: Overrides = [],  # noqa: B006
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Show what is in a graph store or a run folder, and how far an unfinished run is."""
+    """Show what is in a graph store or a run folder, or how an edge list would be read; --set is for edge lists."""
     with _told(log, as_json=as_json):
-        from sssp_pipeline.pipeline.inspect import describe
+        from sssp_pipeline.pipeline import inspect as inspection
+        from sssp_pipeline.pipeline import storage
 
-        facts = describe(url)
+        if storage.is_file(url):
+            from sssp_pipeline.workflow_loading import workflow_from_options
+
+            facts = inspection.describe_input(
+                workflow_from_options([url], ["0"], (), "unused", overrides).graph
+            )
+        elif overrides:
+            raise InputError(
+                f"`--set` says how an edge list is read, and `{storage.redacted(url)}` is a folder or missing",
+                hint="leave it out, or name an edge list",
+            )
+        else:
+            facts = inspection.describe(url)
         _print(json.dumps(facts) if as_json else table(facts))
 
 
@@ -323,8 +350,9 @@ def cs515(
         from sssp_pipeline.pipeline.cs515 import Variant, solve_file
 
         variant = Variant(method, sync, order, segment_minimum, block_size, block_count)
-        for line in solve_file(edges, source, variant, output, progress):
-            _print(line)
+        lines = solve_file(edges, source, variant, output, progress)
+        progress.settle()
+        _print("\n".join(lines))
 
 
 @app.command(epilog="Example: sssp-pipeline solvers")
@@ -398,8 +426,9 @@ def bench_run(
 
         asked = load_bench(file, overrides)
         progress.about(run=str(output), name=asked.name)
-        folder = run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare)
-        _print(str(folder))
+        written = run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare)
+        progress.settle()
+        _print(str(written))
 
 
 @bench.command("report", epilog="Example: sssp-pipeline bench report bench/lines.jsonl --output page")
@@ -420,7 +449,9 @@ def bench_report(
     with _told(log) as progress:
         from sssp_pipeline.bench.report import write_report
 
-        _print(str(write_report(lines, output, progress, baseline=baseline, subject=subject)))
+        written = write_report(lines, output, progress, baseline=baseline, subject=subject)
+        progress.settle()
+        _print(str(written))
 
 
 #: Whether this process does nothing but run one command.
@@ -527,6 +558,8 @@ def _load(
             _check_there(loaded.graph.inputs)
     else:
         loaded = workflow_from_options(inputs, sources, targets, out, overrides)
+    if loaded.is_dated:
+        _to_go_on.extend(["--set", f"output.path={loaded.resolved()['output']['path']}"])
     progress.about(run=redacted(loaded.output.path), name=loaded.name)
     if save_as is not None:
         _write_new(save_as, workflow_yaml(loaded))
@@ -635,6 +668,10 @@ def _print_failure(message: str, hint: str | None, exit_code: int) -> None:
 _ONCE = {"--save-workflow": 1}
 
 
+#: What the command needs beside its words to go on: the folder in which a run with a date in its path has begun.
+_to_go_on: list[str] = []
+
+
 def _same_command() -> str:
     """Return the command as it was called, without the options `_ONCE`."""
     words: list[str] = []
@@ -647,7 +684,7 @@ def _same_command() -> str:
             left_out = 0 if equals else _ONCE[option]
         else:
             words.append(word)
-    return shlex.join([PROGRAM, *words])
+    return shlex.join([PROGRAM, *words, *_to_go_on])
 
 
 def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> None:
@@ -666,7 +703,7 @@ def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> N
     elif record["identity"]["layout"] == "long":
         query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
     else:
-        query = f"SELECT * FROM '{url}/distances/batch-00000.parquet' LIMIT 10"
+        query = f"SELECT * FROM '{glob}' LIMIT 10"
     _print(f'query: duckdb -c "{query}"')
 
 

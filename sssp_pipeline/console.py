@@ -43,6 +43,10 @@ class Console(Progress, Protocol):
         """Say what all that follows is about: `run`, `name`."""
         ...
 
+    def settle(self) -> None:
+        """Remove the moving line: what is printed next begins on a line of its own."""
+        ...
+
     def succeeded(self) -> None:
         """The command has done what it was to do."""
         ...
@@ -202,6 +206,10 @@ class TextConsole:
     def about(self, **facts: Any) -> None:
         """Leave it out: they know what they have called."""
 
+    def settle(self) -> None:
+        """Remove the moving line. On a terminal it would stand before the answer on standard output."""
+        self._settle()
+
     def succeeded(self) -> None:
         """Leave it out: the command has printed its answer."""
 
@@ -285,6 +293,9 @@ class JsonConsole:
 
     def about(self, **facts: Any) -> None:
         self._facts |= facts
+
+    def settle(self) -> None:
+        """There is no moving line."""
 
     def succeeded(self) -> None:
         self._end("info", "succeeded", exit_code=0)

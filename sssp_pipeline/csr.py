@@ -117,7 +117,8 @@ class CsrGraph:
         if self.row_offsets.dtype != np.int64 or self.col_indices.dtype != np.uint32:
             raise InputError(
                 f"CSR arrays have types {self.row_offsets.dtype} and {self.col_indices.dtype}, "
-                "wanted int64 row_offsets and uint32 col_indices"
+                "wanted int64 row_offsets and uint32 col_indices",
+                hint="convert them with `astype`",
             )
         if self.weights.dtype not in WEIGHT_DTYPES:
             raise InputError(
@@ -125,27 +126,38 @@ class CsrGraph:
                 hint="weights are one of " + ", ".join(d.name for d in WEIGHT_DTYPES),
             )
         if not 0 <= self.n_vertices <= MAX_VERTICES:
-            raise InputError(f"row_offsets has {len(self.row_offsets)} entries, wanted 1 to 2^32")
+            raise InputError(
+                f"row_offsets has {len(self.row_offsets)} entries, wanted 1 to 2^32",
+                hint="give one more entry than there are vertices, of which there are fewer than 2^32",
+            )
         if len(self.weights) != self.n_edges:
-            raise InputError(f"{self.n_edges} col_indices but {len(self.weights)} weights")
+            raise InputError(
+                f"{self.n_edges} col_indices but {len(self.weights)} weights",
+                hint="give every edge one weight",
+            )
         if self.row_offsets[0] != 0 or self.row_offsets[-1] != self.n_edges:
             raise InputError(
-                f"row_offsets run from {self.row_offsets[0]} to {self.row_offsets[-1]}, wanted 0 to {self.n_edges}"
+                f"row_offsets run from {self.row_offsets[0]} to {self.row_offsets[-1]}, wanted 0 to {self.n_edges}",
+                hint="begin with 0 and end with the number of edges",
             )
         falls = np.flatnonzero(self.row_offsets[1:] < self.row_offsets[:-1])
         if len(falls):
             v = int(falls[0])
             raise InputError(
-                f"row_offsets fall at vertex {v}: {self.row_offsets[v]} then {self.row_offsets[v + 1]}"
+                f"row_offsets fall at vertex {v}: {self.row_offsets[v]} then {self.row_offsets[v + 1]}",
+                hint="give cumulative counts of edges, which never fall",
             )
         if self.n_edges and int(self.col_indices.max()) >= self.n_vertices:
             e = int(np.argmax(self.col_indices >= self.n_vertices))
             raise InputError(
-                f"edge {e} leads to vertex {self.col_indices[e]}, but there are {self.n_vertices} vertices"
+                f"edge {e} leads to vertex {self.col_indices[e]}, but there are {self.n_vertices} vertices",
+                hint="number the vertices from 0",
             )
         if self.weights.dtype.kind == "f" and not np.isfinite(self.weights).all():
             e = int(np.argmin(np.isfinite(self.weights)))
-            raise InputError(f"edge {e} has weight {self.weights[e]}")
+            raise InputError(
+                f"edge {e} has weight {self.weights[e]}", hint="leave out edges without a finite weight"
+            )
         return self
 
 
@@ -169,7 +181,8 @@ def csr_from_edges(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vert
     for ends, verb in ((src, "start at"), (dst, "lead to")):
         if len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < n_vertices:
             raise InputError(
-                f"edges {verb} vertices {ends.min()} to {ends.max()}, but there are {n_vertices} vertices"
+                f"edges {verb} vertices {ends.min()} to {ends.max()}, but there are {n_vertices} vertices",
+                hint="number the vertices from 0",
             )
     order = np.lexsort((weights, dst, src))
     row_offsets = np.zeros(n_vertices + 1, np.int64)

@@ -16,14 +16,15 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.storage import read_bytes, redacted
-from sssp_pipeline.workflow import Workflow, contradictions, dotted
+from sssp_pipeline.pipeline.storage import STANDARD_INPUT, read_bytes, redacted
+from sssp_pipeline.workflow import Workflow, contradictions, dotted, files_read
 from sssp_pipeline.workflow_schema import choices, properties, schema_at, wanted
 from sssp_pipeline.workflow_section import Path, Section
 
@@ -35,6 +36,8 @@ MAX_FAULTS_SHOWN = 20
 
 _TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
+#: A name in braces, but not that of an environment variable.
+_IN_BRACES = re.compile(r"(?<!\$)\{([^{}]*)\}")
 _NULL = re.compile(r"|~|null|Null|NULL")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 # No longer than what a float can hold, so that every number may become one.
@@ -66,6 +69,13 @@ def load_workflow(
     data, document, shown = _read(
         url, overrides, environ, "`sssp-pipeline init` writes a workflow to start from"
     )
+    if url == STANDARD_INPUT:
+        for path, read in files_read(data):
+            if read == STANDARD_INPUT:
+                raise InputError(
+                    f"{document.place(path) or shown}: `{dotted(path)}` is `-`, and standard input is the workflow",
+                    hint="name a file for one of them",
+                )
     file_name = redacted(url).rpartition("/")[2]
     data.setdefault("name", file_name.rpartition(".")[0] or file_name)
     return _workflow(data, document, shown)
@@ -258,9 +268,49 @@ def workflow_from_dict(data: Mapping[str, Any]) -> Workflow:
 
 
 def _workflow(data: dict[str, Any], document: _Document, where: str) -> Workflow:
+    output = data.get("output")
+    written = str(output.get("path")) if isinstance(output, Mapping) else ""
+    now, name = _now(), str(data.get("name") or Workflow.model_fields["name"].default)
+    for path, values in (
+        (("output", "path"), {"date": f"{now:%Y-%m-%d}", "time": f"{now:%H%M%S}", "name": name}),
+        (("graph", "store"), {"name": name}),
+    ):
+        _fill_in(data, document, where, path, values)
     workflow = _validated(data, document, where, Workflow, contradictions)
     workflow._unexpanded.update(document.unexpanded)
+    workflow._is_dated = "{date}" in written or "{time}" in written
     return workflow
+
+
+def _now() -> datetime:
+    """Return the local time, of which `{date}` and `{time}` are made."""
+    return datetime.now().astimezone()
+
+
+def _fill_in(
+    data: dict[str, Any], document: _Document, where: str, path: tuple[str, str], values: dict[str, str]
+) -> None:
+    """Put `values` in the place of `{their names}` in the text at `path` of `data`; note a fault for another name."""
+    section, key = path
+    within = data.get(section)
+    text = within.get(key) if isinstance(within, Mapping) else None
+    if not isinstance(text, str) or document.is_broken(path):
+        return
+    for name in _IN_BRACES.findall(text):
+        if name not in values:
+            secret = f"{{{name}}}" not in document.unexpanded.get(path, text)
+            fault = f"`{dotted(path)}` has `{{{'…' if secret else name}}}`, which stands for nothing"
+            known = ", ".join(f"`{{{name}}}`" for name in values)
+            place = document.place(path) or where
+            document.faults.append(_Fault(path, place, fault, f"known here: {known}"))
+            return
+
+    def filled(text: str) -> str:
+        return _IN_BRACES.sub(lambda match: values.get(match[1], match[0]), text)
+
+    data[section] = {**data[section], key: filled(text)}
+    if path in document.unexpanded:  # what run.json shows of it
+        document.unexpanded[path] = filled(document.unexpanded[path])
 
 
 def _read(
@@ -286,7 +336,7 @@ class _Fault:
     path: Path
     place: str
     text: str
-    hint: str | None
+    hint: str
 
 
 @dataclass
@@ -316,7 +366,9 @@ class _Document:
         except yaml.YAMLError as error:
             raise _syntax_error(error, text, place) from error
         except RecursionError as error:
-            raise InputError(f"{place(1)}: nested too deeply") from error
+            raise InputError(
+                f"{place(1)}: nested too deeply", hint="check its brackets: a workflow has four levels"
+            ) from error
 
     def override(self, data: dict[str, Any], override: str) -> None:
         """Put the value of `override`, `key=value`, into `data`, and forget what stood there."""
@@ -456,6 +508,8 @@ def _syntax_error(error: yaml.YAMLError, text: str, place: Callable[[int], str])
         line = marked.problem_mark.line + 1 if marked.problem_mark else 1
         problem = str(marked.problem)
     hint = "check indentation, quotes and brackets there"
+    if any(at_fault.rstrip().endswith(": -") for at_fault in text.splitlines()[line - 1 : line]):
+        hint = "for standard input write `'-'`, with quotes"
     if "'\\t'" in problem:
         hint = "indent with spaces"
     elif any("${" in at_fault for at_fault in text.splitlines()[line - 1 : line]):
@@ -502,7 +556,7 @@ def _model_faults(
         place, section = document.place(path) or where, path[:-1]
         in_section = f" in `{dotted(section)}`" if section else ""
         if problem == "missing":
-            hint = f"add `{path[-1]}`: {schema_at(path, model)['description']}"
+            hint = f"add `{path[-1]}`: {_meaning(schema_at(path, model))}"
             yield _Fault(path, place, f"no key `{path[-1]}`{in_section}", hint)
         elif problem == "extra_forbidden":
             known = list(properties(schema_at(section, model)))
@@ -512,7 +566,13 @@ def _model_faults(
             part, value = schema_at(path, model), _at(data, path)
             shown = _shown(document.unexpanded.get(path, value))
             close = did_you_mean(value, choices(part)).strip() if isinstance(value, str) else ""
-            yield _Fault(path, place, f"`{dotted(path)}` is {shown}, wanted {wanted(part)}", close or None)
+            meaning = f"correct `{dotted(path)}`: {_meaning(part) or 'write ' + wanted(part)}"
+            yield _Fault(path, place, f"`{dotted(path)}` is {shown}, wanted {wanted(part)}", close or meaning)
+
+
+def _meaning(part: dict[str, Any]) -> str:
+    """Return what a part of the schema says of a key, in one line."""
+    return " ".join(part.get("description", "").split())
 
 
 def _combined(faults: list[_Fault], where: str) -> InputError:
@@ -523,8 +583,8 @@ def _combined(faults: list[_Fault], where: str) -> InputError:
     lines = [f"{fault.place}: {fault.text}" for fault in shown]
     if len(faults) > len(shown):
         lines.append(f"{where}: and {len(faults) - len(shown)} more")
-    hints = [f"{fault.place.removeprefix(where + ' ')}: {fault.hint}" for fault in shown if fault.hint]
-    return InputError("\n".join(lines), hint="\n".join(hints) or None)
+    hints = [f"{fault.place.removeprefix(where + ' ')}: {fault.hint}" for fault in shown]
+    return InputError("\n".join(lines), hint="\n".join(hints))
 
 
 def _data_path(loc: tuple[str | int, ...], data: Any, problem: str) -> Path:

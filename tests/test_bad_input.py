@@ -145,7 +145,7 @@ KNOWN_FORMATS = "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `me
         (
             {"solve__batch": "many"},
             "`bad.yaml` line 9: `solve.batch` is `many`, wanted `auto` or an integer above 0",
-            None,
+            "correct `solve.batch`: Sources in one batch, which is solved and committed as a whole.",
         ),
         (
             {"cluster__kind": "address"},
@@ -212,7 +212,8 @@ def refused_after_ingest(folder: Path, text: str) -> tuple[str, str | None]:
 def test_a_source_that_is_not_in_the_graph(at):
     made("edges.txt", "0 1 5\n")
     told = refused_after_ingest(at, workflow(sources__ids=[0, 7]))
-    assert told == ("source `7` is not in the graph", "its 2 ids run from 0 to 1")
+    hint = "the 2 ids of the graph run from 0 to 1; `sources.unknown: skip` leaves out those that are not in the graph"
+    assert told == ("source `7` is not in the graph", hint)
 
 
 def test_no_sources_at_all(at):
@@ -323,12 +324,18 @@ def test_files_without_permission(tmp_path):
         (folder / "edges.txt").write_text("0 1\n")
         (folder / "edges.txt").chmod(0)
         (folder / "locked").mkdir(mode=0o555)
+        (folder / "closed").mkdir(mode=0)
         as_root = os.geteuid() == 0
         if as_root:
             os.seteuid(65534)
         try:
             with pytest.raises(InputError) as unreadable:
                 storage.read_bytes(str(folder / "edges.txt"))
+            for url in (f"{folder}/closed/edges.txt", f"{folder}/closed/*.txt"):
+                with pytest.raises(InputError) as closed:
+                    storage.expand([url])
+                assert closed.value.message == f"`{url}` may not be read: Permission denied"
+                assert closed.value.hint == "check its permissions, or the credentials"
             with pytest.raises(InputError) as unwritable:
                 storage.check_writable(str(folder / "locked" / "run"))
         finally:

@@ -29,7 +29,7 @@ FLOORS = (
             "workflow_schema",
             "workflow_section",
         ),
-        *("pipeline.storage", "pipeline.failures", "pipeline.patience", "pipeline.shown"),
+        *("pipeline.storage", "pipeline.failures", "pipeline.patience", "pipeline.pipes", "pipeline.shown"),
     ),
     ("kernels", "pipeline"),
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from sssp_pipeline import workflow_loading
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.workflow_loading import MAX_FAULTS_SHOWN, load_workflow
 
@@ -170,7 +172,7 @@ verify: of
 def test_one_fault(load, added, message, hint):
     error = refused(load, LEAST + added)
     assert error.message == message
-    assert error.hint == hint
+    assert error.hint.startswith("correct `") if hint is None else error.hint == hint
 
 
 def test_a_broken_key_hides_no_other_fault(load):
@@ -274,7 +276,11 @@ def test_a_long_value_is_cut(load):
             "`road.yaml` line 1: not valid YAML: expected ',' or '}', but got '{'",
             "inside `{ }` YAML reads the brace of `${NAME}`: give that value a line of its own",
         ),
-        ("[" * 5000, "`road.yaml` line 1: nested too deeply", None),
+        (
+            "[" * 5000,
+            "`road.yaml` line 1: nested too deeply",
+            "check its brackets: a workflow has four levels",
+        ),
     ],
 )
 def test_what_is_no_workflow_at_all(load, content, message, hint):
@@ -362,10 +368,12 @@ def test_values_of_the_environment_are_not_told(load):
 def test_values_of_the_environment_do_not_reach_run_json(load):
     text = LEAST.replace("edges.txt", "[a.txt, 'https://host/${TOKEN}/b.txt', '${HERE:-c.txt}']")
     text = text.replace("path: out", "path: ${OUT}/run")
-    resolved = load(text, TOKEN="hunter2", OUT="s3://bucket").resolved()
+    workflow = load(text, TOKEN="hunter2", OUT="s3://bucket")
+    resolved = workflow.resolved()
     assert resolved["graph"]["input"] == ["a.txt", "https://host/${TOKEN}/b.txt", "c.txt"]
     assert resolved["output"]["path"] == "${OUT}/run"
-    assert resolved["graph"]["store"] == "${OUT}/run-graph"
+    assert resolved["graph"]["store"] == f"${{OUT}}/run-graph-{workflow.graph.digest}"
+    assert workflow.store == f"s3://bucket/run-graph-{workflow.graph.digest}"
 
 
 def test_overrides(load):
@@ -417,7 +425,12 @@ def test_an_override_may_use_the_environment(load):
             "`--set verify`: `verify` is `sampl`, wanted `off`, `sample` or `certificate`",
             "did you mean `sample`?",
         ),
-        ("name.first=x", "`--set name.first`: `name` is a section, wanted text", None),
+        (
+            "name.first=x",
+            "`--set name.first`: `name` is a section, wanted text",
+            "correct `name`: Name shown in logs and in the report; in a file the default is the file's name "
+            "without its ending.",
+        ),
         (
             "sources.ids=[1]",
             "`road.yaml` line 4: `sources` has `ids` and `all`",
@@ -441,3 +454,40 @@ def test_the_shipped_workflows_are_valid_and_headed(path):
 
 def test_workflows_are_shipped():
     assert {path.stem for path in WORKFLOWS.glob("*.yaml")} == {"quickstart", "road-ny", "web", "strings"}
+
+
+@pytest.fixture
+def noon(monkeypatch):
+    """Stop the clock at 2026-11-21 12:03:04."""
+    monkeypatch.setattr(workflow_loading, "_now", lambda: datetime(2026, 11, 21, 12, 3, 4, tzinfo=UTC))
+
+
+def test_the_output_path_may_have_the_date_the_time_and_the_name(load, noon):
+    workflow = load(LEAST.replace("path: out", "path: 'runs/{date}/{name}-{time}'"))
+    assert workflow.output.path == "runs/2026-11-21/road-120304"
+    assert workflow.resolved()["output"]["path"] == "runs/2026-11-21/road-120304"
+    named = load("name: night\n" + LEAST.replace("path: out", "path: '${OUT}/{name}-{date}'"), OUT="/a")
+    assert named.output.path == "/a/night-2026-11-21"
+    assert named.resolved()["output"]["path"] == "${OUT}/night-2026-11-21"
+
+
+def test_the_graph_store_may_have_the_name(load):
+    assert load(LEAST, ["graph.store=graphs/{name}"]).store == "graphs/road"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "unknown", "known"),
+    [
+        ("output.path", "runs/{day}", "{day}", "`{date}`, `{time}`, `{name}`"),
+        ("output.path", "runs/{}", "{}", "`{date}`, `{time}`, `{name}`"),
+        ("graph.store", "{date}", "{date}", "`{name}`"),
+    ],
+)
+def test_other_names_in_braces_are_refused_with_their_line(load, key, value, unknown, known):
+    with pytest.raises(InputError) as caught:
+        load(LEAST, [f"{key}='{value}'"])
+    assert caught.value.message == f"`--set {key}`: `{key}` has `{unknown}`, which stands for nothing"
+    assert caught.value.hint == f"known here: {known}"
+    error = refused(load, LEAST.replace("path: out", "path: '{day}'"))
+    line = LEAST[: LEAST.index("path: out")].count("\n") + 1
+    assert error.message == f"`road.yaml` line {line}: `output.path` has `{{day}}`, which stands for nothing"

@@ -67,7 +67,9 @@ def check_input(entry: BenchGraph) -> None:
 
 
 def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
-    """Return the graph of `entry`, ingested into a folder of its name in `folder` unless it is there.
+    """Return the graph of `entry`, ingested into `folder` unless it is there.
+
+    The store has the entry's name and the digest of how it is read.
 
     Raises
     ------
@@ -78,8 +80,9 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
     try:
         if entry.graph is None:
             return StoredGraph(str(entry.store), read_manifest(str(entry.store)))
-        store = entry.graph.store or str(folder / entry.name)
-        return StoredGraph(store, ingest(_read_as(entry.graph, entry.hashed_weights), store, progress)[0])
+        graph = _read_as(entry.graph, entry.hashed_weights)
+        store = graph.store or str(folder / f"{entry.name}-{graph.digest}")
+        return StoredGraph(store, ingest(graph, store, progress)[0])
     except InputError as error:
         raise _of(entry, error) from error
 

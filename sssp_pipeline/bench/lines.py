@@ -234,7 +234,9 @@ def append(path: Path, line: Line) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(line.model_dump_json() + "\n")
     except OSError as error:
-        raise InputError(f"`{path}` cannot be written: {error.strerror}") from error
+        raise InputError(
+            f"`{path}` cannot be written: {error.strerror}", hint="choose a place that may be written"
+        ) from error
 
 
 def read(url: str) -> list[Line]:

@@ -59,7 +59,9 @@ def run_bench(
     try:
         (output / GRAPHS_FOLDER).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"`{output}` cannot be written: {error.strerror}") from error
+        raise InputError(
+            f"`{output}` cannot be written: {error.strerror}", hint="choose a place that may be written"
+        ) from error
     at = output / LINES_FILE
     if prepare_only:
         for entry in entries:

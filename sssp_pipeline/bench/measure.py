@@ -18,6 +18,7 @@ from sssp_pipeline.kernels._compile import cupy_module, gpu_missing
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.pipeline.progress import Progress
 
+_REPORT = "report a bug with this message, the graph and `sssp-pipeline doctor`"
 #: Nothing is copied from the device while time is taken: the metrics tell whether a run found what the check did.
 TIMED = SolveOptions(targets=np.empty(0, np.uint32))
 #: So many times the L2 cache is written before each timed run.
@@ -88,7 +89,8 @@ def check(trial: Trial, case: Case, progress: Progress) -> None:
             if len(wrong := np.flatnonzero(row != case.rows[i])):
                 raise RefutedError(
                     f"the distance from vertex {source} to {wrong[0]} is {row[wrong[0]]}, and "
-                    f"{case.rows[i][wrong[0]]} by `{case.oracle}`; {len(wrong)} distances differ"
+                    f"{case.rows[i][wrong[0]]} by `{case.oracle}`; {len(wrong)} distances differ",
+                    hint=_REPORT,
                 )
         if trial.variant.together > 1:
             _run(trial.variant, case, None)
@@ -153,7 +155,8 @@ def _run(variant: Variant, case: Case, flush: _Flush | None) -> list[SourceMetri
             raise RefutedError(
                 f"from vertex {metrics.source} a run reached {metrics.reached} vertices, the farthest at "
                 f"{metrics.max_distance}, the mean {metrics.mean_distance}; by `{case.oracle}` they are "
-                f"{', '.join(map(str, expected))}"
+                f"{', '.join(map(str, expected))}",
+                hint=_REPORT,
             )
     return found[: len(sources)]
 

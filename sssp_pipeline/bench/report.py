@@ -81,7 +81,9 @@ def write_report(
         parts += ["## Papers", "\n".join(f"- {paper}" for paper in (ADDS_PAPER, HBF_PAPER, ADAPTIVE_PAPER))]
         page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"`{folder}` cannot be written: {error.strerror}") from error
+        raise InputError(
+            f"`{folder}` cannot be written: {error.strerror}", hint="choose a place that may be written"
+        ) from error
     if figures is None:
         progress.say(NO_FIGURES, level="warning")
     return page

@@ -137,7 +137,10 @@ class Kernel:
         device = cupy.cuda.Device().id
         n_blocks = per_sm * cupy.cuda.runtime.deviceGetAttribute(_MULTIPROCESSORS, device)
         if n_blocks == 0:
-            raise SsspError(f"`{self.name}` with {block} threads a block does not fit this GPU")
+            raise SsspError(
+                f"`{self.name}` with {block} threads a block does not fit this GPU",
+                hint="set fewer threads a block among `solve.options`, or take another solver",
+            )
         return n_blocks
 
 
@@ -183,7 +186,10 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
     finally:
         slow.cancel()
     if warned := warnings_in(log.getvalue()):
-        raise SsspError(f"`{unit.stem}.cu` compiles with warnings: {warned[0]}")
+        raise SsspError(
+            f"`{unit.stem}.cu` compiles with warnings: {warned[0]}",
+            hint="report a bug with this message; until then take another solver",
+        )
     return kernels
 
 

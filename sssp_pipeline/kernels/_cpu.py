@@ -19,7 +19,7 @@ from sssp_pipeline.kernels import johnson
 from sssp_pipeline.kernels._search import Search, finish_row, search_limit
 from sssp_pipeline.kernels._views import as_searched
 from sssp_pipeline.kernels.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import ANOTHER_SOLVER, Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.tuning import Tunable
 
 
@@ -61,7 +61,7 @@ class CpuSolver(ABC):
             within the cutoff is longer than the type holds.
         """
         if (reason := self.supports(graph.traits, options)) is not None:
-            raise InputError(f"solver `{self.name}` cannot solve this: {reason}")
+            raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
         sources = checked_vertices(sources, graph.n_vertices, "source")
         targets = checked_targets(options, graph.n_vertices)
         if graph.traits.min_weight < 0 and not self.takes_negative:
@@ -144,7 +144,8 @@ def checked_vertices(vertices: np.ndarray, n_vertices: int, what: str) -> np.nda
     vertices = np.asarray(vertices)
     if vertices.ndim != 1 or (len(vertices) and vertices.dtype.kind not in "iu"):
         raise InputError(
-            f"{what}s are {vertices.ndim}-dimensional {vertices.dtype}, wanted a list of integers"
+            f"{what}s are {vertices.ndim}-dimensional {vertices.dtype}, wanted a list of integers",
+            hint="give the numbers of vertices, from 0",
         )
     outside = np.flatnonzero((vertices < 0) | (vertices >= n_vertices))
     if len(outside):

@@ -184,7 +184,7 @@ def cupy_module() -> Any:
         There is no usable GPU, or CuPy or NVRTC is missing or does not match; the message says which.
     """
     if (fault := _fault()) is not None:
-        raise SsspError(fault.detail, hint=fault.hint)
+        raise SsspError(fault.detail, hint=fault.hint or "`sssp-pipeline doctor` shows what is missing")
     import cupy
 
     return cupy

@@ -27,7 +27,7 @@ from sssp_pipeline.kernels._queue_search import refuse_too_short
 from sssp_pipeline.kernels._search import finish_row
 from sssp_pipeline.kernels._views import from_words
 from sssp_pipeline.kernels.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import ANOTHER_SOLVER, Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.tuning import Tunable
 
 #: One call at a time computes on a process's GPU: each takes the whole device.
@@ -123,7 +123,7 @@ class GpuSolver(ABC):
             The GPU's memory is too small, or a search was given up.
         """
         if (reason := self.supports(graph.traits, options) or gpu_missing()) is not None:
-            raise InputError(f"solver `{self.name}` cannot solve this: {reason}")
+            raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
         sources = checked_vertices(sources, graph.n_vertices, "source")
         targets = checked_targets(options, graph.n_vertices)
         options = replace(options, targets=targets)

@@ -302,7 +302,10 @@ class _AddsSearch(GpuSearch):
         most_workers = _FLAGS_EACH * (self._threads - 32)
         self._grid = largest_grid(self._kernel, self._threads, 1 + most_workers // (self._threads // 32))
         if self._grid < 2:
-            raise SsspError("`adds` needs room for two blocks at once, and this GPU has room for one")
+            raise SsspError(
+                "`adds` needs room for two blocks at once, and this GPU has room for one",
+                hint="set fewer threads a block among `solve.options`, or take another solver",
+            )
         chunks, hubs, firsts = hub_chunks(graph)
         self._n_chunks, self._n_hubs = len(chunks), len(hubs)
         self._chunks, self._hubs, self._firsts = (

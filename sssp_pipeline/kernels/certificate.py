@@ -80,7 +80,8 @@ def find_fault(
     if distances.shape != (graph.n_vertices,) or distances.dtype != graph.weight_dtype:
         raise InputError(
             f"distances are {distances.dtype} of shape {distances.shape}, "
-            f"wanted {graph.weight_dtype} of shape ({graph.n_vertices},)"
+            f"wanted {graph.weight_dtype} of shape ({graph.n_vertices},)",
+            hint="give one distance for each vertex, in the type of the weights",
         )
     unreached = unreached_distance(distances.dtype)
 

@@ -13,6 +13,9 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.tuning import Tunable
 
+#: What to do where a solver refuses a graph or options.
+ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
+
 #: A moment of a search: time since its start, workers that have work, words that wait, buckets from which work is
 #: taken, and the bucket width by then.
 TRACE = np.dtype(

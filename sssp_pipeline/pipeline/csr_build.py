@@ -189,10 +189,10 @@ def keep_first(row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.nda
 
 
 @njit(nogil=True, cache=True)
-def rows_are_symmetric(
+def first_one_way(
     row_offsets: np.ndarray, first: int, last: int, col_indices: np.ndarray, weights: np.ndarray
-) -> bool:
-    """Return whether every edge of the rows `first` to `last` has a reverse of the same weight."""
+) -> int:
+    """Return the first edge of the rows `first` to `last` that has no reverse of the same weight, or -1."""
     for u in range(first, last):
         for e in range(row_offsets[u], row_offsets[u + 1]):
             v = np.intp(col_indices[e])
@@ -204,5 +204,5 @@ def rows_are_symmetric(
                 else:
                     hi = mid
             if lo == row_offsets[v + 1] or col_indices[lo] != u or weights[lo] != weights[e]:
-                return False
-    return True
+                return e
+    return -1

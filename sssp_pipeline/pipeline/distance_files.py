@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.run_files import OVERWRITE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,26 +24,41 @@ if TYPE_CHECKING:
 
     from sssp_pipeline import csr
     from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.pipeline import units
     from sssp_pipeline.pipeline.vertex_ids import VertexIds
 else:
     np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
-    pq = LazyModule("pyarrow.parquet")
+    pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.units")
 
 #: Rows of one row group in the long layout where several sources fit; a reader of one source skips the others.
 LONG_GROUP_ROWS = 2**20
+#: Rows of one row group in the wide layout: of a thousand sources as many as a file has of all batches (`wide_files`).
+WIDE_GROUP_ROWS = 2**16
 #: The most rows of any row group: a source with more vertices takes several, and a writer holds one at a time.
 LARGEST_GROUP_ROWS = 2**22
 
 
 @dataclass(frozen=True)
 class DistanceFormat:
-    """How distances are written; part of a run's identity."""
+    """How distances are written; part of a run's identity.
+
+    With a `scale` the solved distances are integers, and those written are float64 in the input's unit (`units`).
+    """
 
     layout: str
     unreached: float | None
     compression: str
     predecessors: bool
+    scale: int | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what stands for the format in a run's identity; runs of release 0.1.0 know no scale."""
+        return {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
+
+    def dtype(self, solved: np.dtype) -> np.dtype:
+        """Return the type in which distances that were solved in the type `solved` are written."""
+        return solved if self.scale is None else np.dtype(np.float64)
 
 
 def write_distances(
@@ -61,10 +77,10 @@ def write_distances(
         `form.unreached` is the distance of a reached vertex, or a source's id cannot name a column.
     """
     write = _write_wide if form.layout == "wide" else _write_long
-    write(handle, sources, solution, ids, form, _vertex_column(ids, targets))
+    write(handle, sources, solution, ids, form, vertex_column(ids, targets))
 
 
-def _vertex_column(ids: VertexIds, targets: np.ndarray | None) -> pa.Array:
+def vertex_column(ids: VertexIds, targets: np.ndarray | None) -> pa.Array:
     """Return the ids of the vertices to which distances are written, in order."""
     return ids.column() if targets is None else ids.originals(targets)
 
@@ -82,7 +98,7 @@ def _write_long(
     columns = [
         ("source", names.type),
         ("vertex", vertex.type),
-        ("distance", pa.from_numpy_dtype(solution.distances.dtype)),
+        ("distance", pa.from_numpy_dtype(form.dtype(solution.distances.dtype))),
     ]
     encodings = {"distance": "PLAIN"}
     if integer_ids:
@@ -104,7 +120,7 @@ def _write_long(
             arrays = [
                 names.take(pa.array(np.repeat(np.arange(some.start, some.stop), n_vertices))),
                 pa.concat_arrays([vertex[vertices]] * n_sources),
-                _distance_array(solution.distances[some, vertices].reshape(-1), form.unreached),
+                _distance_array(solution.distances[some, vertices].reshape(-1), form),
             ]
             if solution.predecessors is not None:
                 arrays.append(_predecessor_array(solution.predecessors[some, vertices].reshape(-1), ids))
@@ -134,22 +150,29 @@ def _write_wide(
             "a source has the id `vertex`, which is the name of another column of the wide layout",
             hint="set `output.layout: long`",
         )
-    arrays = [vertex, *(_distance_array(row, form.unreached) for row in solution.distances)]
-    integer_ids = ids.mapping.type == "int64"
-    pq.write_table(
-        pa.table(arrays, names=["vertex", *names]),
-        handle,
-        compression=form.compression,
-        use_dictionary=False,
-        column_encoding=dict.fromkeys(names, "PLAIN")
-        | ({"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}),
-        row_group_size=LONG_GROUP_ROWS,
-    )
+    arrays = [vertex, *(_distance_array(row, form) for row in solution.distances)]
+    table = pa.table(arrays, names=["vertex", *names])
+    pq.write_table(table, handle, **wide_options(table.schema, form.compression))
 
 
-def _distance_array(distances: np.ndarray, unreached: float | None) -> pa.Array:
-    nobody = csr.unreached_distance(distances.dtype)
-    missing = distances == nobody
+def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
+    """Return how a table in the wide layout is written, as options of `pyarrow.parquet.write_table`."""
+    integer_ids = pa.types.is_integer(schema.field("vertex").type)
+    encoding = {"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}
+    return {
+        "compression": compression,
+        "use_dictionary": False,
+        "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
+        "row_group_size": WIDE_GROUP_ROWS,
+    }
+
+
+def _distance_array(distances: np.ndarray, form: DistanceFormat) -> pa.Array:
+    unreached = form.unreached
+    if form.scale is None:
+        missing = distances == csr.unreached_distance(distances.dtype)
+    else:
+        distances, missing = units.distances_in_input_unit(distances, form.scale)
     if unreached is not None:
         stand_in = distances.dtype.type(unreached)
         if ((distances == stand_in) & ~missing).any():
@@ -189,23 +212,23 @@ def read_distances(
     InputError
         The file is damaged, or its vertices are not the graph's, or not `targets` (T,).
     """
-    with _opened(url) as file:
+    with opened(url) as file:
         rows = (_wide_rows if form.layout == "wide" else _long_rows)(
-            file, ids, _vertex_column(ids, targets), wanted
+            file, ids, vertex_column(ids, targets), wanted
         )
         for source, stored in rows:
-            yield source, _distances(stored, form.unreached, dtype)
+            yield source, as_solved(stored, form, dtype)
 
 
 def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat) -> np.ndarray:
-    """Return the vertices (T,) uint32 to which the file `url`, a batch of `n_sources`, has distances.
+    """Return the vertices (T,) uint32 to which the file `url`, with `n_sources` in the long layout, has distances.
 
     Raises
     ------
     InputError
         The file is damaged, or holds other vertices than the graph.
     """
-    with _opened(url) as file:
+    with opened(url) as file:
         n_rows = file.metadata.num_rows
         n_targets = n_rows if form.layout == "wide" else n_rows // n_sources
         named = file.read(columns=["vertex"])["vertex"].slice(0, n_targets).to_pylist()
@@ -213,7 +236,7 @@ def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat)
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[pq.ParquetFile]:
+def opened(url: str) -> Iterator[pq.ParquetFile]:
     """Give the Parquet file at `url`; what goes wrong with it is raised as `InputError`."""
     try:
         with storage.open_read(url) as handle:
@@ -221,7 +244,7 @@ def _opened(url: str) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(
             f"`{storage.redacted(url)}` is damaged: {error}",
-            hint="remove the run folder and run the same command again",
+            hint=OVERWRITE,
         ) from error
 
 
@@ -247,7 +270,7 @@ def _long_rows(
         if pc.any(pc.not_equal(rows["source"], rows["source"][0])).as_py():
             raise ValueError(f"the rows of source {source} are not together")
         if rows["vertex"] != vertices:
-            raise ValueError(_OTHER_VERTICES)
+            raise ValueError(OTHER_VERTICES)
         yield source, rows["distance"]
 
 
@@ -255,21 +278,35 @@ def _wide_rows(
     file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
     if file.read(columns=["vertex"])["vertex"] != pa.chunked_array([vertex]):
-        raise ValueError(_OTHER_VERTICES)
+        raise ValueError(OTHER_VERTICES)
     for place, name in enumerate(file.schema_arrow.names[1:]):
         if place in wanted:
             yield (name if ids.mapping.type == "string" else int(name)), file.read(columns=[name])[name]
 
 
-_OTHER_VERTICES = "column vertex does not list the expected vertices in order"
+OTHER_VERTICES = "column vertex does not list the expected vertices in order"
 
 
-def _distances(column: pa.ChunkedArray, unreached: float | None, dtype: np.dtype) -> np.ndarray:
-    nobody = csr.unreached_distance(dtype)
+def as_solved(column: pa.ChunkedArray, form: DistanceFormat, dtype: np.dtype) -> np.ndarray:
+    """Return stored distances as solved in `dtype`: `csr.unreached_distance(dtype)` where there is none.
+
+    Raises
+    ------
+    ValueError
+        They are of another type, or no distances of weights with such a scale.
+    """
+    written = form.dtype(dtype)
+    if column.type != pa.from_numpy_dtype(written):
+        raise ValueError(f"distances have type {column.type}, wanted {written}")
+    nobody = csr.unreached_distance(written)
     filled: np.ndarray = pc.fill_null(column, pa.scalar(nobody.item(), column.type)).to_numpy()
-    if filled.dtype != dtype:
-        raise ValueError(f"distances have type {filled.dtype}, the graph's weights {dtype}")
-    return filled if unreached is None else np.where(filled == dtype.type(unreached), nobody, filled)
+    if form.unreached is not None:
+        filled = np.where(filled == written.type(form.unreached), nobody, filled)
+    return (
+        filled
+        if form.scale is None
+        else units.distances_as_solved(filled, filled == nobody, form.scale, dtype)
+    )
 
 
 def check_unreached(unreached: float | None, dtype: np.dtype) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.patience import http_status
+from sssp_pipeline.pipeline.patience import http_status, is_unconnected, unreachable
 from sssp_pipeline.pipeline.shown import redacted, told
 
 
@@ -21,17 +21,24 @@ def reading(url: str) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise InputError(
-            f"`{redacted(url)}` does not exist", hint="check the path, or the bucket and key"
+            f"`{redacted(url)}` {_absence(error)}", hint="check the path, or the bucket and key"
         ) from error
     except IsADirectoryError as error:
-        raise InputError(f"`{redacted(url)}` is a folder, not a file") from error
+        raise InputError(f"`{redacted(url)}` is a folder, not a file", hint="name a file in it") from error
     except PermissionError as error:
         raise InputError(
             f"`{redacted(url)}` may not be read: {_reason(error)}",
             hint=_NO_ACCESS,
         ) from error
     except OSError as error:
-        raise SsspError(f"`{redacted(url)}` cannot be read: {_reason(error)}") from error
+        if is_unconnected(error):  # clients that connect when they are made are not tried again
+            raise unreachable(redacted(url), error) from error
+        if error.errno in _IMPOSSIBLE:
+            raise InputError(f"`{redacted(url)}` cannot be read: {_reason(error)}", hint=_CORRECT) from error
+        raise SsspError(
+            f"`{redacted(url)}` cannot be read: {_reason(error)}",
+            hint="check the disk or the network, then run the same command again",
+        ) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS:
             raise
@@ -45,38 +52,57 @@ def writing(url: str) -> Iterator[None]:
         yield
     except SsspError:
         raise
+    except FileExistsError as error:
+        raise InputError(
+            f"`{redacted(url)}` cannot be written: it is a file, not a folder", hint="name another folder"
+        ) from error
     except (
         PermissionError,
         NotADirectoryError,
-        FileExistsError,
         FileNotFoundError,
         IsADirectoryError,
     ) as error:
-        raise InputError(
-            f"`{redacted(url)}` cannot be written: {_reason(error)}",
-            hint="choose a place that may be written",
-        ) from error
+        raise _unwritable(url, error, "choose a place that may be written") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InputError(
-                f"`{redacted(url)}` cannot be written: {_reason(error)}",
-                hint="free some space and run the same command again: what is committed is kept",
-            ) from error
-        if error.errno in (errno.EROFS, errno.ENAMETOOLONG):
-            raise InputError(
-                f"`{redacted(url)}` cannot be written: {_reason(error)}",
-                hint="choose a place that may be written",
-            ) from error
-        raise SsspError(f"`{redacted(url)}` cannot be written: {_reason(error)}") from error
+            hint = "free some space and run the same command again: what is committed is kept"
+            raise _unwritable(url, error, hint) from error
+        if error.errno == errno.EROFS:
+            raise _unwritable(url, error, "choose a place that may be written") from error
+        if error.errno in _IMPOSSIBLE:
+            raise _unwritable(url, error, _CORRECT) from error
+        raise SsspError(
+            f"`{redacted(url)}` cannot be written: {_reason(error)}",
+            hint="check the disk or the network, then run the same command again: what is committed is kept",
+        ) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS:
             raise
         raise _of_client(url, "written", error) from error
 
 
+def _unwritable(url: str, error: OSError, hint: str) -> InputError:
+    return InputError(f"`{redacted(url)}` cannot be written: {_reason(error)}", hint=hint)
+
+
+def _absence(error: FileNotFoundError) -> str:
+    """Return what is wrong with a path that leads to no file."""
+    path = error.filename
+    if isinstance(path, str) and os.path.islink(path):  # noqa: PTH114
+        return f"is a link to `{os.readlink(path)}`, which does not exist"  # noqa: PTH115
+    return "does not exist"
+
+
+#: What no second attempt changes: the path is too long, a loop of links, or leads through a file.
+_IMPOSSIBLE = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.ENXIO))
+_CORRECT = "correct the path"
+
 #: Packages whose own errors fsspec's filesystems let through: no credentials, no such endpoint, and the like.
 _CLIENTS = frozenset(
-    ("botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure", "requests", "urllib3")
+    (
+        *("botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure", "requests", "urllib3"),
+        *("ftplib", "paramiko"),
+    )
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_targets
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.lease import exclusive
-from sssp_pipeline.pipeline.progress import Progress, plural, shortened
+from sssp_pipeline.pipeline.progress import Progress, plural
 from sssp_pipeline.pipeline.report import render_report
 from sssp_pipeline.pipeline.results import METRICS_FILE, NO_DISTANCES, REPORT_FILE, RunFolder, judged
+from sssp_pipeline.pipeline.run_files import OVERWRITE, ParquetShape, check_files
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.units import scaled_limit
 from sssp_pipeline.pipeline.verify import verify_distances, verify_metrics
 
 
@@ -44,6 +46,7 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
     """
     folder = RunFolder(run_url)
     record = folder.read_run()
+    identity = record["identity"]
     if mode == "certificate" and record["identity"].get("targets") is not None:
         raise InputError(
             f"`{storage.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
@@ -51,17 +54,12 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
         )
     store = store or record["workflow"]["graph"]["store"]
     try:
-        stored = StoredGraph(store, read_manifest(store))
+        stored = StoredGraph(store, read_manifest(store, identity["graph"]))
     except InputError as error:
         # run.json holds neither secrets nor what came from the environment, so the URL may be incomplete there.
         raise InputError(error.message, hint="name the run's graph store with --store") from error
-    identity = record["identity"]
-    if stored.manifest.content_id != identity["graph"]:
-        raise InputError(
-            f"`{storage.redacted(store)}` does not hold the graph that `{storage.redacted(run_url)}` was solved on",
-            hint="name the run's graph store with --store",
-        )
-    check_complete(folder, record["batches"], identity)
+    # Whether a file was written anew since, and has another size, is not asked here: its distances are judged.
+    check_undamaged(folder, record, sizes_too=False)
     metrics = folder.read_metrics()
     what = f"`{storage.redacted(folder.path(METRICS_FILE))}`: source"
     sources = stored.ids.vertices(metrics["source"].to_pylist(), what)
@@ -86,11 +84,12 @@ def verify_stage(
 ) -> dict[str, Any]:
     """Return the verdict on the distances in storage, or on the metrics alone, as it stands in run.json."""
     progress.stage("verify")
-    graph, cutoff = stored.graph(), identity["cutoff"]
+    form = _form_of(identity)
+    graph, cutoff = stored.graph(), scaled_limit(identity["cutoff"], form.scale)
     if targets is not None and len(targets) == 0:
-        verdict = verify_metrics(graph, stored.ids, folder.read_metrics(), cutoff, progress)
+        metrics = folder.read_metrics()
+        verdict = verify_metrics(graph, stored.ids, metrics, cutoff, form.scale, progress)
     else:
-        form = _form_of(identity)
         verdict = verify_distances(graph, stored.ids, folder, batches, form, cutoff, mode, progress, targets)
     if verdict.refuted is None:
         checked = plural(verdict.checked_sources, "source")
@@ -127,30 +126,55 @@ def _stored_targets(
         return None
     if wanted == NO_DISTANCES:
         return np.empty(0, np.uint32)
-    url = folder.batch_path(0)
-    targets = read_targets(url, stored.ids, len(batches[0]), _form_of(identity))
+    urls, form = folder.wide_paths() or [folder.batch_path(0)], _form_of(identity)
+    targets = np.concatenate([read_targets(url, stored.ids, len(batches[0]), form) for url in urls])
     if digest_of(targets) != wanted:
         raise InputError(
-            f"`{storage.redacted(url)}` is damaged: it has not the targets that the run was asked for",
-            hint="remove the run folder and run the same command again",
+            f"`{storage.redacted(urls[0])}` is damaged: it has not the targets that the run was asked for",
+            hint=OVERWRITE,
         )
     return targets
 
 
 def _form_of(identity: dict[str, Any]) -> DistanceFormat:
-    return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat)})
+    return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat) if f.name in identity})
 
 
-def check_complete(folder: RunFolder, n_batches: int, identity: dict[str, Any]) -> None:
-    """Raise `InputError` unless the finished run of this identity still has all its batches."""
-    if identity.get("targets") == NO_DISTANCES:
-        return  # what a batch left is in the metrics
-    gone = sorted(set(range(n_batches)) - folder.committed())
-    if gone:
-        raise InputError(
-            f"`{storage.redacted(folder.url)}` is a finished run, but batches are gone: {shortened(gone)}",
-            hint="remove the run folder and run the same command again",
-        )
+def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: bool = True) -> None:
+    """Raise `InputError` unless the files of a finished run are there and whole; what is in them, `verify` tells.
+
+    Parameters
+    ----------
+    folder, record
+        The run and the content of its run.json.
+    sizes_too
+        Whether they must have the sizes that run.json says.
+    """
+    sizes = record.get("files", {})  # release 0.1.0 did not write them down
+    n_sources, identity = record["sources"], record["identity"]
+    shapes = [ParquetShape(METRICS_FILE, n_sources)]
+    if identity.get("targets") != NO_DISTANCES:
+        targets = record.get("targets")
+        n_targets = record["graph"]["n_vertices"] if targets is None else targets
+        wide = [name for name in sizes if name.startswith("distances/wide-")]
+        shapes += [ParquetShape(name, None, 1 + n_sources) for name in wide]
+        n_batches = 0 if wide else record["batches"]
+        left = n_sources
+        for batch in range(n_batches):
+            some = min(identity["batch"], left)
+            shapes.append(batch_shape(batch, some, n_targets, identity["layout"]))
+            left -= some
+    if sizes_too:
+        shapes = [replace(shape, bytes=sizes.get(shape.name)) for shape in shapes]
+    check_files(folder.url, shapes)
+
+
+def batch_shape(batch: int, n_sources: int, n_targets: int, layout: str) -> ParquetShape:
+    """Return what the file of a batch must be."""
+    name = f"distances/batch-{batch:05d}.parquet"
+    if layout == "wide":
+        return ParquetShape(name, n_targets, 1 + n_sources)
+    return ParquetShape(name, n_sources * n_targets)
 
 
 def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
@@ -159,6 +183,4 @@ def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> No
         storage.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
-        raise RefutedError(
-            refuted, hint="remove the run folder and run again; if that does not help, report a bug"
-        )
+        raise RefutedError(refuted, hint=f"{OVERWRITE}; if that does not help, report a bug")

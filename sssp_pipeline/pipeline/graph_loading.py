@@ -156,7 +156,8 @@ def _copy(table: pa.Table, column: str, target: np.ndarray) -> None:
         values = chunk.to_numpy()
         if values.dtype != target.dtype:
             raise InputError(
-                f"column {column} of the graph store has type {values.dtype}, wanted {target.dtype}"
+                f"column {column} of the graph store has type {values.dtype}, wanted {target.dtype}",
+                hint=INGEST_AGAIN,
             )
         target[at : at + len(values)] = values
         at += len(values)

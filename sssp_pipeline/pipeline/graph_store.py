@@ -2,14 +2,18 @@
 
 ```
 <store>/manifest.json                      written last; names every part with its rows, range and CRC-32
+<store>/versions/<content id>.json         manifest of an older version, kept when a changed input was ingested
 <store>/row_offsets/part-<id>-*.parquet    row_offset int64, V+1 values in order
 <store>/edges/part-<id>-*.parquet          col_index uint32, weight; CSR order; a part is a range of vertices
 <store>/vertices/part-<id>-*.parquet       original_id (only if ids were remapped), x, y (only if given)
 ```
 
+A store holds one graph: the same input, read with the same options (`differences`). Where the content of the input has
+changed, the graph becomes a new version, and the older one stays until its removal is asked for, so that runs on it
+can be verified.
+
 `<id>` is new for every ingest, so a store is replaced by one write of its manifest and is never seen half old,
-half new. Files of ours that the manifest does not name are leftovers of a killed ingest; the next one removes
-them.
+half new. Parts that no manifest names are leftovers of a killed ingest; the next one removes them.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.progress import shortened
+from sssp_pipeline.pipeline.reading import Reading
 from sssp_pipeline.pipeline.vertex_ids import IdMapping
 
 if TYPE_CHECKING:
@@ -42,6 +48,11 @@ else:  # `inspect` needs none of them
 FORMAT = "sssp-pipeline graph store"
 VERSION = 1
 MANIFEST = "manifest.json"
+#: The first rows of the input that were left out because they are no edge.
+SKIPPED = "skipped.txt"
+#: Which graph the readers make of an input. Raise it when a release makes another graph of the same input and options:
+#: stores are then ingested again. Release 0.1.0 counts as 1.
+READER = 2
 
 #: Edges of one part: 128 MB with 4-byte weights, so that a worker holds little beside the graph while it loads.
 PART_EDGES = 16 * 2**20
@@ -50,6 +61,9 @@ ROW_GROUP_ROWS = 4 * 2**20
 #: What helps against a damaged store.
 INGEST_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
 _OUR_PART = re.compile(r"(row_offsets|edges|vertices)/part-[0-9a-f]{8}-\d{5}\.parquet")
+_FOLDERS = ("row_offsets", "edges", "vertices")
+_VERSIONS = "versions"
+_VERSION_FILE = re.compile(r"versions/([0-9a-f]{16})\.json")
 
 
 class Part(BaseModel):
@@ -69,11 +83,15 @@ class Part(BaseModel):
 
 
 class WeightFacts(BaseModel):
-    """What the weights are; all 0 and False where there are no edges."""
+    """What the weights are; all 0 and False where there are no edges.
+
+    With a `scale` they are the input's weights times that number.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     dtype: Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
     unit: str | None
+    scale: int | None = None
     min: int | float
     max: int | float
     mean: float
@@ -82,13 +100,17 @@ class WeightFacts(BaseModel):
 
 
 class Counts(BaseModel):
-    """What ingest did to the edges: `edges_read - self_loops_dropped + reverses_added - duplicates_dropped` remain."""
+    """What ingest did to the edges: `edges_read - self_loops_dropped + reverses_added - duplicates_dropped` remain.
+
+    `rows_skipped` counts the rows that are no edge and were left out; they are not among `edges_read`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     edges_read: int
     self_loops_dropped: int
     reverses_added: int
     duplicates_dropped: int
+    rows_skipped: int = 0
 
 
 class Manifest(BaseModel):
@@ -107,6 +129,7 @@ class Manifest(BaseModel):
     counts: Counts
     inputs: list[dict[str, Any]]
     options: dict[str, Any]
+    reading: Reading | None = None
     row_offsets: list[Part]
     edges: list[Part]
     vertices: list[Part]
@@ -143,10 +166,17 @@ class Manifest(BaseModel):
     @property
     def content_id(self) -> str:
         """A digest of what the parts hold; two stores of equal graphs have the same one."""
-        parts = [(p.first, p.last, p.content_crc32) for p in (*self.row_offsets, *self.edges, *self.vertices)]
+        parts = [(p.first, p.last, p.content_crc32) for p in self.parts]
         # The same bytes are other weights in another type.
-        facts = [parts, self.ids.model_dump(), self.weights.dtype]
+        facts: list[Any] = [parts, self.ids.model_dump(), self.weights.dtype]
+        if self.weights.scale is not None:
+            facts.append(self.weights.scale)
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def parts(self) -> list[Part]:
+        """All files of the graph but the manifest."""
+        return [*self.row_offsets, *self.edges, *self.vertices]
 
     @property
     def arrays(self) -> dict[str, tuple[int, np.dtype]]:
@@ -163,13 +193,14 @@ class Manifest(BaseModel):
         return sum(length * dtype.itemsize for length, dtype in self.arrays.values())
 
 
-def read_manifest(store: str) -> Manifest:
-    """Return the manifest of the graph store at the URL `store`.
+def read_manifest(store: str, content_id: str | None = None) -> Manifest:
+    """Return the manifest of the graph store at the URL `store`: the newest, or that of the version `content_id`.
 
     Raises
     ------
     InputError
-        There is no store, it is of another format version, or the manifest is damaged.
+        There is no store, it is of another format version, the manifest is damaged, or no version has the
+        `content_id`.
     """
     url = storage.join(store, MANIFEST)
     if (text := storage.read_if_there(url)) is None:
@@ -177,13 +208,54 @@ def read_manifest(store: str) -> Manifest:
             f"`{storage.redacted(store)}` is not a graph store: it has no {MANIFEST}",
             hint="make one with `sssp-pipeline ingest`",
         )
+    newest = _parsed(text, store, url)
+    if content_id is None or newest.content_id == content_id:
+        return newest
+    url = _version_url(store, content_id)
+    if (text := storage.read_if_there(url)) is None:
+        raise InputError(
+            f"`{storage.redacted(store)}` holds no version of the graph with content id `{content_id}`",
+            hint="name the store that the run was solved on",
+        )
+    return _parsed(text, store, url)
+
+
+def older_versions(store: str, newest: Manifest) -> dict[str, Manifest]:
+    """Return the manifests of the older versions that a store still holds, by content id."""
+    names = storage.list_files(storage.join(store, _VERSIONS))
+    found = (_VERSION_FILE.fullmatch(f"{_VERSIONS}/{name}") for name in names)
+    return {m[1]: read_manifest(store, m[1]) for m in found if m and m[1] != newest.content_id}
+
+
+def remove_older_versions(store: str) -> None:
+    """Remove all versions of the graph but the newest; the caller holds the store."""
+    newest = read_manifest(store)
+    for content_id in older_versions(store, newest):
+        storage.remove(_version_url(store, content_id))
+    storage.remove_if_empty(storage.join(store, _VERSIONS))
+    _remove_parts(store, {part.path for part in newest.parts})
+
+
+def _remove_parts(store: str, kept: set[str]) -> None:
+    """Remove the parts in a store whose paths are not among those `kept`."""
+    for name in storage.list_files(store):
+        if _OUR_PART.fullmatch(name) and name not in kept:
+            storage.remove(storage.join(store, name))
+
+
+def _version_url(store: str, content_id: str) -> str:
+    return storage.join(store, _VERSIONS, f"{content_id}.json")
+
+
+def _parsed(text: bytes, store: str, url: str) -> Manifest:
+    """Return the manifest that the file `url` of a store holds as `text`."""
     try:
         content = json.loads(text)
-        if (
-            isinstance(content, dict)
-            and content.get("format") == FORMAT
-            and content.get("version") != VERSION
-        ):
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise InputError(
+                f"`{storage.redacted(url)}` is not the manifest of a graph store", hint=_ANOTHER_FOLDER
+            )
+        if content.get("version") != VERSION:
             raise InputError(
                 f"`{storage.redacted(store)}` is a graph store of format {content.get('version')}, "
                 f"this release reads format {VERSION}",
@@ -206,12 +278,42 @@ def read_manifest(store: str) -> Manifest:
         raise InputError(f"`{storage.redacted(url)}` is damaged: {error}", hint=INGEST_AGAIN) from error
 
 
+_ANOTHER_FOLDER = "name another `graph.store`, or leave it out"
+
+
+def newest_version(store: str) -> Manifest | None:
+    """Return the newest manifest of the graph store at the URL `store`, None where there may be one: an empty folder.
+
+    The leavings of a killed ingest do not count. Beside a manifest other files may lie: they are never removed.
+
+    Raises
+    ------
+    InputError
+        The folder has no manifest of a graph store, but other files; or as `read_manifest`.
+    """
+    url = storage.join(store, MANIFEST)
+    if storage.exists(url):
+        return _parsed(storage.read_bytes(url), store, url)
+    foreign = []
+    for name in storage.list_names(store):
+        below = [f"{name}/{file}" for file in storage.list_files(storage.join(store, name))]
+        ours = name in _FOLDERS and all(
+            _OUR_PART.fullmatch(file) or storage.TEMP_PREFIX in file for file in below
+        )
+        if not (ours or name in ("_lease", SKIPPED) or name.startswith(storage.TEMP_PREFIX)):
+            foreign.append(name)
+    if foreign:
+        raise InputError(
+            f"`{storage.redacted(store)}` is not empty and is not a graph store: it has {shortened(foreign)}",
+            hint="name an empty or a new folder as `graph.store`",
+        )
+    return None
+
+
 def is_complete(store: str, manifest: Manifest) -> bool:
     """Return whether every part is there with the size the manifest says; their content is not read."""
     sizes = storage.file_sizes(store)
-    return all(
-        sizes.get(p.path) == p.bytes for p in (*manifest.row_offsets, *manifest.edges, *manifest.vertices)
-    )
+    return all(sizes.get(part.path) == part.bytes for part in manifest.parts)
 
 
 class StoreWriter:
@@ -223,13 +325,16 @@ class StoreWriter:
     def __init__(self, store: str) -> None:
         self._store = store
         self._id = uuid.uuid4().hex[:8]
+        self._is_committed = False
 
     def __enter__(self) -> StoreWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._remove(lambda name: f"/part-{self._id}-" in name)
+        if kind is not None and not self._is_committed:
+            for name in storage.list_files(self._store):
+                if _OUR_PART.fullmatch(name) and f"/part-{self._id}-" in name:
+                    storage.remove(storage.join(self._store, name))
 
     def write_graph(self, graph: CsrGraph, threads: int) -> tuple[list[Part], list[Part]]:
         """Return the parts of `row_offsets/` and `edges/` after writing them, `threads` at a time."""
@@ -256,18 +361,27 @@ class StoreWriter:
         return self._write_rows("vertices", table)
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the written parts the store's content, and remove those of an earlier ingest."""
-        content = manifest.model_dump_json(indent=1).encode()
-        storage.write_atomic(storage.join(self._store, MANIFEST), content)
-        kept = {p.path for p in (*manifest.row_offsets, *manifest.edges, *manifest.vertices)}
-        self._remove(lambda name: name not in kept)
-        for folder in ("", "row_offsets", "edges", "vertices"):
-            storage.remove_temporaries(storage.join(self._store, folder) if folder else self._store)
+        """Make the written parts the newest version of the graph, and remove parts that no version has.
 
-    def _remove(self, unwanted: Any) -> None:
-        for name in storage.list_files(self._store):
-            if _OUR_PART.fullmatch(name) and unwanted(name):
-                storage.remove(storage.join(self._store, name))
+        The version that was the newest stays, unless it holds the same graph or lacks a part. At every moment each
+        version has its manifest in one place at least, so that a kill loses none.
+        """
+        url = storage.join(self._store, MANIFEST)
+        versions = {}
+        if (text := storage.read_if_there(url)) is not None:
+            before = _parsed(text, self._store, url)
+            versions = older_versions(self._store, before)
+            if is_complete(self._store, before):
+                versions[before.content_id] = before
+                storage.write_atomic(_version_url(self._store, before.content_id), text)
+        storage.write_atomic(url, manifest.model_dump_json(indent=1).encode())
+        self._is_committed = True
+        storage.remove(_version_url(self._store, manifest.content_id))
+        versions[manifest.content_id] = manifest
+        _remove_parts(self._store, {part.path for version in versions.values() for part in version.parts})
+        storage.remove_if_empty(storage.join(self._store, _VERSIONS))
+        for folder in ("", *_FOLDERS, _VERSIONS):
+            storage.remove_temporaries(storage.join(self._store, folder) if folder else self._store)
 
     def _write_rows(self, folder: str, table: pa.Table) -> list[Part]:
         starts = range(0, max(table.num_rows, 1), PART_ROWS)

@@ -1,14 +1,36 @@
-"""Inspect: what a graph store or a run folder holds, told without reading its large parts."""
+"""Inspect: what a graph store or a run folder holds, or how an edge list would be read, without reading it whole."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.lease import is_held
 from sssp_pipeline.pipeline.results import RunFolder
+
+if TYPE_CHECKING:
+    from sssp_pipeline.workflow import Graph
+
+
+def describe_input(spec: Graph) -> dict[str, Any]:
+    """Return how the input that `spec` names would be read; only the beginnings of its files are read for that.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or can be read in two ways.
+    """
+    from sssp_pipeline.pipeline.input import look
+
+    reading, files = look(spec)
+    return {
+        "kind": "edge list",
+        "files": ", ".join(str(file["url"]) for file in files),
+        "bytes": sum(file.get("size") or 0 for file in files),
+        **reading.facts(),
+    }
 
 
 def describe(url: str) -> dict[str, Any]:
@@ -20,16 +42,20 @@ def describe(url: str) -> dict[str, Any]:
         There is neither, or it is damaged.
     """
     if storage.exists(storage.join(url, "manifest.json")):
-        from sssp_pipeline.pipeline.graph_store import read_manifest
+        from sssp_pipeline.pipeline.graph_store import older_versions, read_manifest
 
         manifest = read_manifest(url)
-        parts = {"row_offsets": manifest.row_offsets, "edges": manifest.edges, "vertices": manifest.vertices}
+        older = older_versions(url, manifest).values()
+        parts = {"row_offsets", "edges", "vertices"}
         return {
             "kind": "graph store",
-            **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs"}),
+            **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs", "reading"}),
+            "read": manifest.reading.facts() if manifest.reading is not None else None,
             "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
-            "files": sum(len(p) for p in parts.values()),
-            "bytes": sum(part.bytes for p in parts.values() for part in p),
+            "files": len(manifest.parts),
+            "bytes": sum(part.bytes for part in manifest.parts),
+            "older_versions": len(older),
+            "older_versions_bytes": sum(part.bytes for version in older for part in version.parts),
         }
     folder = RunFolder(url)
     if folder.is_unfinished():
@@ -40,7 +66,8 @@ def describe(url: str) -> dict[str, Any]:
                 raise
     if not folder.is_begun():
         raise InputError(
-            f"`{storage.redacted(url)}` is neither a graph store nor a run", hint="name the folder of one"
+            f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
+            hint="name the folder of one, or an edge list",
         )
     record = folder.read_run()
     shown = (
@@ -56,7 +83,12 @@ def describe(url: str) -> dict[str, Any]:
         "hardware",
         "finished",
     )
-    return {"kind": "run", **{key: record.get(key) for key in shown}}
+    facts: dict[str, Any] = {"kind": "run", **{key: record.get(key) for key in shown}}
+    if (read := facts["graph"].pop("reading", None)) is not None:  # runs of release 0.1.0 have none
+        from sssp_pipeline.pipeline.reading import Reading
+
+        facts["graph"]["read"] = Reading.model_validate(read).facts()
+    return facts
 
 
 def _standing(folder: RunFolder) -> dict[str, Any]:

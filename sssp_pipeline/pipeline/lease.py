@@ -7,10 +7,10 @@ creates an object on the condition that there is none, and on that alone stands 
 <folder>/_lease/000001.json      who holds the folder, since when, and a beat that grows every `BEAT_S`
 ```
 
-The holder is the one with the highest number. A newcomer watches the beat by its own clock: if it grows, the newcomer
-is refused; if it stands still for the time that the holder promised, the next number is created, by one of however
-many newcomers. A holder that was frozen or cut off for so long finds the higher number, or its own gone, and stops.
-The objects are removed when the block ends; those of a killed process expire.
+The holder is the one with the highest number. A newcomer watches the beat by its own clock. If the beat grows, the
+newcomer is refused, or waits where it is told to. If it stands still for the time that the holder promised, the next
+number is created, by one of however many newcomers. A holder that was frozen or cut off for so long finds the higher
+number, or its own gone, and stops. The objects are removed when the block ends; those of a killed process expire.
 
 Why a holder looks before each beat, and does not trust its own clock alone: `docs/design/0007-object-storage.md`.
 """
@@ -28,7 +28,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from sssp_pipeline.errors import InputError, SsspError
@@ -46,8 +46,11 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def exclusive(url: str) -> Iterator[Callable[[], None]]:
+def exclusive(url: str, on_wait: Callable[[str], None] | None = None) -> Iterator[Callable[[], None]]:
     """Hold the folder `url`, made if need be, for this process alone.
+
+    While another process holds the folder, this one is refused. With `on_wait` it waits instead, and `on_wait` is
+    called once, with the name of the other process.
 
     Gives a function to call before something that only the holder may do: it raises `SsspError` once the folder is
     another's, which can happen in an object store to a process that was frozen or cut off. Where there are neither
@@ -56,13 +59,13 @@ def exclusive(url: str) -> Iterator[Callable[[], None]]:
     Raises
     ------
     InputError
-        Another process holds it, or it cannot be made.
+        Another process holds it and there is no `on_wait`, or it cannot be made.
     """
     if storage.is_local(url):
-        with _locked(url):
+        with _locked(url, on_wait):
             yield _always
     elif storage.is_object_store(url):
-        lease = _Lease(url)
+        lease = _Lease(url, on_wait)
         lease.acquire()
         try:
             yield lease.check
@@ -81,19 +84,9 @@ def _always() -> None:
 
 
 @contextmanager
-def _locked(url: str) -> Iterator[None]:
-    fs, path = storage.filesystem(url)
-    with storage.writing(url):
-        fs.makedirs(path, exist_ok=True)
-        folder = os.open(path, os.O_RDONLY)
+def _locked(url: str, on_wait: Callable[[str], None] | None) -> Iterator[None]:
+    folder = _locked_folder(url, on_wait)
     try:
-        try:
-            _lock(folder)
-        except BlockingIOError:
-            raise _refusal(url, "another process") from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-                raise
         try:
             yield
         finally:
@@ -102,14 +95,46 @@ def _locked(url: str) -> Iterator[None]:
         os.close(folder)
 
 
-def _lock(folder: int) -> None:
-    """Lock an open folder; raise `BlockingIOError` if another process holds it for longer than a look takes."""
-    for _ in range(_LOOKS - 1):
-        with suppress(BlockingIOError):
+def _locked_folder(url: str, on_wait: Callable[[str], None] | None) -> int:
+    """Return the descriptor of the folder `url`, made if need be, and locked where its filesystem has locks."""
+    fs, path = storage.filesystem(url)
+    is_told = False
+    while True:
+        with storage.writing(url):
+            fs.makedirs(path, exist_ok=True)
+        with (
+            suppress(FileNotFoundError),
+            ExitStack() as closing,
+        ):  # the holder may remove the folder when it ends
+            folder = os.open(path, os.O_RDONLY)
+            closing.callback(os.close, folder)
+            if _lock(folder):
+                # A lock on a folder that is no longer in its place keeps no other process out.
+                if os.path.samestat(os.fstat(folder), os.stat(path)):  # noqa: PTH116
+                    closing.pop_all()
+                    return folder
+            elif on_wait is None:
+                raise _refusal(url, "another process")
+            else:
+                if not is_told:
+                    on_wait("another process")
+                is_told = True
+                time.sleep(LOOK_S)
+
+
+def _lock(folder: int) -> bool:
+    """Lock an open folder; return False if another process holds it for longer than a look takes."""
+    for _ in range(_LOOKS):
+        try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(_LOOK_AGAIN_S)
-    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(_LOOK_AGAIN_S)
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                return True
+            raise
+    return False
 
 
 #: `is_held` holds the lock itself for some microseconds: who finds it held looks so often again, so many seconds apart.
@@ -152,12 +177,13 @@ def _refusal(url: str, who: str) -> InputError:
 class _Lease:
     """A lease on the folder `url` of an object store, beaten by a thread of its own from `acquire` to `release`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, on_wait: Callable[[str], None] | None = None) -> None:
         self._url = url
+        self._on_wait = on_wait
+        self._is_told = False
         self._token = uuid.uuid4().hex
         self._facts = {
             "holder": f"{platform.node()}:{os.getpid()}",
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
             "lease_s": LEASE_S,
             "token": self._token,
         }
@@ -168,13 +194,14 @@ class _Lease:
         self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
 
     def acquire(self) -> None:
-        """Become the holder; raises `InputError` when another one lives."""
+        """Become the holder, after waiting for another one with `on_wait`; raises `InputError` without it."""
         while True:
             last, there = self._last()
             if there is not None and not self._is_expired(last, there):
                 continue
             self._number = last + 1
             self._renewed = _now()
+            self._facts["since"] = datetime.now(UTC).isoformat(timespec="seconds")
             if storage.create(self._at(self._number), self._content(0)):
                 break
         if storage.create(self._at(self._number), self._content(1)):
@@ -227,15 +254,22 @@ class _Lease:
         return json.dumps(self._facts | {"beat": beat}).encode()
 
     def _is_expired(self, number: int, there: bytes) -> bool:
-        """Return whether a lease expires, or False when it is given back; raise `InputError` when it is renewed."""
+        """Return whether a lease expires, or False when it is given back, or renewed while this process waits.
+
+        Raises
+        ------
+        InputError
+            It is renewed, and there is no `on_wait`.
+        """
         try:
             facts = json.loads(there)
             who = f"process {facts['holder']}, since {facts['since']},"
             lease_s = float(facts["lease_s"])
         except (ValueError, KeyError, TypeError):  # half a lease has no holder who could renew it
             who, lease_s = "another process,", LEASE_S
-        shown = storage.redacted(self._url)
-        _log.warning("`%s` is held by %s waiting %.0f s for a sign of life", shown, who, lease_s)
+        if not self._is_told:
+            shown = storage.redacted(self._url)
+            _log.warning("`%s` is held by %s waiting %.0f s for a sign of life", shown, who, lease_s)
         began = _now()
         while _now() - began <= lease_s:
             time.sleep(LOOK_S)
@@ -243,7 +277,12 @@ class _Lease:
             if now is None:
                 return False
             if now != there:
-                raise _refusal(self._url, who.removesuffix(","))
+                if self._on_wait is None:
+                    raise _refusal(self._url, who.removesuffix(","))
+                if not self._is_told:
+                    self._on_wait(who.removesuffix(","))
+                self._is_told = True
+                return False
         return True
 
     def _keep(self) -> None:

@@ -3,6 +3,9 @@
 The clients try again too, each in its own way and for seconds: botocore five times, s3fs, gcsfs and the Azure SDK
 likewise. All of that is one attempt here. What it outlasts is what they do not: a store that is started again, a
 network that is away for a minute, a request rate that stays too high.
+
+A host that is unknown, or refuses the first connection, is more likely mistyped than away for a minute. So the first
+contact with a store is tried once; a store that has answered before is waited for.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import errno
 import logging
 import math
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +22,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from sssp_pipeline.errors import StoreAwayError
 from sssp_pipeline.pipeline.shown import told
@@ -26,6 +32,9 @@ from sssp_pipeline.pipeline.shown import told
 PATIENCE_S = 120.0
 #: Seconds before the second attempt; each later wait is twice as long, none longer than the last of these.
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
+
+#: Seconds that the check of an endpoint waits for a connection.
+_CONNECT_S = 2.0
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -45,16 +54,21 @@ def patiently(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -
     Raises
     ------
     StoreAwayError
-        It failed for `PATIENCE_S`, or once after another call had failed for so long. What does not pass is raised as
-        it is, at once.
+        It failed for `PATIENCE_S`, or once after another call had failed for so long, or no connection was made and
+        the store has never answered. What does not pass is raised as it is, at once.
     """
+    store = _store_of(place)
     began = time.monotonic()
     for attempt in count(1):
         try:
             result = action(*args, **kwargs)
         except Exception as error:
+            if isinstance(error, FileNotFoundError) or http_status(error) != (None, None):
+                _answered.add(store)
             if _impatient.get() or not passes(error):
                 raise
+            if store not in _answered and is_unconnected(error):
+                raise unreachable(place, error) from error
             tried_s = time.monotonic() - began
             if _outage.is_over_patience or tried_s >= PATIENCE_S:
                 _outage.is_over_patience = True
@@ -70,8 +84,45 @@ def patiently(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -
             time.sleep(min(wait_s, PATIENCE_S - tried_s))
         else:
             _outage.is_over_patience = False
+            _answered.add(store)
             return result
     raise AssertionError("unreachable")
+
+
+#: Stores that have answered this process, by scheme and host or bucket.
+_answered: set[str] = set()
+
+
+def expect_answers(*places: str) -> None:
+    """Let the stores of `places` be waited for as if they had answered: another process has reached them."""
+    _answered.update(map(_store_of, places))
+
+
+def has_answered(place: str) -> bool:
+    """Return whether the store of `place` has answered this process, or is expected to."""
+    return _store_of(place) in _answered
+
+
+def check_connection(place: str, endpoint: str) -> None:
+    """Raise `StoreAwayError` if the host of the URL `endpoint`, where `place` is, is unknown or refuses connections.
+
+    Nothing is said of a host that a proxy reaches, or that does not answer at all.
+    """
+    parts = urlsplit(endpoint)
+    host = parts.hostname
+    if host is None or (parts.scheme in getproxies() and not proxy_bypass(host)):
+        return
+    port = parts.port or {"http": 80}.get(parts.scheme, 443)
+    try:
+        socket.create_connection((host, port), _CONNECT_S).close()
+    except OSError as error:
+        if is_unconnected(error):
+            raise unreachable(place, error) from error
+
+
+def _store_of(place: str) -> str:
+    scheme, _, rest = place.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
 
 
 class _Outage:
@@ -114,6 +165,35 @@ def passes(error: BaseException | None) -> bool:
     return False
 
 
+def is_unconnected(error: BaseException | None, depth: int = 0) -> bool:
+    """Return whether `error` says that no host has this name, or that it refuses connections."""
+    if error is None or depth > _DEEPEST_CAUSE:
+        return False
+    if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.ECONNREFUSED:
+        return True
+    if {kind.__name__ for kind in type(error).__mro__} & _UNCONNECTED:
+        return True
+    # Clients keep what they caught in attributes of their own as well: aiohttp, the Azure SDK, urllib3, botocore.
+    kept = (getattr(error, name, None) for name in ("os_error", "inner_exception", "reason"))
+    wrapped = [*kept, getattr(error, "kwargs", {}).get("error"), *error.args]
+    causes = [e for e in (error.__cause__, error.__context__, *wrapped) if isinstance(e, BaseException)]
+    return any(is_unconnected(cause, depth + 1) for cause in causes)
+
+
+def unreachable(place: str, error: BaseException) -> StoreAwayError:
+    """Return what an error that `is_unconnected` means to one who wanted to reach `place`, as it may be shown."""
+    return StoreAwayError(
+        f"`{place}` cannot be reached: {told(error)}",
+        hint="check the address, the endpoint and the network, then run the same command again",
+    )
+
+
+#: Causes of causes that are looked at.
+_DEEPEST_CAUSE = 8
+#: By name, as below: of botocore, aiohttp and urllib3.
+_UNCONNECTED = frozenset(("EndpointConnectionError", "ClientConnectorDNSError", "NameResolutionError"))
+
+
 def _verdict(error: BaseException) -> bool | None:
     """Return whether `error` passes, None where only its cause can tell."""
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -126,7 +206,7 @@ def _verdict(error: BaseException) -> bool | None:
         return status in _STATUSES or code in _CODES
     if names & _CLIENT_ERRORS or isinstance(error, ConnectionError | TimeoutError):
         return True
-    if isinstance(error, OSError) and error.errno in _ERRNOS:
+    if isinstance(error, OSError) and (error.errno in _ERRNOS or isinstance(error, socket.gaierror)):
         return True
     return None
 

@@ -25,6 +25,7 @@ from sssp_pipeline.kernels.forecast import (
 )
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.hardware import Machine
+from sssp_pipeline.pipeline.units import scaled_limit
 from sssp_pipeline.workflow import Output, Solve
 
 #: Distances of one batch: large enough that a task's overhead does not show, small enough to be held per thread.
@@ -127,10 +128,15 @@ class Plan:
     gpu: GpuShare | None
 
 
-def solve_options(spec: Solve, targets: np.ndarray | None) -> SolveOptions:
-    """Return the solver's options that the workflow's `solve` asks for, and `targets` (T,)."""
-    delta = None if spec.delta == "auto" else float(spec.delta)
-    return SolveOptions(delta, spec.cutoff, spec.predecessors, spec.trace_every_us, targets)
+def solve_options(spec: Solve, targets: np.ndarray | None, scale: int | None = None) -> SolveOptions:
+    """Return the solver's options that the workflow's `solve` asks for, and `targets` (T,).
+
+    Its lengths are in the input's unit, of which the weights are `scale` times as large.
+    """
+    delta = None if spec.delta == "auto" else float(spec.delta) * (scale or 1)
+    return SolveOptions(
+        delta, scaled_limit(spec.cutoff, scale), spec.predecessors, spec.trace_every_us, targets
+    )
 
 
 @dataclass(frozen=True)
@@ -229,7 +235,7 @@ def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> N
             "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
             hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
             if options.no_trace
-            else "leave out options of `solve`, or set another `graph.weights.dtype`",
+            else "change the weights or the options that the reasons name",
         )
 
 

@@ -23,6 +23,7 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.cluster import WORKER_BYTES
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.hardware import Machine
+from sssp_pipeline.pipeline.patience import expect_answers
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.stored_graph import keep_within
@@ -183,9 +184,9 @@ def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
     if limit is not None:
         keep_within(limit - needed + needs.graph_bytes)
     demands = needs.demands
+    expect_answers(storage.redacted(demands.store), storage.redacted(demands.run))
     try:
-        if read_manifest(demands.store).content_id != demands.content_id:
-            return Fitness(f"`{storage.redacted(demands.store)}` holds another graph there")
+        read_manifest(demands.store, demands.content_id)
         folder = RunFolder(demands.run)
         if not folder.is_begun():
             return Fitness(

@@ -54,9 +54,9 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else many}"
 
 
-def shortened(numbers: Sequence[int]) -> str:
-    """Return the first few of `numbers`, for a message."""
-    return ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+def shortened(things: Sequence[int] | Sequence[str]) -> str:
+    """Return the first few of `things`, for a message."""
+    return ", ".join(map(str, things[:10])) + (", …" if len(things) > 10 else "")
 
 
 def in_bytes(count: float) -> str:

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from sssp_pipeline.pipeline.reading import Reading
 from sssp_pipeline.pipeline.results import judged
+from sssp_pipeline.pipeline.units import in_input_unit
 
 _BINS = 32
 _WIDTH, _HEIGHT = 640, 120
@@ -42,6 +44,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
     body = [
         f"<h1>{name}</h1>",
         _verdict(run["verify"], judged(run.get("targets"))),
+        _section("Input", _rows(_input_facts(run["workflow"], run["graph"]))),
         _section("Graph", _rows(_graph_facts(run["graph"]))),
         _section("Solve", _rows(_solve_facts(run, metrics))),
         _section("Time", _rows((stage, f"{seconds:,.2f} s") for stage, seconds in run["timings"].items())),
@@ -80,14 +83,21 @@ def _verdict(verify: dict[str, Any] | None, what: str) -> str:
     )
 
 
+def _input_facts(workflow: dict[str, Any], graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    given = workflow["graph"]["input"]
+    yield "input", given if isinstance(given, str) else ", ".join(given)
+    if graph.get("reading") is not None:  # runs of release 0.1.0 have none
+        yield from Reading.model_validate(graph["reading"]).facts().items()
+
+
 def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     weights = graph["weights"]
     yield "vertices", graph["n_vertices"]
     yield "edges", graph["n_edges"]
-    yield (
-        "weights",
-        f"{weights['dtype']}, {weights['min']:,} to {weights['max']:,}, mean {weights['mean']:,.6g}",
-    )
+    low, high, mean = (in_input_unit(weights[key], weights.get("scale")) for key in ("min", "max", "mean"))
+    yield "weights", f"{weights['dtype']}, {low:,} to {high:,}, mean {mean:,.6g}"
+    if weights.get("scale") is not None:
+        yield "scale", weights["scale"]
     yield "every edge has its reverse", "yes" if graph["symmetric"] else "no"
     yield "ids", f"{graph['ids']['type']}, {graph['ids']['kind']}"
     for key, count in graph["counts"].items():
@@ -99,6 +109,9 @@ def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, 
     yield "sources", run["sources"]
     if (targets := run.get("targets")) is not None:
         yield "targets", targets or "none: metrics alone"
+    for name in ("sources", "targets"):
+        if n_skipped := run.get("skipped", {}).get(name):
+            yield f"{name} that are not in the graph, skipped", n_skipped
     yield "batches", run["batches"]
     if not metrics.num_rows:
         return

@@ -3,21 +3,23 @@
 ```
 <run>/run.json                       written last
 <run>/distances/batch-*.parquet      a batch is there whole, or not at all
+<run>/distances/wide-*.parquet       instead, once a run in the wide layout has all of several batches (`wide_files`)
 <run>/metrics.parquet                a row a source
 <run>/report.html
 <run>/_run/                          only while the run is unfinished: its identity, its last start, its
-                                     targets, the metrics so far
+                                     targets, the metrics so far, and whether wide files replace the batches
 <run>/_lease/                        only in an object store and while a process writes to the folder: which one
 ```
 
 A batch's metrics are written before its distances: where the distances are, the batch is done; where the metrics are,
-in a run that writes no distances. Readers such as Spark, Dask and DuckDB leave out names that begin with an underscore
-or a dot.
+in a run that writes no distances. A folder that has other files and no run is refused, and in one that has a run only
+these files are overwritten or removed. Readers such as Spark, Dask and DuckDB leave out names that begin with `_`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,18 +32,21 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, write_distances
+from sssp_pipeline.pipeline.progress import Progress, shortened
+from sssp_pipeline.pipeline.run_files import OVERWRITE
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     from sssp_pipeline.kernels import solver as solvers
     from sssp_pipeline.kernels.solver import Solution, SourceMetrics
     from sssp_pipeline.pipeline.vertex_ids import VertexIds
 else:  # `inspect` needs none of them
-    np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
-    solvers = LazyModule("sssp_pipeline.kernels.solver")
+    np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+    pq, solvers = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.kernels.solver")
 
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.parquet"
@@ -55,6 +60,15 @@ _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
 _STARTED = f"{_UNFINISHED}/started.json"
 _TARGETS = f"{_UNFINISHED}/targets.u32"
+_MERGED = f"{_UNFINISHED}/merged.json"
+_WIDE = re.compile(r"wide-\d{5,}\.parquet")
+_OURS = re.compile(
+    rf"run\.json|metrics\.parquet|report\.html|distances/({_BATCH.pattern}|{_WIDE.pattern})"
+    rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern})"
+    rf"|((distances|_run)/)?{re.escape(storage.TEMP_PREFIX)}.*"
+)
+#: The identity of a run whose files are being removed.
+_REMOVED = {"removed": True}
 #: What stands under "targets" in the identity of a run that writes no distances.
 NO_DISTANCES = "none"
 
@@ -87,6 +101,8 @@ _MEASURED = {
     "supersteps": "int64",
     "filter_s": "float64",
 }
+#: Those that are in the unit of the weights.
+OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
 
 
 @cache
@@ -119,38 +135,97 @@ class RunFolder:
         Raises
         ------
         InputError
-            The folder holds another run, or cannot be written.
+            The folder holds another run or other files, or cannot be written.
         """
+        self.check_ours()
         finished = storage.exists(self.path(RUN_FILE))
         if finished:
             there = self.read_run()["identity"]
         elif storage.exists(self.path(_IDENTITY)):
             there = _read_object(self.path(_IDENTITY), ())
-        elif storage.list_files(self.path("distances")):
-            raise InputError(
-                f"`{storage.redacted(self.url)}` holds distances of a run that is not known",
-                hint="choose another `output.path`, or remove the folder",
-            )
         else:
-            storage.write_atomic(self.path(_IDENTITY), json.dumps(identity, indent=1).encode())
-            return False
+            there = _REMOVED
         differ = [
             key for key in sorted(identity.keys() | there.keys()) if identity.get(key) != there.get(key)
         ]
-        if differ and not finished and not self.committed():
-            # No batch of the other run is done; what it left of one must not count for this run.
-            storage.remove(self.path(_UNFINISHED))
+        if there == _REMOVED or (differ and not finished and not self.committed()):
+            # What a run left of which no batch is done, or that is being removed, must not count for this one.
+            self.remove()
             storage.write_atomic(self.path(_IDENTITY), json.dumps(identity, indent=1).encode())
         elif differ:
             raise InputError(
                 f"`{storage.redacted(self.url)}` holds another run: it differs in {', '.join(differ)}",
-                hint="choose another `output.path`, or remove the folder",
+                hint="choose another `output.path`, or replace that run with `--overwrite`",
             )
         return finished
+
+    def check_ours(self) -> None:
+        """Raise `InputError` unless the folder holds a run, finished or not, or is empty, or is not there yet.
+
+        What a killed process may have left of a run does not count.
+        """
+        shown = storage.redacted(self.url)
+        if storage.is_local(self.url) and os.path.abspath(storage.filesystem(self.url)[1]) == "/":  # noqa: PTH100
+            raise InputError(
+                f"`output.path` is `{shown}`, the root of the filesystem",
+                hint="name a folder for the results",
+            )
+        if self._has_run_file() or storage.exists(self.path(_IDENTITY)):
+            return
+        foreign = [name for name in storage.list_names(self.url) if not self._is_left_over(name)]
+        if foreign:
+            raise InputError(
+                f"`{shown}` is not empty and does not hold a run: it has {shortened(foreign)}",
+                hint="name an empty or a new folder as `output.path`",
+            )
+
+    def _has_run_file(self) -> bool:
+        """Return whether there is a `run.json`, and it is of a run; raise `InputError` if that cannot be told."""
+        if not storage.exists(self.path(RUN_FILE)):
+            return False
+        try:
+            content = json.loads(storage.read_bytes(self.path(RUN_FILE)))
+        except ValueError as error:
+            raise InputError(
+                f"`{storage.redacted(self.path(RUN_FILE))}` is damaged: {error}",
+                hint="choose another `output.path`, or remove the folder",
+            ) from error
+        return isinstance(content, dict) and content.get("format") == RUN_FORMAT
+
+    def _is_left_over(self, name: str) -> bool:
+        """Return whether `name`, right in the folder, is of a run of which there is nothing else."""
+        if name in ("distances", _UNFINISHED):
+            below = storage.list_files(self.path(name))
+            return all(_OURS.fullmatch(f"{name}/{file}") and not _BATCH.fullmatch(file) for file in below)
+        return name == "_lease" or name.startswith(storage.TEMP_PREFIX)
+
+    def remove(self) -> None:
+        """Remove what runs wrote here, and nothing else, but for a mark that the folder is a run's: for `begin`.
+
+        If that is cut short, `begin` goes on with it.
+        """
+        storage.write_atomic(self.path(_IDENTITY), json.dumps(_REMOVED).encode())
+        storage.remove(self.path(RUN_FILE))  # from here on, the folder holds a run that is being removed
+        ours = [name for name in storage.list_files(self.url) if _OURS.fullmatch(name) and name != _IDENTITY]
+        storage.remove_files(self.url, ours)
+        storage.remove_if_empty(self.path("distances"))
 
     def is_begun(self) -> bool:
         """Return whether the folder holds a run, finished or not."""
         return storage.exists(self.path(RUN_FILE)) or storage.exists(self.path(_IDENTITY))
+
+    def graph(self) -> str | None:
+        """Return the content id of the graph of the run in the folder, None where there is no run."""
+        if storage.exists(self.path(RUN_FILE)):
+            graph: str | None = self.read_run()["identity"].get("graph")
+            return graph
+        if storage.exists(self.path(_IDENTITY)):
+            return _read_object(self.path(_IDENTITY), ()).get("graph")
+        return None
+
+    def is_merged(self) -> bool:
+        """Return whether wide files have replaced the batches of an unfinished run, or are about to."""
+        return storage.exists(self.path(_MERGED))
 
     def awaits(self, identity: dict[str, Any]) -> bool:
         """Return whether the folder holds the run of this `identity`, and it is not finished."""
@@ -183,9 +258,10 @@ class RunFolder:
             storage.remove_temporaries(folder)
 
     def abandon(self) -> None:
-        """Remove all that an unfinished run wrote."""
-        for name in ("distances", _UNFINISHED, METRICS_FILE):
-            storage.remove(self.path(name))
+        """Remove all that an unfinished run wrote, and the folder if nothing else is in it."""
+        self.remove()
+        storage.remove(self.path(_IDENTITY))
+        storage.remove_if_empty(self.path(_UNFINISHED))
         storage.remove_if_empty(self.url)
 
     def committed(self) -> set[int]:
@@ -197,6 +273,8 @@ class RunFolder:
         folder, pattern = "distances", _BATCH
         if storage.exists(self.path(_IDENTITY)):
             identity = _read_object(self.path(_IDENTITY), ())
+            if self.is_merged():
+                return dict.fromkeys(range(_read_object(self.path(_MERGED), ("batches",))["batches"]))
             if identity.get("targets") == NO_DISTANCES:
                 folder, pattern = _UNFINISHED, _BATCH_METRICS
         times = storage.file_times(self.path(folder))
@@ -216,7 +294,7 @@ class RunFolder:
 
         With no targets there are no distances, and the metrics commit it. Returns how many bytes were written.
         """
-        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place)
+        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place, form.scale)
         # Of a few rows Arrow's own format is written and read several times as fast as Parquet.
         with storage.open_atomic(self._batch_metrics_path(batch)) as handle:
             with pa.ipc.new_stream(handle, metrics.schema) as stream:
@@ -249,16 +327,57 @@ class RunFolder:
             pq.write_table(table, handle)
         return table
 
+    def merge(self, n_batches: int, compression: str, progress: Progress) -> None:
+        """Replace the batches of a run in the wide layout by files that have all sources.
+
+        A kill before the files are whole leaves the batches, from which they are written again; one after that leaves
+        the files, which count for all batches.
+        """
+        from sssp_pipeline.pipeline.wide_files import write_wide_files
+
+        distances = self.path("distances")
+        if not self.is_merged():
+            storage.remove_files(distances, self._named(_WIDE))
+            batches = [self.batch_path(batch) for batch in range(n_batches)]
+            for done in write_wide_files(batches, distances, compression):
+                progress.advance(done, None, "vertices")
+            storage.write_atomic(self.path(_MERGED), json.dumps({"batches": n_batches}).encode())
+        storage.remove_files(distances, self._named(_BATCH))
+
+    def wide_paths(self) -> list[str]:
+        """Return the URLs of the files that hold all sources of a run, in order; none where each batch has a file."""
+        return [self.path("distances", name) for name in self._named(_WIDE)]
+
+    def _named(self, pattern: re.Pattern[str]) -> list[str]:
+        names = storage.list_files(self.path("distances"), deep=False)
+        return [name for name in names if pattern.fullmatch(name)]
+
+    def file_sizes(self) -> dict[str, int]:
+        """Return the size in bytes of each file of distances and of the metrics, by the path below the folder."""
+        sizes = storage.file_sizes(self.path("distances"), deep=False)
+        found = {f"distances/{n}": s for n, s in sizes.items() if _BATCH.fullmatch(n) or _WIDE.fullmatch(n)}
+        return dict(sorted(found.items())) | {
+            METRICS_FILE: storage.file_sizes(self.url, deep=False)[METRICS_FILE]
+        }
+
     def read_metrics(self) -> pa.Table:
-        """Return the metrics of a finished run, a row a source."""
-        if not storage.exists(self.path(METRICS_FILE)):
-            raise InputError(f"`{storage.redacted(self.path(METRICS_FILE))}` is gone", hint=_START_ANEW)
-        return pq.read_table(pa.BufferReader(storage.read_bytes(self.path(METRICS_FILE))))
+        """Return the metrics of a finished run, a row a source; raises `InputError` if they are gone or damaged."""
+        shown = storage.redacted(self.path(METRICS_FILE))
+        if (content := storage.read_if_there(self.path(METRICS_FILE))) is None:
+            raise InputError(f"`{shown}` is gone", hint=OVERWRITE)
+        try:
+            return pq.read_table(pa.BufferReader(content))
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"`{shown}` is damaged: {error}", hint=OVERWRITE) from error
 
     def finish(self, run: dict[str, Any]) -> None:
         """Write `run.json`, which commits the run, and remove what only an unfinished run needs."""
         storage.write_atomic(self.path(RUN_FILE), json.dumps(run, indent=1, allow_nan=False).encode())
-        storage.remove(self.path(_UNFINISHED))
+        # The identity first: a task that comes late then finds the run over.
+        storage.remove(self.path(_IDENTITY))
+        names = [f"{_UNFINISHED}/{name}" for name in storage.list_files(self.path(_UNFINISHED))]
+        storage.remove_files(self.url, [name for name in names if _OURS.fullmatch(name)])
+        storage.remove_if_empty(self.path(_UNFINISHED))
 
     def read_run(self) -> dict[str, Any]:
         """Return the content of `run.json`.
@@ -282,7 +401,8 @@ class RunFolder:
         if run.get("format") != RUN_FORMAT or run.get("version") != RUN_VERSION:
             raise InputError(
                 f"`{storage.redacted(url)}` is of format {run.get('format')!r} {run.get('version')}, "
-                f"this release reads {RUN_FORMAT!r} {RUN_VERSION}"
+                f"this release reads {RUN_FORMAT!r} {RUN_VERSION}",
+                hint="use the release that wrote it, or choose another `output.path`",
             )
         return _read_object(url, _RUN_KEYS)
 
@@ -293,19 +413,18 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
         content = json.loads(storage.read_bytes(url))
     except ValueError as error:
-        raise InputError(f"`{shown}` is damaged: {error}", hint=_START_ANEW) from error
+        raise InputError(f"`{shown}` is damaged: {error}", hint=OVERWRITE) from error
     if not isinstance(content, dict):
-        raise InputError(f"`{shown}` is damaged: it is no object", hint=_START_ANEW)
+        raise InputError(f"`{shown}` is damaged: it is no object", hint=OVERWRITE)
     for key in keys:
         if key not in content:
-            raise InputError(f"`{shown}` is damaged: it has no `{key}`", hint=_START_ANEW)
+            raise InputError(f"`{shown}` is damaged: it has no `{key}`", hint=OVERWRITE)
     return content
 
 
 #: Files of metrics that an object store is asked for at a time, and those made one table before the next are read.
 _READERS = 16
 _GATHERED = 1024
-_START_ANEW = "remove the run folder and run the same command again"
 
 
 def judged(n_targets: int | None) -> str:
@@ -314,9 +433,16 @@ def judged(n_targets: int | None) -> str:
 
 
 def metrics_table(
-    metrics: Sequence[SourceMetrics], source_ids: pa.Array, batch: int, place: Place
+    metrics: Sequence[SourceMetrics],
+    source_ids: pa.Array,
+    batch: int,
+    place: Place,
+    scale: int | None = None,
 ) -> pa.Table:
-    """Return the metrics of a batch as a table, a row a source, which is called by its id in the input."""
+    """Return the metrics of a batch as a table, a row a source, which is called by its id in the input.
+
+    Lengths are in the input's unit, of which the solved ones are `scale` times as large.
+    """
     n_rows = len(metrics)
     columns = {
         "source": source_ids,
@@ -333,13 +459,17 @@ def metrics_table(
         elif name == "max_distance":  # of integers Arrow takes only those that a float holds
             values = list(map(float, values))
         columns[name] = pa.array(values, of_type)
-    return pa.table(columns | {"trace": _traces(list(solvers.metrics_column(metrics, "trace")))})
+        if scale is not None and name in OF_LENGTHS:
+            columns[name] = pc.divide(columns[name], float(scale))
+    return pa.table(columns | {"trace": _traces(list(solvers.metrics_column(metrics, "trace")), scale)})
 
 
-def _traces(traces: list[np.ndarray | None]) -> pa.Array:
+def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
     """Return a list of moments for each trace, and NULL for each None."""
     there = [trace for trace in traces if trace is not None]
     moments = np.concatenate(there) if there else np.empty(0, solvers.TRACE)
+    if scale is not None:
+        moments["delta"] /= scale
     begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
     begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
     fields = list(_moment())

@@ -64,7 +64,9 @@ class DaskWorkers:
             self._aside = {worker for worker, fit in found.items() if fit.reason is not None}
         self._able = {worker: n for worker, n in threads_of.items() if worker not in self._aside}
         if not self._able:
-            raise SsspError("the cluster has no workers")
+            raise SsspError(
+                "the cluster has no workers", hint="start workers, or see in their logs why they ended"
+            )
 
     @property
     def n_processes(self) -> int:

@@ -23,21 +23,23 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.finished import (
-    check_complete,
+    batch_shape,
+    check_undamaged,
     digest_of,
     finish_run,
     identity_of,
     verify_stage,
 )
-from sssp_pipeline.pipeline.graph_store import read_manifest
+from sssp_pipeline.pipeline.graph_store import Manifest, older_versions, read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.plan import Plan, cut, make_plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, plural
-from sssp_pipeline.pipeline.results import RUN_FORMAT, RUN_VERSION, RunFolder
+from sssp_pipeline.pipeline.results import NO_DISTANCES, RUN_FORMAT, RUN_VERSION, RunFolder
+from sssp_pipeline.pipeline.run_files import faults_of
 from sssp_pipeline.pipeline.solving import Solved, Solving
-from sssp_pipeline.pipeline.sources import select_sources, select_targets
+from sssp_pipeline.pipeline.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.workers import assembled
 from sssp_pipeline.workflow import Workflow
@@ -65,11 +67,22 @@ def _say_if_compiling(progress: Progress) -> AbstractContextManager[None]:
     )
 
 
-def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
+def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False) -> StoredGraph:
     """Return the workflow's graph, ingested unless the store already holds it."""
     with _say_if_compiling(progress):
-        manifest, fresh = ingest(workflow.graph, workflow.store, progress)
+        manifest, fresh = ingest(
+            workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions
+        )
+    if fresh and manifest.reading is not None:
+        how, *edges = manifest.reading.lines()
+        given = ", ".join(map(storage.redacted, workflow.graph.inputs[:3]))
+        progress.say(f"read {given}{', …' * (len(workflow.graph.inputs) > 3)}: {how}", "read")
+        for line in edges:
+            progress.say(line, "read")
     size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
+    counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
+    if len(counts) > 1:  # else all that was read is there
+        size += f" ({', '.join(f'{n:,} {name}' for name, n in counts.items())})"
     store = storage.redacted(workflow.store)
     progress.say(
         f"graph: {size}, {manifest.weights.dtype} weights in {store}"
@@ -84,24 +97,34 @@ def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
 
 def select_stage(
     workflow: Workflow, stored: StoredGraph, progress: Progress
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the sources of a run on a stored graph, and its targets as `select_targets` does."""
+) -> tuple[np.ndarray, np.ndarray | None, Skipped]:
+    """Return the sources of a run on a stored graph, its targets as `select_targets` does, and what was left out."""
     progress.stage("plan")
-    check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
-    sources = select_sources(workflow.sources, stored.ids, stored.graph)
-    return sources, select_targets(workflow.output, stored.ids, stored.graph)
+    if stored.manifest.weights.scale is None:  # else distances are written as float64, which holds any number
+        check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
+    skipped = Skipped()
+    sources = select_sources(workflow.sources, stored.ids, stored.graph, skipped)
+    targets = select_targets(workflow.output, stored.ids, stored.graph, skipped)
+    for sentence in skipped.sentences():
+        progress.say(sentence, level="warning")
+    return sources, targets, skipped
 
 
 def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
     """Return the plan of a run on a stored graph, solved on this machine."""
-    sources, targets = select_stage(workflow, stored, progress)
+    sources, targets, _ = select_stage(workflow, stored, progress)
     return make_plan(
         stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine(), targets
     )
 
 
 def run(
-    workflow: Workflow, progress: Progress, *, may_ingest: bool = True, finish: bool = True
+    workflow: Workflow,
+    progress: Progress,
+    *,
+    may_ingest: bool = True,
+    finish: bool = True,
+    overwrite: bool = False,
 ) -> tuple[RunFolder, dict[str, Any]]:
     """Return the run folder and the content of its run.json after doing all that is not done yet.
 
@@ -115,6 +138,8 @@ def run(
         False demands that the graph store is there.
     finish
         False leaves out verify and report.
+    overwrite
+        Remove what an earlier run wrote to the folder, and nothing else, before solving.
 
     Raises
     ------
@@ -127,17 +152,28 @@ def run(
     """
     timings = _Timings()
     folder = RunFolder(workflow.output.path)
+    folder.check_ours()
     check_before_ingest(workflow, progress)
     with timings.of("ingest"):
         if may_ingest:
             stored = ingest_stage(workflow, progress)
         else:
-            stored = StoredGraph(workflow.store, read_manifest(workflow.store))
+            begun_with = None if overwrite else folder.graph()
+            stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
     with timings.of("plan"):
-        sources, targets = select_stage(workflow, stored, progress)
+        sources, targets, skipped = select_stage(workflow, stored, progress)
     with _say_if_compiling(progress), exclusive(folder.url) as still_ours:
-        job = _Job(workflow, stored, sources, targets, folder, timings, progress, still_ours)
+        if overwrite:
+            folder.check_ours()
+            folder.remove()
+        job = _Job(workflow, stored, sources, targets, skipped, folder, timings, progress, still_ours)
         return folder, job.carry_out(finish)
+
+
+def _version(store: str, begun_with: str | None) -> Manifest:
+    """Return the manifest of the graph with which a run has begun if the store holds it, else of the newest."""
+    newest = read_manifest(store)
+    return older_versions(store, newest).get(begun_with or "", newest)
 
 
 def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
@@ -182,7 +218,7 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
         graph = stored.graph()
         solver = solver_named(plan.solver, workflow.solve.options)
         tried = np.concatenate(plan.batches)[:: max(1, facts["sources"] // probe)][:probe]
-        options = solve_options(workflow.solve, plan.targets)
+        options = solve_options(workflow.solve, plan.targets, stored.manifest.weights.scale)
         solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
         per_source_s = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
         facts |= {"probed_sources": len(tried), "solve_s_per_source": per_source_s}
@@ -200,6 +236,7 @@ class _Job:
     stored: StoredGraph
     sources: np.ndarray
     targets: np.ndarray | None
+    skipped: Skipped
     folder: RunFolder
     timings: _Timings
     progress: Progress
@@ -215,7 +252,7 @@ class _Job:
         self.folder.clean()
         if finished:
             record = self.folder.read_run()
-            check_complete(self.folder, len(self.batches), record["identity"])
+            check_undamaged(self.folder, record)
             self.progress.say(
                 f"{storage.redacted(self.folder.url)} is finished already, nothing to solve", "nothing_to_do"
             )
@@ -225,6 +262,9 @@ class _Job:
             self.still_ours()
             self.folder.clean()  # a worker that died may have left something half-written
             self.folder.finish_metrics(len(self.batches))
+            if self._form().layout == "wide" and len(self.batches) > 1:
+                self.progress.stage("merge")
+                self.folder.merge(len(self.batches), self._form().compression, self.progress)
             record = self._record(solved)
         if finish and self.workflow.verify not in ("off", *_included(record["verify"])):
             with self.timings.of("verify"):
@@ -246,7 +286,8 @@ class _Job:
 
     def _form(self) -> DistanceFormat:
         output, solve = self.workflow.output, self.workflow.solve
-        return DistanceFormat(output.layout, output.unreached, output.compression, solve.predecessors)
+        scale = self.stored.manifest.weights.scale
+        return DistanceFormat(output.layout, output.unreached, output.compression, solve.predecessors, scale)
 
     def _identity(self) -> dict[str, Any]:
         """Return what decides the bytes of the distances: another identity is another run."""
@@ -256,12 +297,12 @@ class _Job:
             "targets": identity_of(self.targets),
             "batch": len(self.batches[0]) if self.batches else 0,
             "cutoff": self.workflow.solve.cutoff,
-            **asdict(self._form()),
+            **self._form().identity(),
         }
 
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return run.json without what the stages after solving add."""
-        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts"}
+        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}
         return {
             "format": RUN_FORMAT,
             "version": RUN_VERSION,
@@ -271,18 +312,36 @@ class _Job:
             "graph": self.stored.manifest.model_dump(include=described),
             "sources": sum(len(b) for b in self.batches),
             "targets": None if self.targets is None else len(self.targets),
+            "skipped": asdict(self.skipped),
             "batches": len(self.batches),
             "solver": solved.solver,
             "solver_reason": solved.reason,
             "thread_s": solved.thread_s,
             "hardware": hardware(),
             "versions": versions(),
+            "files": self.folder.file_sizes(),
             "verify": None,
         }
 
+    def _discard_damaged(self) -> set[int]:
+        """Remove the files of committed batches that are not whole; return the numbers of these batches."""
+        if self.folder.is_merged() or identity_of(self.targets) == NO_DISTANCES:
+            return set()
+        n_targets = self.stored.manifest.n_vertices if self.targets is None else len(self.targets)
+        shapes = {
+            batch: batch_shape(batch, len(self.batches[batch]), n_targets, self._form().layout)
+            for batch in self.folder.committed()
+        }
+        faults = faults_of(self.folder.url, shapes.values()) if shapes else {}
+        for name, fault in faults.items():
+            shown = storage.redacted(self.folder.path(name))
+            self.progress.say(f"`{shown}` {fault}: it is solved again", "damaged", level="warning")
+        storage.remove_files(self.folder.url, list(faults))
+        return {batch for batch, shape in shapes.items() if shape.name in faults}
+
     def _solve(self) -> Solved:
-        """Solve and commit what is not committed yet."""
-        committed = self.folder.committed()
+        """Solve and commit what is not committed yet, or is damaged."""
+        committed = self.folder.committed() - self._discard_damaged()
         missing = [number for number in range(len(self.batches)) if number not in committed]
         if committed:
             self.progress.say(

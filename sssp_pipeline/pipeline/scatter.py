@@ -32,6 +32,7 @@ from sssp_pipeline.kernels.tuning import Value
 from sssp_pipeline.pipeline import interrupts, storage, worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name
+from sssp_pipeline.pipeline.patience import expect_answers
 from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.pipeline.results import NO_DISTANCES, Place, RunFolder
 from sssp_pipeline.pipeline.shown import told
@@ -142,6 +143,7 @@ def solve_task(task: SolveTask) -> TaskDone:
         the weights' type holds.
     """
     sys.setswitchinterval(_SWITCH_S)
+    expect_answers(storage.redacted(task.store), storage.redacted(task.run))
     with worker_metrics.counted(task.attempt):
         done = _solved(task)
         worker_metrics.add(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+#: The URL of standard input.
+STANDARD_INPUT = "-"
 _WITH_QUERIES = ("http", "https")
 _WITH_USERS = (*_WITH_QUERIES, "ftp", "sftp", "ssh", "smb")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"`<>()\[\]]+")
@@ -15,9 +17,12 @@ _SECRET_CHARACTERS = 8
 
 def redacted(url: str) -> str:
     """Return `url` without the user name, password and query it may carry, to be shown or stored."""
+    if url == STANDARD_INPUT:
+        return "standard input"
     scheme, mark, rest = url.partition("://")
     if not mark:
-        return url
+        # What no terminal can show, a NUL or half a character, would end the message with a traceback.
+        return url.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
     place, slash, path = rest.partition("/")
     user, at, host = place.rpartition("@")
     # What stands before an @ without a password may be a part of the place, such as an Azure container.

@@ -141,7 +141,7 @@ class Solving:
         calls = [numbers[i : i + together] for i in range(0, len(numbers), together)]
         # The longest first, so that at the end nobody waits for one that began late.
         calls.sort(key=lambda call: -sum(len(self.batches[number]) for number in call))
-        options = solve_options(self.workflow.solve, None)
+        options = solve_options(self.workflow.solve, None, self.stored.manifest.weights.scale)
         for call in calls:
             batches = tuple((number, self.batches[number]) for number in call)
             self._n_left -= sum(len(sources) for _, sources in batches)

@@ -5,23 +5,55 @@ The choice depends on the graph and the workflow alone, so that a run that is st
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numba import njit
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.vertex_ids import VertexIds
+from sssp_pipeline.pipeline.vertex_files import IdFile
+from sssp_pipeline.pipeline.vertex_ids import SHOWN, VertexIds, listed
 from sssp_pipeline.workflow import Output, RandomVertices, Sources, Vertices
 
 
-def select_sources(spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph]) -> np.ndarray:
-    """Return the sources (S,) uint32, ascending.
+@dataclass
+class Skipped:
+    """Ids that `unknown: skip` left out, since no vertex has them.
+
+    Attributes
+    ----------
+    sources, targets
+        How often they are named.
+    first
+        The first of each, at most `SHOWN`, as text.
+    """
+
+    sources: int = 0
+    targets: int = 0
+    first: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, what: str, unknown: Sequence[int | str]) -> None:
+        """Count `unknown`, each a `what`: "source" or "target"."""
+        setattr(self, f"{what}s", len(unknown))
+        self.first[f"{what}s"] = [str(i) for i in unknown[:SHOWN]]
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what is to be said of them, nothing where none was left out."""
+        for name, first in self.first.items():
+            n = getattr(self, name)
+            yield (
+                f"skipped {n:,} {name if n > 1 else name[:-1]} that {'are' if n > 1 else 'is'} not in the graph: "
+                + listed(first, n)
+            )
+
+
+def select_sources(
+    spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
+) -> np.ndarray:
+    """Return the sources (S,) uint32: ascending, or with `order: given` as the workflow or its file names them.
 
     Parameters
     ----------
@@ -31,6 +63,8 @@ def select_sources(spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph]) 
         The input's ids, which `spec` speaks of.
     load
         Gives the graph; called only where degrees or reach are asked for.
+    skipped
+        Gets the ids that `unknown: skip` leaves out.
 
     Raises
     ------
@@ -41,10 +75,13 @@ def select_sources(spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph]) 
         raise InputError("there is nothing to solve: the graph has no vertices", hint="check `graph.input`")
     if spec.all:
         return np.arange(ids.n_vertices, dtype=np.uint32)
-    return np.sort(_chosen(spec, "sources", ids, load)).astype(np.uint32)
+    chosen = _chosen(spec, "sources", ids, load, skipped or Skipped())
+    return (chosen if spec.order == "given" else np.sort(chosen)).astype(np.uint32)
 
 
-def select_targets(output: Output, ids: VertexIds, load: Callable[[], CsrGraph]) -> np.ndarray | None:
+def select_targets(
+    output: Output, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
+) -> np.ndarray | None:
     """Return the vertices (T,) uint32 to which distances are written: None for every vertex, (0,) for no distances.
 
     They stand in the order in which the workflow or its file names them, and ascend where they are drawn. The other
@@ -55,12 +92,14 @@ def select_targets(output: Output, ids: VertexIds, load: Callable[[], CsrGraph])
         return np.empty(0, np.uint32)
     if spec is None:
         return None
-    chosen = _chosen(spec, "output.targets", ids, load)
+    chosen = _chosen(spec, "output.targets", ids, load, skipped or Skipped())
     is_drawn = spec.kind in ("random", "top_degree")
     return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)
 
 
-def _chosen(spec: Vertices, key: str, ids: VertexIds, load: Callable[[], CsrGraph]) -> np.ndarray:
+def _chosen(
+    spec: Vertices, key: str, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped
+) -> np.ndarray:
     """Return the vertices that `spec` chooses, which stands in the workflow as `key`."""
     what = "target" if key == "output.targets" else "source"
     if spec.top_degree is not None:
@@ -70,71 +109,44 @@ def _chosen(spec: Vertices, key: str, ids: VertexIds, load: Callable[[], CsrGrap
         return np.argsort(-degrees, kind="stable")[: spec.top_degree]
     if spec.random is not None:
         return _random_vertices(spec.random, key, what, ids.n_vertices, load)
-    if spec.ids is not None:
-        return _without_repeats(ids.vertices(spec.ids, what), what, ids)
-    assert spec.file is not None
-    named = read_ids_file(spec.file, what, ids.mapping.type)
-    return _without_repeats(ids.vertices(named, f"`{storage.redacted(spec.file)}`: {what}"), what, ids)
-
-
-def read_ids_file(url: str, what: str, id_type: str) -> list[int | str]:
-    """Return the ids in the file `url`: one a line, or the column `what` or else the first of a Parquet file.
-
-    Lines that begin with `#` are left out.
-
-    Parameters
-    ----------
-    url
-        Of the file.
-    what
-        "source" or "target".
-    id_type
-        "int64" or "string".
-
-    Raises
-    ------
-    InputError
-        There is no such file, it names nothing, or a line is no id of `id_type`.
-    """
-    content = storage.read_bytes(url)
-    shown = storage.redacted(url)
-    found: list[int | str] = []
-    if content[:4] == b"PAR1":
-        try:
-            table = pq.read_table(pa.BufferReader(content))
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"`{shown}` is not readable Parquet: {error}") from error
-        name = what if what in table.column_names else table.column_names[0]
-        found = table[name].to_pylist()
-    else:
-        try:
-            lines = content.decode("utf-8-sig").splitlines()
-        except UnicodeDecodeError as error:
+    place, named = "", list(ids.typed(spec.ids or ()))
+    if spec.file is not None:
+        place = f"`{storage.redacted(spec.file)}`: "
+        named = IdFile(key, spec, ids.mapping.type, ids.has).read()
+    elif (misfit := ids.misfit(named)) is not None:
+        problem, hint = misfit
+        raise InputError(f"{what} {problem}", hint=hint)
+    vertices = ids.find(named)
+    unknown = [named[i] for i in np.flatnonzero(vertices < 0)]
+    if unknown:
+        if spec.unknown == "error":
+            error = ids.unknown_error(unknown, len(named), place + what)
+            skip = f"`{key}.unknown: skip` leaves out those that are not in the graph"
+            is_undecided = spec.file is not None and spec.header is None and ids.mapping.type == "string"
+            may_be_header = is_undecided and unknown[0] == named[0]
+            header = f"if the first line names the column, write `{key}.header: true`; "
+            raise InputError(error.message, hint=f"{header * may_be_header}{error.hint}; {skip}")
+        if len(unknown) == len(named):
             raise InputError(
-                f"`{shown}` is not UTF-8 text: {error}", hint="one id a line, or Parquet"
-            ) from error
-        for number, line in enumerate(lines, 1):
-            word = line.strip()
-            if not word or word.startswith("#"):
-                continue
-            if id_type == "int64" and not re.fullmatch("[0-9]+", word):
-                raise InputError(
-                    f"`{shown}` line {number}: `{word}` is not a vertex id of this graph, whose ids are integers"
-                )
-            found.append(int(word) if id_type == "int64" else word)
-    if not found:
-        raise InputError(f"`{shown}` names no {what}", hint="one id a line, or a Parquet column")
-    return found
+                f"{place}none of the {len(named):,} {what}s is in the graph: {listed(unknown)}",
+                hint=ids.range_hint(),
+            )
+        skipped.add(what, unknown)
+    return _without_repeats(vertices[vertices >= 0], place, what, ids)
 
 
-def _without_repeats(vertices: np.ndarray, what: str, ids: VertexIds) -> np.ndarray:
-    unique, counts = np.unique(vertices, return_counts=True)
-    if len(unique) < len(vertices):
-        repeated = int(unique[np.argmax(counts > 1)])
-        raise InputError(
-            f"{what} `{ids.original(repeated)}` is named {int(np.max(counts))} times", hint="name it once"
-        )
-    return vertices
+def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds) -> np.ndarray:
+    unique, firsts, counts = np.unique(vertices, return_index=True, return_counts=True)
+    if len(unique) == len(vertices):
+        return vertices
+    again = np.flatnonzero(counts > 1)
+    again = again[np.argsort(firsts[again])]
+    first = ids.originals(unique[again[:SHOWN]]).to_pylist()
+    if len(again) == 1:
+        message = f"{place}{what} `{first[0]}` is named {int(counts[again[0]])} times"
+    else:
+        message = f"{place}{len(again):,} {what}s are named more than once: {listed(first, len(again))}"
+    raise InputError(message, hint="name each once" if len(again) > 1 else "name it once")
 
 
 def _check_enough(asked: int, there: int, key: str, what: str) -> None:

@@ -9,7 +9,9 @@ killed process left. What fails elsewhere than on this machine and passes by its
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,11 +22,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import fsspec
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import pipes
 from sssp_pipeline.pipeline.failures import reading as reading
 from sssp_pipeline.pipeline.failures import writing as writing
-from sssp_pipeline.pipeline.patience import http_status, patiently
+from sssp_pipeline.pipeline.patience import check_connection, has_answered, http_status, patiently
+from sssp_pipeline.pipeline.shown import STANDARD_INPUT as STANDARD_INPUT
 from sssp_pipeline.pipeline.shown import redacted as redacted
 from sssp_pipeline.pipeline.shown import told
 
@@ -45,6 +50,10 @@ def filesystem(url: str) -> tuple[Any, str]:
         The scheme is unknown, the package that serves it is not installed, or the URL is none, or holds a password
         that the store would not use.
     """
+    if (copy := pipes.copy_of(url)) is not None:
+        return fsspec.filesystem("file"), copy.path
+    if "\0" in url:
+        raise InputError(f"`{redacted(url)}` has a NUL character in it", hint="correct the path")
     if "::" in url:
         chain = "::".join(redacted(part) for part in url.split("::"))
         raise InputError(
@@ -52,18 +61,30 @@ def filesystem(url: str) -> tuple[Any, str]:
             hint="unpack it first; gz, bz2, xz and zst are read as they are",
         )
     # A listing that was kept would hide what another process has written since.
-    options = {"use_listings_cache": False} if is_object_store(url) else {}
+    options: dict[str, Any] = {"use_listings_cache": False} if is_object_store(url) else {}
     if options and ":" in url.partition("://")[2].partition("/")[0].rpartition("@")[0]:
         raise InputError(
             f"`{redacted(url)}` was given with a password in it",
             hint="leave it out: credentials are taken from the environment",
         )
-    try:
-        fs, path = url_to_fs(url, **options)
-    except (ImportError, ValueError) as error:
-        raise InputError(
-            f"`{redacted(url)}` cannot be opened: {told(error)}", hint=_scheme_hint(url)
-        ) from error
+    if url.startswith(_HTTP):
+        options = {"client_kwargs": {"trust_env": True}}  # or it would leave out http_proxy and no_proxy
+    with reading(url):
+        try:
+            # Some clients connect here already: FTP's.
+            fs, path = url_to_fs(url, **options)
+        except (ImportError, ValueError) as error:
+            raise InputError(
+                f"`{redacted(url)}` cannot be opened: {told(error)}", hint=_scheme_hint(url)
+            ) from error
+    if isinstance(fs, LocalFileSystem):
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"`{redacted(url)}` holds a character that paths cannot hold here, where they are {error.encoding}",
+                hint="use a UTF-8 locale, such as `LC_ALL=C.UTF-8`, or a path without that character",
+            ) from error
     return fs, path
 
 
@@ -88,7 +109,31 @@ def _done(url: str, action: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Return what a filesystem's `action` returns; beyond this machine, tried again while it fails in passing."""
     if is_local(url):
         return action(*args, **kwargs)
+    if not has_answered(redacted(url)) and (endpoint := _endpoint_of(url)) is not None:
+        check_connection(redacted(url), endpoint)
     return patiently(redacted(url), action, *args, **kwargs)
+
+
+def _endpoint_of(url: str) -> str | None:
+    """Return the URL of the server that is asked for `url`, None where its client knows a usual one.
+
+    To report a connection that is refused, the client of S3 takes 13 s and that of Azure 40 s; that of HTTP says that
+    the file does not exist.
+    """
+    if url.startswith(_HTTP):
+        return url
+    fs, _ = filesystem(url)
+    protocol = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    if "s3" in protocol:
+        of_client = (getattr(fs, "client_kwargs", None) or {}).get("endpoint_url")
+        of_environment = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+        return next(filter(None, (getattr(fs, "endpoint_url", None), of_client, *of_environment)), None)
+    if "abfs" in protocol:
+        return getattr(getattr(fs, "service_client", None), "url", None)
+    return None
+
+
+_HTTP = ("http://", "https://")
 
 
 def join(base: str, *names: str) -> str:
@@ -106,31 +151,55 @@ def expand(urls: list[str]) -> list[str]:
     """
     found: list[str] = []
     for url in urls:
+        if _copied(url, again=True) is not None:
+            found.append(url)
+            continue
         fs, path = filesystem(url)
         with reading(url):
-            wild = "*" in path or (
-                not url.startswith(("http://", "https://")) and any(c in path for c in "?[")
-            )
+            wild = "*" in path or (not url.startswith(_HTTP) and any(c in path for c in "?["))
             if wild and not _done(url, fs.exists, path):
-                matches = sorted(p for p in _done(url, fs.glob, path) if _done(url, fs.isfile, p))
-                if not matches:
-                    raise InputError(
-                        f"`{redacted(url)}` matches no file", hint="check the pattern and the folder"
-                    )
-                # The scheme, and a host where the path does not hold it, come from the URL.
-                found += [url.removesuffix(path) + p if url.endswith(path) else p for p in matches]
-            elif _done(url, fs.isdir, path):
+                found += _matches(url, fs, path)
+                continue
+            if is_local(url):
+                is_folder = stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - what is wrong is raised
+            else:
+                is_folder = _done(url, fs.isdir, path)
+            if is_folder:
                 raise InputError(
                     f"`{redacted(url)}` is a folder, not a file",
                     hint=f"name its files: `{redacted(join(url, '*'))}`",
                 )
-            elif not _done(url, fs.exists, path):
-                raise InputError(
-                    f"`{redacted(url)}` does not exist", hint="check the path, or the bucket and key"
-                )
-            else:
-                found.append(url)
+            if not is_local(url) and not _done(url, fs.exists, path):
+                raise FileNotFoundError(path)
+            found.append(url)
     return found
+
+
+def _matches(url: str, fs: Any, path: str) -> list[str]:
+    """Return the URLs of the files that match `url`, sorted."""
+    if is_local(url):
+        fixed = re.split(r"[*?[]", path)[0].rpartition("/")[0] or "/"
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.scandir(
+                fixed
+            ).close()  # of a folder that may not be read, the filesystem says that nothing matches
+    matches = sorted(p for p in _done(url, fs.glob, path) if _done(url, fs.isfile, p))
+    if not matches:
+        raise InputError(f"`{redacted(url)}` matches no file", hint="check the pattern and the folder")
+    # The scheme, and a host where the path does not hold it, come from the URL.
+    return [url.removesuffix(path) + p if url.endswith(path) else p for p in matches]
+
+
+def _copied(url: str, *, again: bool = False) -> pipes.Copy | None:
+    """Return the copy of the pipe `url`, made if there is none yet; None if it is no pipe.
+
+    With `again`, it is copied again if a process writes to it again.
+    """
+    if not again and (known := pipes.copy_of(url)) is not None:
+        return known
+    if url != STANDARD_INPUT and "://" in url and not url.startswith("file://"):
+        return None
+    return pipes.copied(url, LocalFileSystem._strip_protocol(url))
 
 
 def open_read(url: str) -> IO[bytes]:
@@ -141,6 +210,7 @@ def open_read(url: str) -> IO[bytes]:
     InputError
         It does not exist or may not be read.
     """
+    _copied(url)
     fs, path = filesystem(url)
     with reading(url):
         handle: IO[bytes] = _done(url, fs.open, path, "rb")
@@ -152,9 +222,18 @@ def open_read(url: str) -> IO[bytes]:
 
 def read_bytes(url: str) -> bytes:
     """Return the whole content of `url`, by one request; raises `InputError` as `open_read` does."""
+    _copied(url)
     fs, path = filesystem(url)
     with reading(url):
         content: bytes = _done(url, fs.cat_file, path)
+        return content
+
+
+def read_range(url: str, first: int, last: int) -> bytes:
+    """Return the bytes [first, last) of `url`, fewer where it ends; raises `InputError` as `open_read` does."""
+    fs, path = filesystem(url)
+    with reading(url):
+        content: bytes = _done(url, fs.cat_file, path, start=first, end=last)
         return content
 
 
@@ -172,6 +251,13 @@ def exists(url: str) -> bool:
     fs, path = filesystem(url)
     with reading(url):
         return bool(_done(url, fs.exists, path))
+
+
+def is_file(url: str) -> bool:
+    """Return whether there is a file at `url`, or a pipe that can be read as one."""
+    fs, path = filesystem(url)
+    with reading(url):
+        return url == "-" or (bool(_done(url, fs.exists, path)) and not _done(url, fs.isdir, path))
 
 
 def list_files(url: str, deep: bool = True) -> list[str]:
@@ -195,6 +281,19 @@ def list_files(url: str, deep: bool = True) -> list[str]:
 def _unless_it_is_gone(error: OSError) -> None:
     if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
         raise error
+
+
+def list_names(url: str) -> list[str]:
+    """Return the names of the files and folders right in the folder `url`, sorted; empty if there is none."""
+    fs, path = filesystem(url)
+    fs.invalidate_cache()
+    if not exists(url):
+        return []
+    with reading(url), suppress(FileNotFoundError):
+        # An object store may list the folder itself, as an object without content.
+        found = [p.rstrip("/") for p in _done(url, fs.ls, path, detail=False)]
+        return sorted(p.rpartition("/")[2] for p in found if p != path.rstrip("/"))
+    return []
 
 
 def file_sizes(url: str, deep: bool = True) -> dict[str, int]:
@@ -229,7 +328,12 @@ _TIMES = ("LastModified", "last_modified", "mtime", "created")
 
 
 def fingerprint(url: str) -> dict[str, Any]:
-    """Return what tells whether the file at `url` changed: its size, and its etag or modification time."""
+    """Return what tells whether the file at `url` changed: its size, and its etag or modification time.
+
+    Of a pipe it is a hash of the content.
+    """
+    if (copy := _copied(url)) is not None:
+        return {"url": pipes.fingerprint_name(url), "size": copy.size, "mark": copy.sha256}
     fs, path = filesystem(url)
     with reading(url):
         info = _done(url, fs.info, path)
@@ -315,6 +419,19 @@ def remove(url: str) -> None:
         _done(url, fs.rm, path, recursive=True)
 
 
+def remove_files(url: str, names: list[str]) -> None:
+    """Remove the files `names` of the folder `url`, those of an object store by few requests."""
+    fs, path = filesystem(url)
+    with writing(url):
+        if not is_local(url):
+            if names:
+                _done(url, fs.rm, [join(path, name) for name in names])
+            return
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.unlink(join(path, name))  # noqa: PTH108
+
+
 def remove_if_empty(url: str) -> None:
     """Remove the local folder `url` if nothing is in it; object stores have no empty folders."""
     if is_local(url):
@@ -334,6 +451,8 @@ def check_writable(url: str) -> None:
 
     On an object store this costs one small upload.
     """
+    if is_never_written(url):
+        raise InputError(f"`{redacted(url)}` cannot be written", hint=CHOOSE_A_FOLDER)
     fs, path = filesystem(url)
     made: list[str] = []
     if is_local(url):
@@ -352,6 +471,33 @@ def check_writable(url: str) -> None:
         for folder in made:
             with suppress(OSError):
                 os.rmdir(folder)  # noqa: PTH106
+
+
+#: What to do about a destination that can never be written.
+CHOOSE_A_FOLDER = "name a folder on this machine or in a store: ./results, s3://bucket/results"
+#: Schemes of what can be read only.
+_READ_ONLY = frozenset(
+    (
+        "http",
+        "https",
+        "data",
+        "generated",
+        "zip",
+        "tar",
+        "libarchive",
+        "jar",
+        "git",
+        "github",
+        "gist",
+        "reference",
+    )
+)
+
+
+def is_never_written(url: str) -> bool:
+    """Return whether `url` is of a kind that can only be read; nothing is asked for."""
+    scheme = re.match("([a-z][a-z0-9+.-]*):", url)
+    return url == STANDARD_INPUT or (scheme is not None and scheme[1] in _READ_ONLY)
 
 
 def free_bytes(url: str) -> int | None:

@@ -9,8 +9,6 @@ from functools import cached_property
 from weakref import WeakValueDictionary
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.graph_cache import shared_graph
 from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store import Manifest, read_manifest
@@ -71,12 +69,7 @@ class _Resident:
             if (there := self._alive.get(content_id)) is not None:
                 self._keep(content_id, there)
                 return there
-        manifest = read_manifest(store)  # other graphs are not held up meanwhile
-        if manifest.content_id != content_id:
-            raise InputError(
-                f"`{storage.redacted(store)}` was ingested anew during the run",
-                hint="run the same command again",
-            )
+        manifest = read_manifest(store, content_id)  # other graphs are not held up meanwhile
         with self._lock:
             there = self._alive.get(content_id) or _SharedGraph(store, manifest)
             self._keep(content_id, there)

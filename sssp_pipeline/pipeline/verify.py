@@ -8,6 +8,7 @@ own type and compares every bit, of the distances or, where a run has none, of t
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,8 +27,11 @@ from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
 from sssp_pipeline.pipeline.progress import Progress
-from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.results import OF_LENGTHS, RunFolder
+from sssp_pipeline.pipeline.run_files import OVERWRITE
+from sssp_pipeline.pipeline.units import in_input_unit
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
+from sssp_pipeline.pipeline.wide_files import read_wide_files
 
 #: Sources that `sample` solves again, spread evenly over all of them.
 SAMPLE = 8
@@ -69,20 +73,29 @@ def verify_distances(
     wanted = _wanted(batches, mode)
     total = sum(len(places) for places in wanted)
     done = 0
+    wide_paths = folder.wide_paths() if form.layout == "wide" else []
+    firsts = np.cumsum([0, *map(len, batches)]).tolist()
+
+    def read_batch(batch: int) -> Iterator[tuple[int | str, np.ndarray]]:
+        dtype, places = graph.weight_dtype, wanted[batch]
+        if not wide_paths:
+            return read_distances(folder.batch_path(batch), ids, form, dtype, places, targets)
+        places_of_run = [firsts[batch] + place for place in sorted(places)]
+        return read_wide_files(wide_paths, ids, form, dtype, places_of_run, targets)
 
     def check_batch(batch: int) -> tuple[int, str | None]:
-        stored = read_distances(
-            folder.batch_path(batch), ids, form, graph.weight_dtype, wanted[batch], targets
-        )
+        stored = read_batch(batch)
         for place in sorted(wanted[batch]):
             source = int(batches[batch][place])
             name, distances = next(stored, (None, None))
             if name != ids.original(source) or distances is None:
+                url = wide_paths[0] if wide_paths else folder.batch_path(batch)
+                at = firsts[batch] + place if wide_paths else place
                 raise InputError(
-                    f"`{storage.redacted(folder.batch_path(batch))}` holds source `{name}` at place {place}, "
-                    f"not `{ids.original(source)}`"
+                    f"`{storage.redacted(url)}` holds source `{name}` at place {at}, not `{ids.original(source)}`",
+                    hint=OVERWRITE,
                 )
-            if (refuted := check(graph, ids, source, distances, options)) is not None:
+            if (refuted := check(graph, ids, source, distances, options, form.scale)) is not None:
                 return len(wanted[batch]), refuted
         return len(wanted[batch]), None
 
@@ -110,9 +123,17 @@ def _sample(n: int) -> np.ndarray:
 
 
 def verify_metrics(
-    graph: CsrGraph, ids: VertexIds, metrics: pa.Table, cutoff: float | None, progress: Progress
+    graph: CsrGraph,
+    ids: VertexIds,
+    metrics: pa.Table,
+    cutoff: float | None,
+    scale: int | None,
+    progress: Progress,
 ) -> Verdict:
-    """Return the verdict of mode "sample" on what `metrics`, a row a source, say of the distances."""
+    """Return the verdict of mode "sample" on what `metrics`, a row a source, say of the distances.
+
+    `cutoff` is in the unit of the graph's weights, the metrics are in that of the input.
+    """
     began = time.perf_counter()
     options = SolveOptions(cutoff=cutoff, targets=np.empty(0, np.uint32))
     of_distances = ["reached", "max_distance", "mean_distance"]
@@ -124,6 +145,8 @@ def verify_metrics(
         (true,) = _oracle(graph).solve(graph, np.array([source]), options).metrics
         for name in of_distances:
             exact = getattr(true, name)
+            if scale is not None and name in OF_LENGTHS:
+                exact = float(exact) / scale
             if row[name] != float(exact):
                 return f"source `{row['source']}`: stored {name} {row[name]}, true {name} {exact}"
         return None
@@ -142,7 +165,12 @@ def _oracle(graph: CsrGraph) -> Solver:
 
 
 def _against_oracle(
-    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, options: SolveOptions
+    graph: CsrGraph,
+    ids: VertexIds,
+    source: int,
+    distances: np.ndarray,
+    options: SolveOptions,
+    scale: int | None,
 ) -> str | None:
     true = _oracle(graph).solve(graph, np.array([source], np.uint32), options).distances[0]
     wrong = np.flatnonzero(true != distances)
@@ -152,18 +180,25 @@ def _against_oracle(
     nobody = unreached_distance(true.dtype)
     stored, exact = (None if d == nobody else d.item() for d in (distances[first], true[first]))
     vertex = first if options.targets is None else int(options.targets[first])
-    return _sentence(ids, source, vertex, stored, exact)
+    return _sentence(ids, source, vertex, stored, exact, scale)
 
 
 def _by_certificate(
-    graph: CsrGraph, ids: VertexIds, source: int, distances: np.ndarray, options: SolveOptions
+    graph: CsrGraph,
+    ids: VertexIds,
+    source: int,
+    distances: np.ndarray,
+    options: SolveOptions,
+    scale: int | None,
 ) -> str | None:
     fault = find_fault(graph, source, distances, options.cutoff)
-    return None if fault is None else _sentence(ids, source, fault.vertex, fault.stored, fault.true)
+    return None if fault is None else _sentence(ids, source, fault.vertex, fault.stored, fault.true, scale)
 
 
-def _sentence(ids: VertexIds, source: int, vertex: int, stored: float | None, true: float | None) -> str:
-    shown = ("unreached" if distance is None else str(distance) for distance in (stored, true))
+def _sentence(
+    ids: VertexIds, source: int, vertex: int, stored: float | None, true: float | None, scale: int | None
+) -> str:
+    shown = ("unreached" if d is None else str(in_input_unit(d, scale)) for d in (stored, true))
     return (
         f"source `{ids.original(source)}`, vertex `{ids.original(vertex)}`: "
         "stored distance {}, true distance {}".format(*shown)

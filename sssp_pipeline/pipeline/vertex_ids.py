@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 else:
     np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
 
+#: So many ids are named in a message.
+SHOWN = 10
+
 
 class IdMapping(BaseModel):
     """How vertex numbers and the input's own ids correspond.
@@ -86,29 +89,69 @@ class VertexIds:
         InputError
             An id has the wrong type or no vertex has it; the message begins with `what`.
         """
-        wanted = int if self.mapping.type == "int64" else str
         ids = self.typed(ids)
-        for given in ids:
-            if not isinstance(given, wanted) or isinstance(given, bool):
-                kind = "integers" if wanted is int else "strings"
-                raise InputError(
-                    f"{what} `{given}` is not in the graph, whose ids are {kind}",
-                    hint=f"for example {self.original(0)!r}" if self.n_vertices else None,
-                )
-        if self.table is None:
-            positions = np.array([int(i) - self.mapping.first_id for i in ids], dtype=object)
-            good = np.array([0 <= p < self.n_vertices for p in positions], dtype=bool)
-        else:
-            # What no 64-bit integer holds is no id: -1 is none either.
-            wanted_ids = [i if isinstance(i, str) or i < 2**63 else -1 for i in ids]
-            found = pc.index_in(pa.array(wanted_ids, self.table.type), value_set=self.table)
-            good = np.asarray(found.is_valid())
-            positions = found.fill_null(0).to_numpy(zero_copy_only=False)
-        if not good.all():
-            raise InputError(f"{what} `{ids[int(np.argmin(good))]}` is not in the graph", hint=self._range())
-        return positions.astype(np.uint32)
+        if (misfit := self.misfit(ids)) is not None:
+            problem, hint = misfit
+            raise InputError(f"{what} {problem}", hint=hint)
+        found = self.find(ids)
+        if (unknown := [ids[int(i)] for i in np.flatnonzero(found < 0)]) != []:
+            raise self.unknown_error(unknown, len(ids), what)
+        return found.astype(np.uint32)
 
-    def _range(self) -> str:
+    def find(self, ids: Sequence[int | str]) -> np.ndarray:
+        """Return the vertices (n,) int64 that have these ids, -1 for an id that no vertex has."""
+        # What no 64-bit integer holds is no id: -1 is none either.
+        if self.mapping.type == "int64":
+            ids = [i if isinstance(i, int) and 0 <= i < 2**63 else -1 for i in ids]
+        if self.table is None:
+            wanted = np.array(ids, np.int64)
+            positions = wanted - self.mapping.first_id
+            return np.where((wanted >= 0) & (positions >= 0) & (positions < self.n_vertices), positions, -1)
+        found = pc.index_in(pa.array(ids, self.table.type), value_set=self.table)
+        positions = found.fill_null(-1).to_numpy(zero_copy_only=False)
+        return positions.astype(np.int64)
+
+    def has(self, vertex_id: int | str) -> bool:
+        """Return whether a vertex has this id, which has the type of the graph's ids."""
+        return bool(self.find([vertex_id])[0] >= 0)
+
+    def misfit(self, ids: Sequence[int | str]) -> tuple[str, str] | None:
+        """Return a problem and a hint for the first of `ids` of another type than the graph's, None if all fit."""
+        wanted = int if self.mapping.type == "int64" else str
+        given = next((i for i in ids if not isinstance(i, wanted) or isinstance(i, bool)), None)
+        if given is None:
+            return None
+        if wanted is int:
+            hint = f"write integers, for example {self.original(0)}" if self.n_vertices else "write integers"
+        else:
+            hint = f"in the workflow file write a string with quotes: '{given}'"
+            hint += f"; the graph has for example {self.original(0)!r}" if self.n_vertices else ""
+        kind = "integers" if wanted is int else "strings"
+        return f"`{given}` is not in the graph, whose ids are {kind}", hint
+
+    def unknown_error(self, unknown: Sequence[int | str], n_named: int, what: str) -> InputError:
+        """Return the error that names the ids `unknown`, of `n_named` in all; `what` ends with what an id is of."""
+        if len(unknown) == 1:
+            return InputError(f"{what} {listed(unknown)} is not in the graph", hint=self.range_hint())
+        place, _, noun = what.rpartition(" ")
+        counted = f"{len(unknown):,} of {n_named:,} {plural_of(noun)}"
+        message = f"{place}{' ' * bool(place)}{counted} are not in the graph: {listed(unknown)}"
+        return InputError(message, hint=self.range_hint())
+
+    def range_hint(self) -> str:
+        """Return which ids there are."""
         if not self.n_vertices:
-            return "the graph has no vertices"
-        return f"its {self.n_vertices} ids run from {self.original(0)!r} to {self.original(self.n_vertices - 1)!r}"
+            return "check `graph.input`: the graph has no vertices"
+        first, last = self.original(0), self.original(self.n_vertices - 1)
+        return f"the {self.n_vertices} ids of the graph run from {first!r} to {last!r}"
+
+
+def listed(ids: Sequence[int | str], n: int | None = None) -> str:
+    """Return the first `SHOWN` of `ids` for a message; `n` is how many there are if `ids` are the first of more."""
+    shown = [f"`{text if len(text) <= 60 else text[:60] + '…'}`" for text in map(str, ids[:SHOWN])]
+    return ", ".join([*shown, "…"] if (n or len(ids)) > len(shown) else shown)
+
+
+def plural_of(noun: str) -> str:
+    """Return the plural of "source", "target" or "vertex"."""
+    return noun.removesuffix("ex") + "ices" if noun.endswith("vertex") else noun + "s"

@@ -39,7 +39,7 @@ def test_true_distances_facts_and_outcomes(tmp_path):
     assert_array_equal(case.rows, expected.distances)
     assert case.outcomes == [(m.reached, m.max_distance, m.mean_distance) for m in expected.metrics]
     assert case.oracle == "delta-stepping"
-    assert (tmp_path / "g" / "manifest.json").exists()
+    assert [p.parent.name[:2] for p in tmp_path.glob("*/manifest.json")] == ["g-"]
 
 
 def test_hashed_weights_replace_those_of_the_input_in_its_type(tmp_path):
@@ -61,7 +61,7 @@ def test_weights_that_are_replaced_are_not_read(tmp_path):
 
 def test_a_store_that_is_there_already_is_taken(tmp_path):
     made(tmp_path, graph=GRID)
-    case = made(tmp_path / "none", store=str(tmp_path / "g"))
+    case = made(tmp_path / "none", store=str(next(tmp_path.glob("g-*"))))
     assert case.facts.n_edges == 2300
     assert not (tmp_path / "none").exists()
 

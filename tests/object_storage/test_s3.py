@@ -254,12 +254,24 @@ def test_a_driver_that_was_frozen_too_long_stops(place, driver, undisturbed, qui
     assert storage.list_files(f"{folder.url}/_lease") == []
 
 
-def test_an_ingest_waits_for_no_other(place, quick):
-    spec = made(place).graph
-    with lease.exclusive(f"{place}/graph"), pytest.raises(InputError, match="is writing to"):
-        ingest(spec, f"{place}/graph", Quiet())
-    manifest, fresh = ingest(spec, f"{place}/graph", Quiet())
+def test_an_ingest_waits_for_another(place, quick):
+    class Heard(Quiet):
+        def say(self, line, event="note", *, level="info", **facts):
+            heard.append(line)
+            ended.set()
+
+    heard, ended, done = [], threading.Event(), []
+    spec, store = made(place).graph, f"{place}/graph"
+    waiting = threading.Thread(target=lambda: done.append(ingest(spec, store, Heard())))
+    with lease.exclusive(store):
+        waiting.start()
+        assert ended.wait(30)
+        assert done == []
+    waiting.join(60)
+    assert "waiting until it ends" in heard[0]
+    ((manifest, fresh),) = done
     assert (fresh, manifest.n_vertices) == (True, 2000)
+    assert storage.list_files(f"{store}/_lease") == []
 
 
 def test_a_lease_that_is_overwritten_or_removed_is_lost(bucket, quick):

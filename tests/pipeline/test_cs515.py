@@ -90,7 +90,7 @@ def test_weights_are_1_and_the_source_is_0_unless_given(at, no_gpu):
         (
             ["--method", "opt", "--source", "6"],
             "source `6` is not in the graph",
-            "its 7 ids run from 0 to 7",
+            "the 7 ids of the graph run from 0 to 7",
         ),
         (
             ["--method", "opt", "--input", "nowhere.txt"],

@@ -55,8 +55,28 @@ def test_of_parallel_edges_the_lightest_is_kept(rows):
 def test_symmetry_is_that_of_edges_and_weights(rows):
     _, offsets, cols, weights = build(rows, 13, False, False)
     present = listed(offsets, cols, weights)
-    symmetric = all(csr_build.in_parallel(csr_build.rows_are_symmetric, offsets, 2, cols, weights))
+    symmetric = all(e < 0 for e in csr_build.in_parallel(csr_build.first_one_way, offsets, 2, cols, weights))
     assert symmetric == ({(v, u, w) for u, v, w in present} == set(present))
+
+
+@pytest.mark.parametrize(
+    ("rows", "first"),
+    [
+        ([(0, 1, 5), (1, 0, 5)], None),
+        ([(0, 1, 5), (1, 0, 6)], (0, 1)),
+        ([(0, 1, 5), (1, 0, 5), (1, 2, 5)], (1, 2)),
+        ([(2, 2, 7), (3, 0, 1)], (3, 0)),
+        # Parallel edges: each needs a reverse of its weight, how often does not matter.
+        ([(0, 1, 5), (0, 1, 5), (1, 0, 5)], None),
+        ([(0, 1, 5), (0, 1, 6), (1, 0, 5)], (0, 1)),
+        ([], None),
+    ],
+)
+def test_the_first_edge_without_its_reverse(rows, first):
+    _, offsets, cols, weights = build(rows, 4, False, False)
+    found = [e for e in csr_build.in_parallel(csr_build.first_one_way, offsets, 2, cols, weights) if e >= 0]
+    src = np.repeat(np.arange(4), np.diff(offsets))
+    assert (None if not found else (src[found[0]], cols[found[0]])) == first
 
 
 @pytest.mark.parametrize("pattern", ["random", "sorted", "reversed", "equal", "organ-pipe", "two-values"])

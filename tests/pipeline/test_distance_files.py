@@ -123,6 +123,7 @@ def test_the_wide_layout_has_one_column_of_vertices():
 def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids):
     monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 3)
     monkeypatch.setattr(distance_files, "LARGEST_GROUP_ROWS", 3)
+    monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 3)
     url = str(tmp_path / "file")
     with Path(url).open("wb") as handle:
         write_distances(handle, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout))

@@ -1,6 +1,11 @@
+import contextlib
 import itertools
 import json
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +17,9 @@ from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import graph_loading, graph_store, storage
 from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids, n_readers
-from sssp_pipeline.pipeline.graph_store import StoreWriter, read_manifest
+from sssp_pipeline.pipeline.graph_store import StoreWriter, older_versions, read_manifest
 from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.progress import Quiet
 
 
@@ -23,6 +29,10 @@ def store(tmp_path):
     url = str(tmp_path / "graph")
     ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
     return url
+
+
+def spec_of(tmp_path: Path, **options) -> workflow.Graph:
+    return workflow.Graph.model_validate({"input": str(tmp_path / "edges.txt"), **options})
 
 
 def parts(store: str) -> list[Path]:
@@ -70,8 +80,9 @@ def test_equal_graphs_have_equal_content_ids(store, tmp_path):
     (tmp_path / "reordered.txt").write_text("10 40 1\n10 20 5\n20 40 7\n")
     ingest(workflow.Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
     assert read_manifest(other).content_id == read_manifest(store).content_id
-    ingest(workflow.Graph(input=str(tmp_path / "reordered.txt"), weights={"dtype": "int32"}), other, Quiet())
-    assert read_manifest(other).content_id != read_manifest(store).content_id
+    typed = workflow.Graph(input=str(tmp_path / "reordered.txt"), weights={"dtype": "int32"})
+    manifest, _ = ingest(typed, str(tmp_path / "typed"), Quiet())
+    assert manifest.content_id != read_manifest(store).content_id
     (tmp_path / "reordered.txt").write_text("10 40 2\n10 20 5\n20 40 7\n")
     ingest(workflow.Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
     assert read_manifest(other).content_id != read_manifest(store).content_id
@@ -92,11 +103,23 @@ def test_a_store_of_another_format_version_is_refused(store):
     assert caught.value.message == f"`{store}` is a graph store of format 2, this release reads format 1"
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": "something else"}'])
+@pytest.mark.parametrize("damage", ["", "{", '{"format": "sssp-pipeline graph store"'])
 def test_a_damaged_manifest_is_refused(store, damage):
     Path(store, "manifest.json").write_text(damage)
     with pytest.raises(InputError, match=r"manifest\.json` is damaged"):
         read_manifest(store)
+
+
+@pytest.mark.parametrize("other", ["[]", '{"name": "a web app"}'])
+def test_the_manifest_of_something_else_is_left_alone(store, tmp_path, other):
+    file = Path(store, "manifest.json")
+    file.write_text(other)
+    for use in (read_manifest, lambda store: ingest(spec_of(tmp_path), store, Quiet())):
+        with pytest.raises(InputError) as caught:
+            use(store)
+        assert caught.value.message == f"`{file}` is not the manifest of a graph store"
+        assert caught.value.hint == "name another `graph.store`, or leave it out"
+    assert file.read_text() == other
 
 
 @pytest.mark.parametrize("folder", ["row_offsets", "edges", "vertices"])
@@ -161,10 +184,10 @@ def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(st
     temporary = Path(store, "edges", storage.TEMP_PREFIX + "0-part")
     for file in (leftover, foreign, temporary):
         file.touch()
-    (tmp_path / "edges.txt").write_text("1 2 3\n")
+    (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n10 40 1\n# the same graph\n")
     ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), store, Quiet())
     assert (leftover.exists(), temporary.exists(), foreign.exists()) == (False, False, True)
-    assert len(parts(store)) == 2
+    assert len(parts(store)) == 3
 
 
 def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch):
@@ -187,3 +210,253 @@ def test_a_store_with_a_part_gone_is_ingested_again(store, tmp_path):
     Path(parts(store)[0]).unlink()
     assert ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), store, Quiet())[1]
     load_graph(store, read_manifest(store))
+
+
+class Heard(Quiet):
+    """A listener that remembers what was said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line, event="note", *, level="info", **facts):
+        self.lines.append(line)
+
+
+def named_parts(store: str) -> list[Path]:
+    """Return the parts that the manifests of all versions name."""
+    newest = read_manifest(store)
+    versions = [newest, *older_versions(store, newest).values()]
+    return sorted(Path(store, part.path) for version in versions for part in version.parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "differs"),
+    [
+        ({"directed": False}, "`graph.directed` is `true` there and `false` here"),
+        ({"weights": {"unit": "km"}}, "`graph.weights.unit` is `null` there and `km` here"),
+        ({"weights": {"dtype": "float64"}}, "`graph.weights.dtype` is `auto` there and `float64` here"),
+        ({"columns": {"source": "from"}}, "`graph.columns.source` is `auto` there and `from` here"),
+        ({"coordinates": "{folder}/e.co"}, "`graph.coordinates` is `null` there and `{folder}/e.co` here"),
+        (
+            {"input": "generated:star?leaves=3"},
+            "`graph.input` is `{folder}/edges.txt` there and `generated:star?leaves=3` here",
+        ),
+        (
+            {"directed": False, "ids": "string"},
+            "`graph.directed` is `true` there and `false` here; `graph.ids` is `auto` there and `string` here",
+        ),
+    ],
+)
+def test_a_store_holds_one_graph(store, tmp_path, options, differs):
+    (tmp_path / "e.co").touch()
+    before = {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()}
+    options = {k: v.format(folder=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
+    with pytest.raises(InputError) as caught:
+        ingest(spec_of(tmp_path, **options), store, Quiet())
+    assert caught.value.message == f"`{store}` holds another graph: {differs.format(folder=tmp_path)}"
+    assert (
+        caught.value.hint
+        == "name another `graph.store`, or leave it out: the default differs with the options"
+    )
+    assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
+
+
+def test_one_path_written_in_two_ways_is_one_input(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for url in ("edges.txt", "./edges.txt", "../" + tmp_path.name + "/edges.txt"):
+        ingest(workflow.Graph(input=url), store, Quiet())
+    assert older_versions(store, read_manifest(store)) == {}
+
+
+def test_a_new_file_of_a_pattern_is_a_new_version(tmp_path):
+    spec, store = workflow.Graph(input=str(tmp_path / "e-*.txt")), str(tmp_path / "graph")
+    (tmp_path / "e-1.txt").write_text("1 2 3\n")
+    first, _ = ingest(spec, store, Quiet())
+    (tmp_path / "e-2.txt").write_text("2 3 4\n")
+    second, _ = ingest(spec, store, Quiet())
+    assert (first.n_edges, second.n_edges) == (1, 2)
+    assert list(older_versions(store, second)) == [first.content_id]
+
+
+def test_a_changed_input_is_a_new_version_and_the_old_one_stays(store, tmp_path):
+    first = read_manifest(store)
+    (tmp_path / "edges.txt").write_text("10 20 6\n20 40 7\n10 40 1\n")
+    heard = Heard()
+    second, fresh = ingest(spec_of(tmp_path), store, heard)
+    assert fresh
+    held = sum(part.bytes for part in first.parts) / 1e6
+    assert heard.lines == [
+        f"1 older version of the graph: {held:.1f} MB, kept for the runs that were solved on them; "
+        "`sssp-pipeline ingest WORKFLOW --remove-old-versions` removes them"
+    ]
+    for manifest, weights in ((first, [5, 1, 7]), (second, [6, 1, 7])):
+        found = read_manifest(store, manifest.content_id)
+        assert found == manifest
+        assert load_graph(store, found).weights.tolist() == weights
+    with pytest.raises(InputError) as caught:
+        read_manifest(store, "0123456789abcdef")
+    assert caught.value.message == (
+        f"`{store}` holds no version of the graph with content id `0123456789abcdef`"
+    )
+
+
+def test_the_same_graph_from_a_touched_file_is_no_new_version(store, tmp_path):
+    first = read_manifest(store)
+    (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n\n10 40 1\n")
+    second, fresh = ingest(spec_of(tmp_path), store, Quiet())
+    assert fresh
+    assert second.content_id == first.content_id
+    assert parts(store) == named_parts(store)
+    assert sorted(p.name for p in Path(store).iterdir()) == [
+        "edges",
+        "manifest.json",
+        "row_offsets",
+        "vertices",
+    ]
+
+
+def test_a_version_that_comes_back_is_there_once(store, tmp_path):
+    first = read_manifest(store)
+    for text in ("10 20 6\n", "10 20 5\n20 40 7\n10 40 1\n"):
+        (tmp_path / "edges.txt").write_text(text)
+        ingest(spec_of(tmp_path), store, Quiet())
+    newest = read_manifest(store)
+    assert newest.content_id == first.content_id
+    assert len(older_versions(store, newest)) == 1
+    assert parts(store) == named_parts(store)
+
+
+def test_older_versions_are_removed_when_it_is_asked_for(store, tmp_path):
+    (tmp_path / "edges.txt").write_text("10 20 6\n20 40 7\n10 40 1\n")
+    newest, _ = ingest(spec_of(tmp_path), store, Quiet())
+    assert ingest(spec_of(tmp_path), store, Quiet(), remove_old_versions=True) == (newest, False)
+    assert sorted(p.name for p in Path(store).iterdir()) == [
+        "edges",
+        "manifest.json",
+        "row_offsets",
+        "vertices",
+    ]
+    assert parts(store) == sorted(Path(store, part.path) for part in newest.parts)
+    load_graph(store, newest)
+
+
+def test_a_version_that_lacks_a_part_is_not_kept(store, tmp_path):
+    parts(store)[0].unlink()
+    (tmp_path / "edges.txt").write_text("10 20 6\n")
+    newest, _ = ingest(spec_of(tmp_path), store, Quiet())
+    assert older_versions(store, newest) == {}
+    assert parts(store) == named_parts(store)
+
+
+class Killed(BaseException):
+    """Ends the process in the middle of a commit."""
+
+
+def test_killed_at_every_step_of_a_commit_no_version_is_lost(tmp_path, monkeypatch):
+    texts = {name: f"10 20 {weight}\n20 40 7\n" for name, weight in zip("abc", (5, 6, 8), strict=True)}
+    real = {name: getattr(storage, name) for name in ("write_atomic", "remove", "remove_if_empty")}
+    # A killed process removes nothing that it wrote.
+    monkeypatch.setattr(StoreWriter, "__exit__", lambda *_: None)
+
+    def ingested(store: str, text: str) -> str:
+        (tmp_path / "edges.txt").write_text(text)
+        return ingest(spec_of(tmp_path), store, Quiet())[0].content_id
+
+    def dying(action, left):
+        def step(url, *args):
+            if any(name in url for name in ("versions", "/part-", "manifest.json")) and next(left) == 0:
+                raise Killed
+            return action(url, *args)
+
+        return step
+
+    for steps in itertools.count():
+        store = str(tmp_path / f"graph-{steps}")
+        ids = {name: ingested(store, texts[name]) for name in "ab"}
+        left = itertools.count(steps, -1)
+        with monkeypatch.context() as patched, contextlib.suppress(Killed):
+            for name, action in real.items():
+                patched.setattr(storage, name, dying(action, left))
+            ids["c"] = ingested(store, texts["c"])
+        assert read_manifest(store).weights.max in (7, 8)
+        for name in "ab":
+            version = read_manifest(store, ids[name])
+            assert load_graph(store, version).weights[0] == int(texts[name].split()[2])
+        was_killed = "c" not in ids
+        ids["c"] = ingested(store, texts["c"])
+        assert set(older_versions(store, read_manifest(store))) == {ids["a"], ids["b"]}
+        # What the kill left is gone with the next commit.
+        ingested(store, "10 20 9\n20 40 7\n")
+        assert parts(store) == named_parts(store)
+        if not was_killed:
+            break
+    assert steps >= 4
+
+
+def test_a_folder_of_other_files_is_no_place_for_a_store(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 5\n")
+    for name in ("photos", "edges"):
+        (tmp_path / "taken" / name).mkdir(parents=True)
+        (tmp_path / "taken" / name / "notes.txt").touch()
+    with pytest.raises(InputError) as caught:
+        ingest(spec_of(tmp_path), str(tmp_path / "taken"), Quiet())
+    assert caught.value.message == (
+        f"`{tmp_path}/taken` is not empty and is not a graph store: it has edges, photos"
+    )
+    assert caught.value.hint == "name an empty or a new folder as `graph.store`"
+    assert len([p for p in (tmp_path / "taken").rglob("*") if p.is_file()]) == 2
+
+
+def test_leavings_of_a_killed_first_ingest_are_no_other_files(store, tmp_path):
+    Path(store, "manifest.json").unlink()
+    Path(store, storage.TEMP_PREFIX + "0-manifest.json").touch()
+    Path(store, "edges", storage.TEMP_PREFIX + "0-part").touch()
+    ingest(spec_of(tmp_path), store, Quiet())
+    assert parts(store) == named_parts(store)
+
+
+INGEST = """
+import sys, time
+from sssp_pipeline.pipeline import ingest as module
+real = module._ingested
+module._ingested = lambda *args: (time.sleep(1.0), real(*args))[1]
+from sssp_pipeline.cli import main
+sys.argv = ["sssp-pipeline", "ingest", sys.argv[1]]
+main()
+"""
+
+
+def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_made(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 5\n")
+    (tmp_path / "w.yaml").write_text(
+        "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutput: {path: run}\n"
+    )
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", INGEST, "w.yaml"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    told = sorted((process.communicate(timeout=60)[1] for process in both), key=len)
+    assert [process.returncode for process in both] == [0, 0]
+    assert "unchanged, not ingested again" not in told[0]
+    waiting = "another process is writing to the graph store `graph`: waiting until it ends"
+    assert [text.count(waiting) for text in told] == [0, 1]
+    assert "in graph (unchanged, not ingested again)" in told[1]
+    assert parts(str(tmp_path / "graph")) == named_parts(str(tmp_path / "graph"))
+
+
+def test_ctrl_c_ends_the_wait_for_another_ingest(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 5\n")
+    (tmp_path / "w.yaml").write_text(
+        "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutput: {path: run}\n"
+    )
+    with exclusive(str(tmp_path / "graph")):
+        command = [sys.executable, "-m", "sssp_pipeline.cli", "ingest", "w.yaml"]
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        assert any("waiting until it ends" in line for line in process.stderr)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert list((tmp_path / "graph").iterdir()) == []

@@ -97,4 +97,4 @@ def test_ids_are_found_again():
     assert found.originals(np.array([1, 1])).to_pylist() == ["b", "b"]
     with pytest.raises(InputError) as caught:
         found.vertices(["d"], "source")
-    assert caught.value.hint == "its 3 ids run from 'a' to 'c'"
+    assert caught.value.hint == "the 3 ids of the graph run from 'a' to 'c'"

@@ -36,6 +36,7 @@ def test_by_default_loops_go_and_the_lightest_parallel_edge_stays(tmp_path):
         "self_loops_dropped": 1,
         "reverses_added": 0,
         "duplicates_dropped": 2,
+        "rows_skipped": 0,
     }
 
 
@@ -77,7 +78,7 @@ def test_symmetry_needs_equal_weights(tmp_path):
 def test_policies_that_refuse(tmp_path, policy, message, hint):
     with pytest.raises(InputError) as caught:
         ingested(tmp_path, MIXED, **policy)
-    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert (caught.value.message, caught.value.hint) == (f"`{tmp_path / 'edges.txt'}`: {message}", hint)
     assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
 
 
@@ -115,7 +116,7 @@ def test_the_type_is_the_smallest_that_holds_every_weight(tmp_path, weights, dty
         ("-1", "uint32", "is negative, uint32 is not", "set `graph.weights.dtype: int32`"),
         ("2147483647", "int32", "is too large for int32", "set `graph.weights.dtype: int64`"),
         ("-2147483649", "int32", "is too small for int32", "set `graph.weights.dtype: int64`"),
-        ("1.5", "int32", "is no int32", "set `graph.weights.dtype: float32`"),
+        ("1.5", "int32", "is no int32", "set `graph.weights.dtype: auto`"),
         ("1e+39", "float32", "is too large for float32", "set `graph.weights.dtype: float64`"),
         (
             "1e-39",
@@ -129,14 +130,17 @@ def test_the_type_is_the_smallest_that_holds_every_weight(tmp_path, weights, dty
 def test_a_weight_the_type_cannot_hold_is_named(tmp_path, weight, dtype, why, hint):
     with pytest.raises(InputError) as caught:
         ingested(tmp_path, f"0 1 7\n5 6 {weight}\n", weights={"dtype": dtype})
-    assert caught.value.message == f"edge 2, from `5` to `6`: weight {weight} {why}"
+    assert (
+        caught.value.message == f"`{tmp_path / 'edges.txt'}`: edge 2, from `5` to `6`: weight {weight} {why}"
+    )
     assert caught.value.hint == hint
     assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
 
 
 def test_without_weights_every_edge_has_the_default(tmp_path):
     assert listed(ingested(tmp_path, "0 1\n1 2\n")[1]) == [(0, 1, 1), (1, 2, 1)]
-    manifest, graph = ingested(tmp_path, "0 1\n", weights={"default": 2.5})
+    (tmp_path / "other").mkdir()
+    manifest, graph = ingested(tmp_path / "other", "0 1\n", weights={"default": 2.5})
     assert (manifest.weights.dtype, listed(graph)) == ("float32", [(0, 1, 2.5)])
 
 
@@ -148,8 +152,8 @@ def test_without_weights_every_edge_has_the_default(tmp_path):
         (4294967295, "uint64"),
         (5_000_000_000, "uint64"),
         (2**64 - 2, "uint64"),
-        (10**60, "float64"),
-        (10**30, "float32"),
+        (1e30, "float64"),
+        (float(2**70), "float32"),
         (1e-60, "float64"),
         (2.0, "float32"),
     ],
@@ -168,7 +172,13 @@ def test_a_default_has_the_type_it_would_have_in_the_input(tmp_path, default, dt
     ("default", "dtype", "why", "hint"),
     [
         (-1, "uint32", "-1 is negative, uint32 is not", "set `graph.weights.dtype: int32`"),
-        (2.5, "int64", "2.5 is no int64", "set `graph.weights.dtype: float32`"),
+        (2.5, "int64", "2.5 is no int64", "set `graph.weights.dtype: auto`"),
+        (
+            10**60,
+            "auto",
+            f"{10**60} is an integer beyond 64 bits",
+            "write it with a decimal point to round it",
+        ),
         (10**60, "uint64", f"{10**60} is too large for uint64", "scale the weights down"),
         pytest.param(
             10**400, "auto", f"{10**400} is not a finite number", "weights are finite", id="400-digits"
@@ -228,10 +238,8 @@ def test_unchanged_input_is_not_ingested_twice(tmp_path):
     first, fresh = ingest(spec, store, Quiet())
     assert fresh
     assert ingest(spec, store, Quiet()) == (first, False)
-    other_policy = spec.model_copy(update={"directed": False})
-    assert ingest(other_policy, store, Quiet())[1]
     (tmp_path / "edges.txt").write_text("0 1 50\n")
-    changed, fresh = ingest(other_policy, store, Quiet())
+    changed, fresh = ingest(spec, store, Quiet())
     assert fresh
     assert changed.weights.max == 50
 
@@ -292,3 +300,90 @@ def test_coordinates_come_along(tmp_path, data_file):
     table = pq.read_table(tmp_path / manifest.vertices[0].path)
     assert table.slice(0, 1).to_pylist() == [{"x": -73530767, "y": 41085396}]
     assert table.num_rows == 264_346
+
+
+@pytest.mark.parametrize(
+    ("content", "dtype", "weights"),
+    [
+        ("0 1 16777217\n1 2 0.5\n", "float64", [16777217.0, 0.5]),
+        ("0 1 16777216\n1 2 0.5\n", "float32", [16777216.0, 0.5]),
+        ("0 1 0.1\n1 2 0.2\n", "float64", [0.1, 0.2]),
+        ("0 1 0.25\n1 2 1e38\n", "float64", [0.25, 1e38]),
+    ],
+)
+def test_decimals_are_float32_only_where_every_weight_is_exact_in_it(tmp_path, content, dtype, weights):
+    manifest, graph = ingested(tmp_path, content)
+    assert (manifest.weights.dtype, graph.weights.tolist()) == (dtype, weights)
+    asked, rounded = ingested(tmp_path, content, weights={"dtype": "float32"})
+    assert asked.weights.dtype == "float32"
+    assert rounded.weights.tolist() == np.array(weights, np.float32).tolist()
+
+
+def test_an_integer_beside_decimals_is_not_rounded_in_silence(tmp_path):
+    content = "0 1 9007199254740993\n" * 5 + "1 2 0.5\n"
+    with pytest.raises(InputError) as caught:
+        ingested(tmp_path, content, duplicates="keep-all")
+    assert "weight `9007199254740993` is an integer that no type holds exactly" in caught.value.message
+    _, graph = ingested(tmp_path, content, weights={"dtype": "float64"})
+    assert graph.weights.tolist() == [9007199254740992.0, 0.5]
+
+
+def test_scaled_weights_are_integers(tmp_path):
+    manifest, graph = ingested(tmp_path, "0 1 0.1\n1 2 2.125\n2 3 7\n", weights={"scale": 1000})
+    assert (manifest.weights.dtype, manifest.weights.scale) == ("uint32", 1000)
+    assert graph.weights.tolist() == [100, 2125, 7000]
+    _, graph = ingested(tmp_path, "0 1\n", weights={"scale": 100, "default": 0.25})
+    assert graph.weights.tolist() == [25]
+    same = [ingested(tmp_path, "0 1 1\n", weights={"scale": scale})[0].content_id for scale in (None, 10)]
+    assert same[0] != same[1]
+
+
+@pytest.mark.parametrize("weight", ["0.1234", "0.1230000000000000000000000001", "99999999999999.5", "1e-09"])
+def test_a_weight_that_the_scale_does_not_make_an_integer_is_refused(tmp_path, weight):
+    with pytest.raises(InputError, match=f"weight `?{weight}`? times 1000 is no integer"):
+        ingested(tmp_path, f"0 1 {weight}\n", weights={"scale": 1000})
+    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
+
+
+def test_reversed_edges_lead_the_other_way(tmp_path):
+    manifest, graph = ingested(tmp_path, "0 1 5\n1 2 9\n", directed="reversed")
+    assert listed(graph) == [(1, 0, 5), (2, 1, 9)]
+    assert manifest.reading.edges == "turned round"
+    assert manifest.reading.sample == ((1, 0, 5), (2, 1, 9))
+
+
+def test_rows_that_are_left_out_are_counted_and_kept(tmp_path):
+    manifest, graph = ingested(tmp_path, "0 1 5\n1 x 9\n\n1 2 inf\n2 3 4\n", unreadable="skip")
+    assert listed(graph) == [(0, 1, 5), (2, 3, 4)]
+    assert (manifest.counts.edges_read, manifest.counts.rows_skipped) == (2, 2)
+    file = f"`{tmp_path / 'edges.txt'}`"
+    assert (tmp_path / "graph" / "skipped.txt").read_text().splitlines() == [
+        f"{file} line 2: `x` is not a vertex id: 1 x 9",
+        f"{file} line 4: weight `inf` is not finite: 1 2 inf",
+    ]
+    ingested(tmp_path, "0 1 5\n", unreadable="skip")
+    assert not (tmp_path / "graph" / "skipped.txt").exists()
+
+
+def test_a_graph_that_cannot_be_held_is_refused(tmp_path):
+    with pytest.raises(
+        InputError, match=r"a graph of 4,294,967,295 vertices and 1 edges takes 68\.7 GB to build"
+    ):
+        ingested(tmp_path, "p sp 4294967295 1\na 1 2 3\n")
+
+
+def test_the_manifest_says_what_was_read(tmp_path):
+    manifest, _ = ingested(tmp_path, "id,from,to,km,note\n1,A,B,2.5,x\n2,B,A,3,y\n", directed=False)
+    assert manifest.reading.facts() == {
+        "format": "csv, by its content",
+        "between columns": "comma",
+        "header": "yes",
+        "source": "`from`, by its name",
+        "target": "`to`, by its name",
+        "weight": "`km`, by its name",
+        "not used": "`id`, `note`",
+        "ids": "string: `A` is a name",
+        "weights": "float32: every weight is exact in it",
+        "edges": "both ways",
+        "first edges": "A -> B (2.5); B -> A (3.0)",
+    }

@@ -1,6 +1,11 @@
+import shutil
+import threading
+import time
+
 import pytest
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import lease, storage
 from sssp_pipeline.pipeline.lease import exclusive
 
 
@@ -18,3 +23,81 @@ def test_a_folder_is_held_by_one_process_alone(tmp_path):
     with exclusive(url):
         pass
     assert files_below(tmp_path) == ["run", "run/file"]
+
+
+class Waiting(threading.Thread):
+    """Waits for a folder, and holds it until `leave` is set."""
+
+    def __init__(self, url: str):
+        super().__init__()
+        self.url, self.told = url, []
+        self.waits, self.holds, self.leave = threading.Event(), threading.Event(), threading.Event()
+        self.start()
+
+    def run(self):
+        def on_wait(who):
+            self.told.append(who)
+            self.waits.set()
+
+        with exclusive(self.url, on_wait):
+            self.holds.set()
+            assert self.leave.wait(20)
+
+
+@pytest.fixture(params=["local", "object store"])
+def folder(request, tmp_path, monkeypatch):
+    """Give the URL of a folder: a local one, and one in an object store that is a dictionary."""
+    monkeypatch.setattr(lease, "LOOK_S", 0.05)
+    if request.param == "local":
+        return str(tmp_path / "graph")
+    monkeypatch.setattr(lease, "BEAT_S", 0.1)
+    objects: dict[str, bytes] = {}
+
+    def listed(url, deep=True):
+        return sorted(name.removeprefix(url + "/") for name in list(objects) if name.startswith(url + "/"))
+
+    monkeypatch.setattr(storage, "read_if_there", objects.get)
+    monkeypatch.setattr(storage, "write_atomic", objects.__setitem__)
+    monkeypatch.setattr(storage, "create", lambda url, content: objects.setdefault(url, content) == content)
+    monkeypatch.setattr(storage, "remove", lambda url: objects.pop(url, None))
+    monkeypatch.setattr(storage, "list_files", listed)
+    monkeypatch.setattr(storage, "is_local", lambda url: False)
+    return "s3://bucket/graph"
+
+
+def test_who_waits_is_told_once_and_comes_next(folder):
+    with exclusive(folder):
+        waiting = Waiting(folder)
+        assert waiting.waits.wait(20)
+        time.sleep(0.5)
+        assert not waiting.holds.is_set()
+    assert waiting.holds.wait(20)
+    with pytest.raises(InputError, match="is writing to"), exclusive(folder):
+        pass
+    waiting.leave.set()
+    waiting.join(20)
+    assert len(waiting.told) == 1
+    with exclusive(folder):
+        pass
+
+
+def test_a_lock_on_a_folder_that_was_removed_keeps_nobody_out_and_counts_for_nothing(tmp_path, monkeypatch):
+    # The holder removes the empty folder when it ends: the lock that a waiting process then gets is on no folder.
+    monkeypatch.setattr(lease, "LOOK_S", 0.05)
+    url = str(tmp_path / "graph")
+    locks = []
+    real = lease._lock
+
+    def opened_before_the_removal(handle):
+        if not locks:
+            shutil.rmtree(url)
+        locks.append(handle)
+        return real(handle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lease, "_lock", opened_before_the_removal)
+        with exclusive(url):
+            assert len(locks) == 2
+            patched.undo()
+            with pytest.raises(InputError), exclusive(url):
+                pass

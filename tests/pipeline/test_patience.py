@@ -1,5 +1,7 @@
 """Patience, with a web server that fails for a while in each way that servers do."""
 
+import errno
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,6 +40,7 @@ def server(monkeypatch):
     monkeypatch.setattr(patience, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(patience, "PATIENCE_S", 0.5)
     monkeypatch.setattr(patience, "_outage", patience._Outage())
+    monkeypatch.setattr(patience, "_answered", set())
     with ThreadingHTTPServer(("127.0.0.1", 0), Ailing) as ailing:
         ailing.asked, ailing.ailments = 0, []
         thread = threading.Thread(target=ailing.serve_forever, kwargs={"poll_interval": 0.01})
@@ -89,11 +92,135 @@ def test_patience_ends_and_says_what_was_tried(server, caplog):
     assert storage.read_bytes(url_of(server)) == CONTENT
 
 
-def test_a_port_where_nobody_listens_passes_too(server):
+def test_a_store_that_has_answered_is_waited_for_when_it_refuses_connections(server):
+    assert storage.read_bytes(url_of(server)) == CONTENT
     server.shutdown()
     server.server_close()
-    with pytest.raises(StoreAwayError, match="does not answer"):
+    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
         storage.read_bytes(url_of(server))
+
+
+def test_a_store_that_another_process_has_reached_is_waited_for(server):
+    server.shutdown()
+    server.server_close()
+    patience.expect_answers(url_of(server))
+    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
+        storage.read_bytes(url_of(server))
+
+
+def test_an_answer_that_says_no_is_an_answer(server):
+    server.ailments = [404]
+    with pytest.raises(InputError):
+        storage.read_bytes(url_of(server))
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
+        storage.read_bytes(url_of(server))
+
+
+@pytest.fixture
+def unknown_hosts(monkeypatch):
+    """Let no name be resolved, at once: the resolver of a test machine may take its time."""
+
+    def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(patience, "_answered", set())
+
+
+AZURE = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint={}/a;"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://{}/x", "https://{}/x", "ftp://{}/x", "s3://bucket/x", "abfs://container/x"]
+)
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "host.invalid:80"])
+def test_the_first_contact_with_nobody_ends_at_once(url, host, monkeypatch, request):
+    if host.startswith("host"):
+        request.getfixturevalue("unknown_hosts")
+    monkeypatch.setattr(patience, "_answered", set())
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}")
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", AZURE.format(f"http://{host}"))
+    url = url.format(host)
+    began = time.monotonic()
+    for ask in (storage.read_bytes, lambda url: storage.expand([url]), storage.exists, storage.fingerprint):
+        with pytest.raises(StoreAwayError) as caught:
+            ask(url)
+        assert caught.value.message.startswith(f"`{url}` cannot be reached: ")
+        assert caught.value.hint == (
+            "check the address, the endpoint and the network, then run the same command again"
+        )
+    assert time.monotonic() - began < 5
+
+
+def test_causes_are_followed_however_a_client_keeps_them():
+    def kept(**attributes: object) -> Exception:
+        error = Exception("away")
+        error.__dict__.update(attributes)
+        return error
+
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    for error in (
+        refused,
+        socket.gaierror(socket.EAI_NONAME, "unknown"),
+        kept(os_error=refused),
+        kept(inner_exception=kept(reason=refused)),
+        Exception("retries", kept(reason=refused)),
+    ):
+        assert patience.is_unconnected(error)
+    for error in (ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError(), ValueError("no"), None):
+        assert not patience.is_unconnected(error)
+
+
+# ---- proxies ----
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Answers as if it had asked the host, and keeps the whole URLs that it is asked for."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(CONTENT)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(CONTENT)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def proxy(monkeypatch):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        proxy.asked = []
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        yield proxy
+        proxy.shutdown()
+        thread.join()
+
+
+def test_a_proxy_of_the_environment_is_asked(proxy, monkeypatch):
+    assert storage.read_bytes("http://edges.invalid/file") == CONTENT
+    assert set(proxy.asked) == {"http://edges.invalid/file"}
+    monkeypatch.setenv("no_proxy", "edges.invalid")
+    monkeypatch.setattr(patience, "_answered", set())
+    with pytest.raises(StoreAwayError, match="cannot be reached"):
+        storage.read_bytes("http://edges.invalid/file")
+
+
+def test_a_store_behind_a_proxy_is_not_asked_directly(proxy, monkeypatch, unknown_hosts):
+    patience.check_connection("s3://bucket", "http://store.invalid")
+    monkeypatch.setenv("no_proxy", "store.invalid")
+    with pytest.raises(StoreAwayError, match="`s3://bucket` cannot be reached"):
+        patience.check_connection("s3://bucket", "http://store.invalid")
 
 
 def test_an_impatient_caller_tries_once(server):

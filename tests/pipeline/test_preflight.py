@@ -64,7 +64,10 @@ def test_workers_that_can_do_it_all_take_part(client, demands):
     ("make_unfit", "reason"),
     [
         (lambda d: shutil.rmtree(d.store), "`{store}` is not a graph store: it has no manifest.json"),
-        (lambda d: replace(d, content_id="0123"), "`{store}` holds another graph there"),
+        (
+            lambda d: replace(d, content_id="0123"),
+            "`{store}` holds no version of the graph with content id `0123`",
+        ),
         (lambda d: shutil.rmtree(d.run), "`{run}` is another folder there: storage must be shared"),
     ],
 )
@@ -143,7 +146,7 @@ async def _asleep(*_):
 
 
 def test_a_worker_that_breaks_is_named(client, demands, monkeypatch):
-    monkeypatch.setattr(preflight, "read_manifest", lambda store: 1 / 0)
+    monkeypatch.setattr(preflight, "read_manifest", lambda *_: 1 / 0)
     with pytest.raises(InputError, match=r"2 of 2 workers cannot take part: .*division by zero"):
         check(client, demands)
 

@@ -61,13 +61,13 @@ def test_a_folder_belongs_to_one_run(tmp_path):
     with pytest.raises(InputError) as caught:
         folder.begin({"graph": "a", "batch": 2})
     assert caught.value.message == f"`{tmp_path}/run` holds another run: it differs in batch"
-    assert caught.value.hint == "choose another `output.path`, or remove the folder"
+    assert caught.value.hint == "choose another `output.path`, or replace that run with `--overwrite`"
 
 
 def test_distances_of_an_unknown_run_are_left_alone(tmp_path):
     (tmp_path / "distances").mkdir()
     (tmp_path / "distances" / "batch-00000.parquet").touch()
-    with pytest.raises(InputError, match="holds distances of a run that is not known"):
+    with pytest.raises(InputError, match="is not empty and does not hold a run: it has distances"):
         RunFolder(str(tmp_path)).begin({})
 
 

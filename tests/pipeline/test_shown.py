@@ -14,6 +14,12 @@ def test_credentials_are_cut_but_places_are_not():
     assert redacted("s3://[x") == "s3://[x"
 
 
+def test_names_that_cannot_be_shown_as_they_are():
+    assert redacted("-") == "standard input"
+    assert redacted("a\0b") == "a\\0b"
+    assert redacted("a\ud800b") == "a\\ud800b"
+
+
 def test_what_a_library_says_is_told_in_one_line_without_secrets(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=abcdef==")

@@ -1,3 +1,7 @@
+import bz2
+import gzip
+import lzma
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -5,7 +9,7 @@ import pytest
 
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.sources import select_sources, select_targets
+from sssp_pipeline.pipeline.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow import Output, Sources, Vertices
 
@@ -18,6 +22,10 @@ GRAPH = csr_from_edges(
 )
 IDS = VertexIds(IdMapping(kind="offset", type="int64", first_id=100), None, 20)
 NAMES = VertexIds(IdMapping(kind="table", type="string"), pa.array([f"v{i:02}" for i in range(20)]), 20)
+
+
+def zstd(content: bytes) -> bytes:
+    return pa.compress(content, "zstd", asbytes=True)
 
 
 def chosen(known=IDS, **spec) -> list[int]:
@@ -108,8 +116,29 @@ def test_a_parquet_file_is_a_list_of_sources_too(tmp_path):
         (b"# nothing\n", "names no source"),
         (b"101\n1o2\n", "line 2: `1o2` is not a vertex id of this graph, whose ids are integers"),
         (b"101\n999\n", "source `999` is not in the graph"),
-        (b"\xff\xfe", "is not UTF-8 text"),
-        (b"PAR1 and no more", "is not readable Parquet"),
+        (b"\xff\xfe", "names no source"),
+        (b"\xff\xfe1", "line 1: byte 0x31 is not UTF-16 text"),
+        ("Z\xfcrich\n".encode("latin-1"), "line 1: byte 0xfc is not UTF-8 text"),
+        (bytes(range(128)), "is a binary file that is neither Parquet nor Arrow"),
+        (b"PAR1 and no more", "cannot be read as Parquet or Arrow: "),
+        (b"007\n", "line 1: `007` has a leading zero, and the graph's ids are integers, which have none"),
+        (b"+7\n", "line 1: `+7` is not a vertex id of this graph"),
+        (b"7" * 5000, f"source `{'7' * 60}…` is not in the graph"),
+        (b"source\n", "names no source"),
+        (b"depot\n101\n", "line 1: `depot` is not a vertex id of this graph, whose ids are integers"),
+        (b"101,Ost\n102,West\n", "line 1 has 2 columns, `101`, `Ost`, and none is known to hold the sources"),
+        (b"101,5;7\n102,5;7\n", "is split into columns by `,` and `;` alike"),
+        (
+            b"depot,name\n101,Ost\n",
+            "line 1 has 2 columns, `depot`, `name`, and none is known to hold the sources",
+        ),
+        (b"source,name\n101,Ost\n102\n", "line 3 has 1 column, the lines before it have 2"),
+        (
+            b"id,vertex\n101,102\n",
+            "has the columns `id`, `vertex`, and it is not clear which one holds the sources",
+        ),
+        (b"source,Source\n101,102\n", "it is not clear which one holds the sources"),
+        (b'source,name\n101,"Ost\n', "line 2 cannot be read: "),
     ],
 )
 def test_a_bad_file_is_said(tmp_path, content, message):
@@ -118,6 +147,195 @@ def test_a_bad_file_is_said(tmp_path, content, message):
         chosen(file=str(tmp_path / "sources"))
     assert f"`{tmp_path}/sources`" in caught.value.message
     assert message in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "column"),
+    [
+        ("source\n104\n101\n", None),
+        ("ID\n104\n101\n", None),
+        ("vertex,name\n104,Ost\n101,West\n", None),
+        ("name;source;id\nOst;104;1\nWest;101;2\n", None),
+        ('"name"|"source"\n"a|b"|"104"\nWest|101\n', None),
+        ("depot\tname\n104\tOst\n101\tWest\n", "depot"),
+        ("depot, name\n104, Ost\n101, West\n", "depot"),
+        ("depot\n104\n101\n", "depot"),
+        ("Ost,104\nWest,101\n", 2),
+        ("name,source\nOst,104\nWest,101\n", 2),
+    ],
+)
+def test_a_column_of_a_table_is_found_or_named(tmp_path, content, column):
+    file = tmp_path / "sources.csv"
+    file.write_text(content)
+    assert chosen(file=str(file), column=column, order="given") == [4, 1]
+
+
+def test_a_header_is_what_the_workflow_says(tmp_path):
+    file = tmp_path / "sources.csv"
+    file.write_text("depot\n104\n")
+    assert chosen(file=str(file), header=True) == [4]
+    named = VertexIds(IdMapping(kind="table", type="string"), pa.array(["a", "id", "source"]), 3)
+    file.write_text("id\na\n")
+    with pytest.raises(InputError) as caught:
+        chosen(named, file=str(file))
+    assert caught.value.message.endswith("line 1: `id` may be the name of a column or the vertex of this id")
+    assert "`sources.header: true`" in caught.value.hint
+    assert chosen(named, file=str(file), header=True) == [0]
+    assert chosen(named, file=str(file), header=False) == [0, 1]
+    file.write_text("vertex\na\n")  # no vertex of this name
+    assert chosen(named, file=str(file)) == [0]
+
+
+def test_strings_are_compared_as_they_stand(tmp_path):
+    ids = ["007", "7", "Rome, IT", 'the "X"', "x y"]
+    named = VertexIds(IdMapping(kind="table", type="string"), pa.array(ids), 5)
+    file = tmp_path / "sources.txt"
+    file.write_text('7\n007\n"Rome, IT"\n"the ""X"""\nx y\n')
+    assert chosen(named, file=str(file), order="given") == [1, 0, 2, 3, 4]
+    file.write_text("Rome, IT\n")
+    with pytest.raises(InputError, match="line 1 has 2 columns, `Rome`, `IT`"):
+        chosen(named, file=str(file))
+    file.write_text("x y\nRome, IT\n")  # no table: the first line is not split
+    assert chosen(named, file=str(file)) == [2, 4]
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zstd])
+def test_a_file_may_be_compressed(tmp_path, compress):
+    file = tmp_path / "sources"
+    file.write_bytes(compress(b"source,name\n104,Ost\n101,West\n"))
+    assert chosen(file=str(file)) == [1, 4]
+
+
+def test_utf_16_with_a_byte_order_mark_is_read(tmp_path):
+    file = tmp_path / "sources.txt"
+    file.write_bytes("104\r\n101\r\n".encode("utf-16"))
+    assert chosen(file=str(file)) == [1, 4]
+
+
+def test_a_file_of_a_web_form_ends_its_lines_otherwise(tmp_path):
+    file = tmp_path / "sources.txt"
+    file.write_bytes(b"104\r101\r")
+    assert chosen(file=str(file)) == [1, 4]
+
+
+def test_arrow_files_and_text_in_columns(tmp_path):
+    table = pa.table({"name": ["x", "y"], "id": pa.array(["103", "102"]).dictionary_encode()})
+    for kind, make in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+        with make(str(tmp_path / kind), table.schema) as writer:
+            writer.write_table(table)
+        assert chosen(file=str(tmp_path / kind), order="given") == [3, 2]
+    pq.write_table(pa.table({"depot": pa.array([103, 102], pa.uint16()), "n": [1, 2]}), tmp_path / "p")
+    assert chosen(file=str(tmp_path / "p"), column="depot") == [2, 3]
+    assert chosen(file=str(tmp_path / "p"), column=1) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "spec", "message"),
+    [
+        ({"source": [101.0]}, {}, "column `source` has type double, and the graph's ids are integers"),
+        ({"source": [101, None, None]}, {}, "row 2: `source` is null; 2 of 3 rows are"),
+        ({"source": ["101", "007"]}, {}, "row 2: `007` has a leading zero"),
+        ({"source": pa.array([], pa.int64())}, {}, "names no source"),
+        (
+            {"a": [101], "b": [102]},
+            {},
+            "has the columns `a`, `b`, and it is not clear which one holds the sources",
+        ),
+        ({"a": [101], "b": [102]}, {"column": "c"}, "has no column `c`: its columns are `a`, `b`"),
+        ({"a": [101], "b": [102]}, {"column": 3}, "has 2 columns, and `sources.column` is 3"),
+        ({"source": [101]}, {"header": True}, "is a Parquet or Arrow file, whose columns always have names"),
+        ({"source": [[101]]}, {}, "column `source` has type list"),
+    ],
+)
+def test_a_bad_table_is_said(tmp_path, columns, spec, message):
+    file = tmp_path / "sources.parquet"
+    pq.write_table(pa.table(columns), file)
+    with pytest.raises(InputError) as caught:
+        chosen(file=str(file), **spec)
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_integers_in_a_table_are_no_strings(tmp_path):
+    pq.write_table(pa.table({"source": [7]}), tmp_path / "p")
+    with pytest.raises(InputError) as caught:
+        chosen(NAMES, file=str(tmp_path / "p"))
+    assert "column `source` has type int64, and the graph's ids are strings" in caught.value.message
+
+
+def test_unknown_ids_are_counted_and_the_first_ten_named(tmp_path):
+    file = tmp_path / "sources.txt"
+    file.write_text("".join(f"{i}\n" for i in range(100, 132)))
+    with pytest.raises(InputError) as caught:
+        chosen(file=str(file))
+    shown = ", ".join(f"`{i}`" for i in range(120, 130))
+    assert caught.value.message == f"`{file}`: 12 of 32 sources are not in the graph: {shown}, …"
+    assert caught.value.hint == (
+        "the 20 ids of the graph run from 100 to 119; "
+        "`sources.unknown: skip` leaves out those that are not in the graph"
+    )
+
+
+def test_unknown_ids_may_be_skipped(tmp_path):
+    skipped = Skipped()
+    spec = Sources(ids=(119, 5, 100, 2**70, 5), unknown="skip", order="given")
+    assert select_sources(spec, IDS, lambda: GRAPH, skipped).tolist() == [19, 0]
+    file = tmp_path / "targets.txt"
+    file.write_text("101\n" + "9" * 30)
+    output = Output(path="x", targets=Vertices(file=str(file), unknown="skip"))
+    assert select_targets(output, IDS, lambda: GRAPH, skipped).tolist() == [1]
+    assert (skipped.sources, skipped.targets) == (3, 1)
+    assert skipped.first == {"sources": ["5", str(2**70), "5"], "targets": ["9" * 30]}
+    assert list(skipped.sentences()) == [
+        f"skipped 3 sources that are not in the graph: `5`, `{2**70}`, `5`",
+        f"skipped 1 target that is not in the graph: `{'9' * 30}`",
+    ]
+
+
+def test_a_first_line_that_is_no_id_may_be_a_header(tmp_path):
+    file = tmp_path / "sources.txt"
+    file.write_text("depot\nv01\n")
+    with pytest.raises(InputError) as caught:
+        chosen(NAMES, file=str(file))
+    assert caught.value.message == f"`{file}`: source `depot` is not in the graph"
+    assert caught.value.hint.startswith("if the first line names the column, write `sources.header: true`; ")
+    file.write_text("99\n100\n")
+    with pytest.raises(InputError) as caught:
+        chosen(file=str(file))
+    assert caught.value.hint.startswith("the 20 ids of the graph run from ")
+
+
+def test_a_run_with_unknown_ids_alone_is_an_error():
+    with pytest.raises(InputError) as caught:
+        chosen(ids=(1, 2), unknown="skip")
+    assert caught.value.message == "none of the 2 sources is in the graph: `1`, `2`"
+
+
+def test_repeated_ids_are_counted(tmp_path):
+    file = tmp_path / "sources.txt"
+    file.write_text("119\n105\n100\n105\n119\n")
+    with pytest.raises(InputError) as caught:
+        chosen(file=str(file))
+    assert caught.value.message == f"`{file}`: 2 sources are named more than once: `119`, `105`"
+
+
+def test_sources_may_keep_their_order(tmp_path):
+    assert chosen(ids=(119, 100, 104), order="given") == [19, 0, 4]
+    file = tmp_path / "sources.txt"
+    file.write_text("119\n100\n104\n")
+    assert chosen(file=str(file), order="given") == [19, 0, 4]
+    assert chosen(file=str(file)) == [0, 4, 19]
+
+
+def test_an_integer_for_a_graph_of_strings_is_told_how_to_write_it():
+    with pytest.raises(InputError) as caught:
+        chosen(NAMES, ids=(7,))
+    assert caught.value.message == "source `7` is not in the graph, whose ids are strings"
+    assert (
+        caught.value.hint
+        == "in the workflow file write a string with quotes: '7'; the graph has for example 'v00'"
+    )
 
 
 def test_an_empty_graph_has_no_sources():

@@ -1,14 +1,13 @@
 import errno
 import os
-import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sssp_pipeline.errors import InputError, SsspError, StoreAwayError
-from sssp_pipeline.pipeline import patience, storage
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline import storage
 
 
 def files_below(folder: Path) -> list[str]:
@@ -179,19 +178,101 @@ def test_free_space_is_that_of_the_place_that_will_be(tmp_path):
     assert storage.free_bytes("memory://bucket") is None
 
 
-def test_an_object_store_that_cannot_be_reached(monkeypatch):
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.5)
-    with pytest.raises(StoreAwayError) as caught:
-        storage.read_bytes("s3://bucket/key")
-    assert re.match(
-        r"`s3://bucket/key` does not answer, after \d attempts? in \d s: Could not connect to the endpoint",
-        caught.value.message,
-    )
+@pytest.mark.parametrize(
+    "scheme", ["http://host/x", "https://host/x", "data:text/plain,x", "zip://a/b", "github://a/b"]
+)
+def test_what_can_only_be_read_is_no_destination(scheme, monkeypatch):
+    monkeypatch.setattr(storage, "filesystem", lambda _: pytest.fail("asked"))
+    with pytest.raises(InputError) as caught:
+        storage.check_writable(scheme)
+    assert caught.value.message == f"`{scheme}` cannot be written"
+    assert caught.value.hint == "name a folder on this machine or in a store: ./results, s3://bucket/results"
+
+
+def test_standard_input_is_no_destination():
+    with pytest.raises(InputError, match="`standard input` cannot be written"):
+        storage.check_writable("-")
+
+
+@pytest.mark.parametrize(
+    "url", ["./data/run", "/data:x/run", "s3://bucket/run", "memory://run", "file:///run", "ftp://host/run"]
+)
+def test_other_places_may_be_written(url):
+    assert not storage.is_never_written(url)
+
+
+def test_a_path_that_the_locale_cannot_hold(monkeypatch):
+    def encode(path):
+        return path.encode("ascii")
+
+    monkeypatch.setattr(os, "fsencode", encode)
+    for ask in (storage.read_bytes, storage.check_writable, lambda url: storage.expand([url])):
+        with pytest.raises(InputError) as caught:
+            ask("résultats")
+        assert caught.value.message == (
+            "`résultats` holds a character that paths cannot hold here, where they are ascii"
+        )
+        assert "LC_ALL=C.UTF-8" in caught.value.hint
+
+
+def test_half_a_character_is_no_path():
+    with pytest.raises(InputError, match=r"`a\\ud800b` holds a character that paths cannot hold here"):
+        storage.read_bytes("a\ud800b")
+
+
+LONG = "x" * 300
+
+
+@pytest.fixture
+def odd_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("loop").symlink_to("loop")
+    Path("broken").symlink_to("absent")
+
+
+@pytest.mark.parametrize(
+    ("url", "message", "hint"),
+    [
+        (LONG, f"`{LONG}` cannot be read: File name too long", "correct the path"),
+        (f"{LONG}/edges.txt", f"`{LONG}/edges.txt` cannot be read: File name too long", "correct the path"),
+        ("a\0b", "`a\\0b` has a NUL character in it", "correct the path"),
+        ("loop", "`loop` cannot be read: Too many levels of symbolic links", "correct the path"),
+        (
+            "broken",
+            "`broken` is a link to `absent`, which does not exist",
+            "check the path, or the bucket and key",
+        ),
+        ("file/edges.txt", "`file/edges.txt` cannot be read: Not a directory", "correct the path"),
+        ("loop/*.txt", "`loop/*.txt` cannot be read: Too many levels of symbolic links", "correct the path"),
+    ],
+)
+def test_paths_that_lead_nowhere(odd_paths, url, message, hint):
+    for read in (lambda url: storage.expand([url]), storage.read_bytes):
+        if "*" in url and read is storage.read_bytes:
+            continue
+        with pytest.raises(InputError) as caught:
+            read(url)
+        assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    ("url", "message", "hint"),
+    [
+        (LONG, f"`{LONG}` cannot be written: File name too long", "correct the path"),
+        ("a\0b", "`a\\0b` has a NUL character in it", "correct the path"),
+        ("loop", "`loop` cannot be written: it is a file, not a folder", "name another folder"),
+        ("loop/run", "`loop/run` cannot be written: Too many levels of symbolic links", "correct the path"),
+        ("broken", "`broken` cannot be written: it is a file, not a folder", "name another folder"),
+        ("file", "`file` cannot be written: it is a file, not a folder", "name another folder"),
+        ("file/run", "`file/run` cannot be written: Not a directory", "choose a place that may be written"),
+    ],
+)
+def test_places_that_cannot_be_written(odd_paths, tmp_path, url, message, hint):
+    with pytest.raises(InputError) as caught:
+        storage.check_writable(url)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert files_below(tmp_path) == ["broken", "file", "loop"]
 
 
 def test_an_upload_that_fails_half_way_is_not_there():

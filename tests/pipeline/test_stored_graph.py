@@ -95,4 +95,15 @@ def test_a_lent_graph_is_used_during_the_block_alone(stores, loads):
 def test_a_store_that_holds_another_graph_by_now_is_refused(stores):
     with pytest.raises(InputError) as caught:
         resident(stores[0][0], stores[1][1])
-    assert caught.value.message == f"`{stores[0][0]}` was ingested anew during the run"
+    assert caught.value.message == (
+        f"`{stores[0][0]}` holds no version of the graph with content id `{stores[1][1]}`"
+    )
+
+
+def test_a_task_on_an_older_version_finds_it(tmp_path):
+    store, spec = str(tmp_path / "graph"), Graph(input=str(tmp_path / "edges.txt"))
+    ids = []
+    for text in ("0 1 5\n", "0 1 6\n"):
+        (tmp_path / "edges.txt").write_text(text)
+        ids.append(ingest(spec, store, Quiet())[0].content_id)
+    assert [resident(store, content_id).graph().weights.tolist() for content_id in ids] == [[5], [6]]

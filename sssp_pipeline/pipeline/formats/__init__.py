@@ -9,15 +9,32 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.csv_table import open_csv
 from sssp_pipeline.pipeline.formats.detect import detect_format
 from sssp_pipeline.pipeline.formats.dimacs import open_dimacs
-from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import (
+    Coordinates,
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+    SkippedRows,
+)
 from sssp_pipeline.pipeline.formats.galois import open_galois
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
 from sssp_pipeline.pipeline.formats.matrix_market import open_matrix_market
 from sssp_pipeline.pipeline.formats.metis import open_metis
+from sssp_pipeline.pipeline.formats.networkx_edgelist import open_networkx
 from sssp_pipeline.pipeline.formats.parquet import open_parquet
+from sssp_pipeline.pipeline.formats.scipy_npz import open_scipy_npz
 from sssp_pipeline.pipeline.formats.text import open_text
 
-__all__ = ["READERS", "Coordinates", "EdgeChunk", "EdgeList", "ReadOptions", "is_generated", "open_edge_list"]
+__all__ = [
+    "READERS",
+    "Coordinates",
+    "EdgeChunk",
+    "EdgeList",
+    "ReadOptions",
+    "SkippedRows",
+    "is_generated",
+    "open_edge_list",
+]
 
 #: The formats of files, and what opens each; the only registry of them.
 READERS: dict[str, Callable[[list[str], ReadOptions], EdgeList]] = {
@@ -27,7 +44,9 @@ READERS: dict[str, Callable[[list[str], ReadOptions], EdgeList]] = {
     "galois": open_galois,
     "matrix-market": open_matrix_market,
     "metis": open_metis,
+    "networkx": open_networkx,
     "parquet": open_parquet,
+    "scipy-npz": open_scipy_npz,
 }
 
 
@@ -47,7 +66,7 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     if any(is_generated(url) for url in urls):
         return open_generated(urls, options)
-    edge_list = READERS[_format_of(urls, options.format)](urls, options)
+    edge_list = READERS[_format_of(urls, options)](urls, options)
     if options.coordinates is not None and edge_list.read_coordinates is None:
         raise InputError(
             f"coordinates are given in `{storage.redacted(options.coordinates)}`, "
@@ -57,7 +76,8 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
     return edge_list
 
 
-def _format_of(urls: list[str], asked: str) -> str:
+def _format_of(urls: list[str], options: ReadOptions) -> str:
+    asked = options.format
     if asked != "auto":
         if asked not in READERS:
             raise InputError(
@@ -65,7 +85,7 @@ def _format_of(urls: list[str], asked: str) -> str:
                 hint=did_you_mean(asked, list(READERS)) + "Formats: auto, " + ", ".join(READERS),
             )
         return asked
-    found = [detect_format(url) for url in urls]
+    found = [detect_format(url, options) for url in urls]
     for url, name in zip(urls, found, strict=True):
         if name != found[0]:
             raise InputError(

@@ -1,7 +1,4 @@
-"""Comma-, semicolon- and tab-separated tables, read by Arrow.
-
-A first line without any number is the header; without a header the columns are called 1, 2, 3, …. Where ids are
-names such a line may be an edge: it is the header only if it holds a usual name, or one asked for.
+"""Tables whose columns are separated by a comma, a semicolon, `|` or tab, read by Arrow.
 
 Cells are read as strings and turned into numbers here, so that a column is exact, and may turn from integers to
 decimals anywhere in the file.
@@ -11,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -22,37 +21,55 @@ from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.byte_streams import opened
-from sssp_pipeline.pipeline.formats.detect import separator_of
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.line_reader import MAX_ID
-from sssp_pipeline.pipeline.formats.ordered import map_in_order
-from sssp_pipeline.pipeline.formats.tables import (
-    SOURCE_NAMES,
-    TARGET_NAMES,
-    WEIGHT_NAMES,
-    EdgeColumns,
-    choose_columns,
-    refuse_mixed_weights,
+from sssp_pipeline.pipeline.formats import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.byte_streams import opened, read_lines, text_encoding
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
+from sssp_pipeline.pipeline.formats.layout import Layout, Sample, decide, is_number, read_sample
+from sssp_pipeline.pipeline.formats.line_reader import (
+    MAX_ID,
+    ZERO_LED_HINT,
+    lost_in_float64,
+    not_utf8_error,
+    weight_error,
+    where,
+    zero_led,
 )
-from sssp_pipeline.pipeline.formats.text import checked_lines, first_row, guess_id_kind
+from sssp_pipeline.pipeline.formats.ordered import map_in_order
+from sssp_pipeline.pipeline.formats.text import refuse_different
+from sssp_pipeline.pipeline.reading import Reading
 
-_USUAL_NAMES = {*SOURCE_NAMES, *TARGET_NAMES, *WEIGHT_NAMES}
+#: What may separate columns, and how it is called.
+DELIMITERS = {",": "comma", ";": "semicolon", "|": "vertical bar", "\t": "tab"}
+#: Shorter decimals are told apart by float64.
+_SAFE_CHARACTERS = 15
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Table:
-    """A file and its columns; the first `n_skipped` lines are comments and the header.
+    """A file and how it is read; `n_skipped` lines before its rows are comments and the header.
 
-    `doubtful_header` is a header without a name that is known, else None.
+    `malformed` are the rows of another number of columns that were left out: how many rows came before each, and its
+    text.
     """
 
-    url: str
-    separator: str
-    names: list[str]
+    layout: Layout
+    delimiter: str
     n_skipped: int
-    columns: EdgeColumns
-    doubtful_header: str | None
+    options: ReadOptions
+    malformed: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return self.layout.sample.url
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some rows of a table after `n_before` others that have the right number of columns."""
+
+    table: _Table
+    n_before: int
+    batch: pa.RecordBatch
 
 
 def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -61,108 +78,153 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A table holds no row, or lacks a column that is asked for; only some tables have weights; or the first
-        row may be an edge as well as a header.
+        A table holds no row, lacks a column that is asked for, or can be read in two ways; or tables differ.
     """
     tables = [_open_table(url, options) for url in urls]
-    has_weights = refuse_mixed_weights(urls, [table.columns for table in tables])
-    id_kind = options.ids if options.ids != "auto" else _guess_id_kind(tables[0], options.block_bytes)
-    if id_kind == "string":
-        _refuse_doubtful_headers(tables)
-
-    def convert(item: tuple[_Table, int, pa.RecordBatch]) -> EdgeChunk:
-        table, row, batch = item
-        return _to_chunk(table, row, batch, id_kind)
+    first = tables[0]
+    refuse_different(urls, [table.layout for table in tables])
+    for table in tables:
+        if table.delimiter != first.delimiter:
+            raise InputError(
+                f"`{storage.redacted(first.url)}` is separated by {DELIMITERS[first.delimiter]}, "
+                f"`{storage.redacted(table.url)}` by {DELIMITERS[table.delimiter]}",
+                hint="files read together are separated alike: set `graph.delimiter`",
+            )
+    layout = first.layout
+    skipped = SkippedRows()
+    convert = partial(_to_chunk, id_kind=layout.ids)
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
-        batches = (
-            (table, row, batch)
-            for table in tables
-            for row, batch in _read_batches(table, options.block_bytes)
-        )
-        return map_in_order(convert, batches, n_threads)
+        batches = (rows for table in tables for rows in _read_batches(table, options.block_bytes))
+        found = map_in_order(convert, batches, n_threads)
+        for chunk, left_out in found:
+            skipped.add(len(left_out), left_out)
+            yield chunk
+        for table in tables:
+            skipped.add(len(table.malformed), (_malformed(table, *row) for row in table.malformed))
 
-    return EdgeList("csv", id_kind, has_weights, read)
-
-
-def _open_table(url: str, options: ReadOptions) -> _Table:
-    found = first_row(checked_lines(url))
-    if found is None:
-        raise _no_rows(url)
-    line, content = found
-    row = content.decode("utf-8", "replace")
-    separator = separator_of(row) or ("\t" if "\t" in row else None)
-    if separator is None:
-        raise InputError(
-            f"`{storage.redacted(url)}` line {line}: `{row[:60]}` has no comma, semicolon or tab between columns",
-            hint="columns that white space separates are read by `graph.format: text`",
-        )
-    cells = [cell.strip() for cell in next(csv.reader([row], delimiter=separator))]
-    numbers = [str(i) for i in range(1, len(cells) + 1)]
-    asked = {options.source_column, options.target_column, options.weight_column} - {"auto", "none"}
-    is_known = not asked.isdisjoint(cells) or not _USUAL_NAMES.isdisjoint(cell.lower() for cell in cells)
-    by_number = {options.source_column, options.target_column} <= set(numbers)
-    has_header = not any(_is_number(cell) for cell in cells) and (is_known or not by_number)
-    names = cells if has_header else numbers
-    return _Table(
-        url,
-        separator,
-        names,
-        line if has_header else line - 1,
-        choose_columns(url, names, options),
-        doubtful_header=row if has_header and not is_known else None,
+    return EdgeList(
+        Reading(
+            format="csv",
+            encoding=text_encoding(urls[0], options.encoding),
+            delimiter=DELIMITERS[first.delimiter],
+            header=layout.has_header,
+            ids=layout.ids,
+            ids_why=layout.ids_why,
+            **layout.columns.read(),
+        ),
+        layout.columns.weight is not None,
+        read,
+        skipped=skipped,
     )
 
 
-def _refuse_doubtful_headers(tables: list[_Table]) -> None:
-    for table in tables:
-        # A row whose weight is no number is no edge.
-        if table.doubtful_header is not None and table.columns.weight is None:
-            raise InputError(
-                f"`{storage.redacted(table.url)}`: the first row, `{table.doubtful_header[:60]}`, "
-                "may be a header or an edge",
-                hint="set `graph.columns.source` and `graph.columns.target`, to `'1'` and `'2'` if it is an edge",
-            )
+def _open_table(url: str, options: ReadOptions) -> _Table:
+    sample = read_sample(url, options.encoding, False)
+    delimiter = delimiter_of(sample, options)
+    if delimiter is None:
+        raise InputError(
+            f"{sample.place}: `{sample.rows[0][:60]}` has no comma, semicolon, `|` or tab between columns",
+            hint="columns that white space separates are read by `graph.format: text`",
+        )
+    layout = decide(sample, partial(cells_of, delimiter=delimiter), options)
+    line = sample.lines[0]
+    return _Table(layout, delimiter, line if layout.has_header else line - 1, options)
 
 
-def _is_number(cell: str) -> bool:
+def cells_of(row: str, delimiter: str) -> list[str]:
+    """Return the cells of a row, as Arrow sees them."""
     try:
-        float(cell)
-    except ValueError:
+        return next(csv.reader([row], delimiter=delimiter))
+    except csv.Error:  # a cell beyond csv's limit
+        return row.split(delimiter)
+
+
+def delimiter_of(sample: Sample, options: ReadOptions) -> str | None:
+    """Return what separates the columns of the rows of a file, None if they are no table.
+
+    Raises
+    ------
+    InputError
+        Two delimiters fit.
+    """
+    if options.delimiter != "auto":
+        return "\t" if options.delimiter == "tab" else options.delimiter
+    rows = sample.rows
+    # A decimal comma separates no columns.
+    possible = [d for d in DELIMITERS if d in rows[0] and d != options.point]
+    possible = [d for d in possible if len(cells_of(rows[0], d)) > 1]
+    if len(possible) > 1:
+        widths = {d: {len(cells_of(row, d)) for row in rows} for d in possible}
+        fitting = [d for d in possible if len(widths[d]) == 1]
+        if len(fitting) == 1:
+            return fitting[0]
+        names = " or ".join(DELIMITERS[d] for d in fitting or possible)
+        raise InputError(
+            f"{sample.place}: the columns of `{rows[0][:60]}` may be separated by {names}",
+            hint="set `graph.delimiter` to the one that is meant"
+            + (", and `graph.decimal: comma` if 1,5 is a number" if "," in possible else ""),
+        )
+    return possible[0] if possible else None
+
+
+def is_table_of_tabs(sample: Sample) -> bool:
+    """Return whether tabs, and not white space, separate the columns: a cell is empty or has white space.
+
+    Raises
+    ------
+    InputError
+        Both fit, and make different columns.
+    """
+    rows = sample.rows
+    cells = [row.split("\t") for row in rows]
+    if len(cells[0]) < 2 or any(len(row) != len(cells[0]) for row in cells):
         return False
+    if all(cell.strip() and len(cell.split()) == 1 for row in cells for cell in row):
+        return False
+    if len({len(row.split()) for row in rows}) == 1:
+        raise InputError(
+            f"{sample.place}: the columns of `{rows[0][:60]}` may be separated by tab, or by any white space",
+            hint="set `graph.delimiter: tab` or `graph.format: text`",
+        )
     return True
 
 
-def _guess_id_kind(table: _Table, block_bytes: int) -> str:
-    for _, batch in _read_batches(table, min(block_bytes, 1 << 20)):
-        ends = [batch[name][0].as_py().strip() for name in (table.columns.source, table.columns.target)]
-        return guess_id_kind(f"`{storage.redacted(table.url)}` row 1", ends)
-    raise _no_rows(table.url)
-
-
-def _read_batches(table: _Table, block_bytes: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Give the batches of a table, all cells strings, each with the number of rows before it."""
+def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
+    """Give the rows of a table in batches, all cells strings."""
+    columns = table.layout.columns
+    names = [str(i) for i in range(len(columns.names))]
+    used = [names[i] for i in columns.used]
     n_rows = 0
-    with opened(table.url) as stream, _arrow_errors(table):
+
+    def leave_out(row: pa_csv.InvalidRow) -> str:
+        table.malformed.append((row.number - table.n_skipped - 1, row.text))
+        return "skip"
+
+    with opened(table.url, table.options.encoding) as stream, _arrow_errors(table):
         reader = pa_csv.open_csv(
             stream,
             pa_csv.ReadOptions(
-                # Without threads Arrow tells the line of a fault; the cells are converted on ours.
+                # Without threads Arrow tells the row of a fault; the cells are converted on ours.
                 use_threads=False,
-                column_names=table.names,
+                column_names=names,
                 skip_rows=table.n_skipped,
                 block_size=block_bytes,
             ),
-            pa_csv.ParseOptions(delimiter=table.separator),
+            pa_csv.ParseOptions(
+                delimiter=table.delimiter,
+                newlines_in_values=True,
+                invalid_row_handler=leave_out if table.options.skips else None,
+            ),
             pa_csv.ConvertOptions(
-                include_columns=table.columns.names(),
-                column_types=dict.fromkeys(table.columns.names(), pa.large_string()),
+                include_columns=used,
+                column_types=dict.fromkeys(used, pa.large_binary()),
                 strings_can_be_null=False,
             ),
         )
         for batch in reader:
             if len(batch):
-                yield n_rows, batch
+                yield _Rows(table, n_rows, batch)
             n_rows += len(batch)
     if not n_rows:
         raise _no_rows(table.url)
@@ -179,88 +241,234 @@ def _arrow_errors(table: _Table) -> Iterator[None]:
             row, wanted, got = map(int, found.groups())
             plural = "" if got == 1 else "s"
             raise InputError(
-                f"`{storage.redacted(table.url)}` line {row} has {got} column{plural}, wanted {wanted}",
-                hint="every row has as many columns as the first",
+                f"{_line(table, row - table.n_skipped - 1)} has {got} column{plural}, wanted {wanted}",
+                hint="every row has as many columns as the first: check separators and quotes; "
+                "`graph.unreadable: skip` leaves others out",
             ) from error
         if "Empty CSV" in str(error):
             raise _no_rows(table.url) from error
-        hint = "save the file as UTF-8" if "UTF8" in str(error) else "check its separators and quotes"
         raise InputError(
-            f"`{storage.redacted(table.url)}` cannot be read as a table: {error}", hint=hint
+            f"`{storage.redacted(table.url)}` cannot be read as a table: {error}",
+            hint="check its separators and quotes",
         ) from error
 
 
-def _to_chunk(table: _Table, row: int, batch: pa.RecordBatch, id_kind: str) -> EdgeChunk:
-    cells = [batch[name] for name in table.columns.names()]
-    ends = [(_to_names if id_kind == "string" else _to_ids)(table, row, column) for column in cells[:2]]
-    weights = _to_weights(table, row, cells[2]) if len(cells) > 2 else None
+#: A row that is no edge, by its place in a batch, and what makes its error.
+_Faults = dict[int, Callable[[str], InputError]]
+
+
+def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
+    """Return the edges of some rows, and a line about each row that was left out.
+
+    Raises
+    ------
+    InputError
+        A row is no edge, and such rows are not left out.
+    """
+    table, cells = rows.table, rows.batch.columns
+    bad: _Faults = {}
+    lost: _Faults = {}
+    left_out: list[str] = []
+    places = np.arange(len(rows.batch))
+    chunk = _converted(table, cells, id_kind, bad, lost)
+    if bad and table.options.skips:
+        for row in sorted(bad)[: SkippedRows.KEPT]:
+            shown = table.delimiter.join(cell[row].as_py().decode("utf-8", "replace") for cell in cells)
+            left_out.append(f"{bad[row](_place(table, rows.n_before + row)).message}: {shown}")
+        left_out += [""] * (len(bad) - len(left_out))
+        places = np.delete(places, list(bad))
+        bad, lost = {}, {}
+        # Once more without them, since a row that is left out must not decide the type of the weights.
+        chunk = _converted(table, rows.batch.take(pa.array(places)).columns, id_kind, bad, lost)
+    if found := bad | lost:
+        row = min(found)
+        raise found[row](_place(table, rows.n_before + int(places[row])))
+    return chunk, left_out
+
+
+def _converted(table: _Table, cells: list[pa.Array], id_kind: str, bad: _Faults, lost: _Faults) -> EdgeChunk:
+    """Return the edges that `cells` spell, source, target and perhaps weight.
+
+    The rows that are no edge are noted in `bad`; those whose weight cannot be kept as it is in `lost`.
+    """
+    columns, options = table.layout.columns, table.options
+    texts = [_texts(column, bad) for column in cells]
+    to_ends = _to_names if id_kind == "string" else _to_ids
+    may_be_comments = options.ids == "auto" and id_kind == "string"
+    ends = [to_ends(texts[k], options, bad, may_be_comments and columns.used[k] == 0) for k in range(2)]
+    weights = _to_weights(texts[2], options, bad, lost) if len(texts) > 2 else None
     return EdgeChunk(ends[0], ends[1], weights)
 
 
-def _to_names(table: _Table, row: int, cells: pa.Array) -> pa.Array:
-    names = pc.utf8_trim_whitespace(cells)
-    empty = pc.index(names, "").as_py()
-    if empty >= 0:
-        raise InputError(
-            f"{_place(table, row, empty)}: a vertex id is empty", hint="leave out rows without ids"
-        )
-    return names
+def _texts(cells: pa.Array, bad: _Faults) -> pa.Array:
+    """Return `cells` (n,) large_binary as text without white space around; those that are not UTF-8 become empty."""
+    try:
+        texts = pc.cast(cells, pa.large_string())
+    except pa.ArrowInvalid:
+        found = cells.to_pylist()
+        for i, cell in enumerate(found):
+            try:
+                cell.decode()
+            except UnicodeDecodeError:
+                shown = cell.decode("utf-8", "replace"), cell.decode("latin-1")
+                bad.setdefault(i, partial(not_utf8_error, shown=shown[0][:60], as_latin_1=shown[1]))
+                found[i] = b""
+        texts = pc.cast(pa.array(found, pa.large_binary()), pa.large_string())
+    return pc.utf8_trim_whitespace(texts)
 
 
-def _to_ids(table: _Table, row: int, cells: pa.Array) -> np.ndarray:
-    ids = _cast(cells, pa.int64())
-    if ids is not None and int(ids.min()) >= 0:
+def _to_names(texts: pa.Array, options: ReadOptions, bad: _Faults, may_be_comments: bool) -> pa.Array:
+    for row in _where(pc.equal(texts, "")):
+        bad.setdefault(row, _empty_id)
+    if may_be_comments:
+        for row in _where(pc.starts_with(texts, "#")):
+            bad.setdefault(row, partial(_comment_or_id, text=texts[row].as_py()))
+    return texts
+
+
+def _where(are: pa.Array) -> list[int]:
+    """Return the places at which `are` (n,) is true."""
+    return np.flatnonzero(are.to_numpy(zero_copy_only=False)).tolist()
+
+
+def _to_ids(texts: pa.Array, options: ReadOptions, bad: _Faults, may_be_comments: bool) -> np.ndarray:
+    ids = _cast(texts, pa.int64())
+    keeps_zeros = options.ids == "integer"
+    if ids is not None and (not len(ids) or int(ids.min()) >= 0) and not _has_odd_digits(texts, keeps_zeros):
         return ids
-    for i, cell in enumerate(cells.to_pylist()):
-        text, place = cell.strip(), _place(table, row, i)
-        if not re.fullmatch(r"-?[0-9]+", text):
-            hint = "ids are whole numbers from 0; for names set `graph.ids: string`"
-            raise InputError(f"{place}: `{text}` is not a vertex id", hint=hint)
-        if int(text) < 0:
-            raise InputError(f"{place}: vertex id `{text}` is negative", hint="ids are whole numbers from 0")
-        if int(text) > MAX_ID:
-            raise InputError(f"{place}: vertex id `{text}` is above 2^63 - 1", hint="set `graph.ids: string`")
-    return np.array([int(cell) for cell in cells.to_pylist()], np.int64)
+    ids = np.zeros(len(texts), np.int64)
+    for i, text in enumerate(texts.to_pylist()):
+        fault = _id_fault(text, keeps_zeros)
+        if fault is None:
+            ids[i] = int(text.lstrip("0") or "0")
+        else:
+            bad.setdefault(i, fault)
+    return ids
 
 
-def _to_weights(table: _Table, row: int, cells: pa.Array) -> np.ndarray:
+def _has_odd_digits(texts: pa.Array, keeps_zeros: bool) -> bool:
+    """Return whether an id has a sign, or a leading zero that would be lost."""
+    pattern = "^[-+]" if keeps_zeros else "^([-+]|0.)"
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | None:
+    """Return what makes the error of an integer id, None if it is one."""
+    shown = text[:60]
+    if not text:
+        return _empty_id
+    if re.fullmatch(r"-[0-9]+", text):
+        return partial(
+            _id_error, wrong=f"vertex id `{shown}` is negative", hint="ids are whole numbers from 0"
+        )
+    if not keeps_zeros and re.fullmatch(r"\+[0-9]+|0[0-9]+", text):
+        return partial(_id_error, wrong=zero_led(shown), hint=ZERO_LED_HINT)
+    if not re.fullmatch(r"[0-9]+", text):
+        hint = "ids are whole numbers from 0; for names set `graph.ids: string`"
+        return partial(_id_error, wrong=f"`{shown}` is not a vertex id", hint=hint)
+    if len(text.lstrip("0")) > 19 or int(text.lstrip("0") or "0") > MAX_ID:
+        return partial(
+            _id_error, wrong=f"vertex id `{shown}` is above 2^63 - 1", hint="set `graph.ids: string`"
+        )
+    return None
+
+
+def _id_error(place: str, wrong: str, hint: str) -> InputError:
+    return InputError(f"{place}: {wrong}", hint=hint)
+
+
+def _empty_id(place: str) -> InputError:
+    return InputError(
+        f"{place}: a vertex id is empty", hint="`graph.unreadable: skip` leaves out rows without ids"
+    )
+
+
+def _comment_or_id(place: str, text: str) -> InputError:
+    return InputError(
+        f"{place} begins with `{text[:60]}`: it may be a comment, or the id of a vertex",
+        hint="set `graph.ids: string` if it is an id, or remove comments after the first row",
+    )
+
+
+def _to_weights(texts: pa.Array, options: ReadOptions, bad: _Faults, lost: _Faults) -> np.ndarray:
+    if options.point == ",":
+        for row in _where(pc.match_substring(texts, ".")):
+            shown = texts[row].as_py()[:60]
+            bad.setdefault(row, partial(weight_error, shown=shown, code=faults.BAD_WEIGHT))
+        texts = pc.replace_substring(texts, ",", ".")
+    # Arrow takes no plus sign.
+    texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
     for type_ in (pa.int64(), pa.uint64(), pa.float64()):
-        values = _cast(cells, type_)
-        if values is not None and (type_ != pa.float64() or np.isfinite(values).all()):
-            return values
-    # What Arrow does not take: a plus sign, or a fault.
-    numbers = np.empty(len(cells), np.float64)
-    for i, cell in enumerate(cells.to_pylist()):
-        text = cell.strip()
-        try:
-            numbers[i] = float(text.replace("_", "?"))  # Python would take `1_000` for 1000
-        except ValueError:
-            raise InputError(
-                f"{_place(table, row, i)}: `{text}` is not a weight",
-                hint="weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out",
-            ) from None
-        if not np.isfinite(numbers[i]):
-            raise InputError(
-                f"{_place(table, row, i)}: weight `{text}` is not finite",
-                hint="leave out edges that cannot be used",
-            )
-    return numbers
+        numbers = _cast(texts, type_)
+        if numbers is not None:
+            if type_ == pa.float64():
+                _check_decimals(texts, numbers, options, bad, lost)
+            return numbers
+    values = np.ones(len(texts), np.float64)
+    for row, text in enumerate(texts.to_pylist()):
+        if is_number(text):
+            values[row] = float(text)
+        else:
+            shown = text.replace(".", options.point)[:60]
+            bad.setdefault(row, partial(weight_error, shown=shown, code=faults.BAD_WEIGHT))
+    _check_decimals(texts, values, options, bad, lost)
+    return values
 
 
-def _cast(cells: pa.Array, type_: pa.DataType) -> np.ndarray | None:
-    """Return the numbers that `cells` spell in decimal, or None where one of them is none of that type."""
+def _check_decimals(
+    texts: pa.Array, values: np.ndarray, options: ReadOptions, bad: _Faults, lost: _Faults
+) -> None:
+    """Note the weights that float64 does not hold as they are meant: not finite, or lost."""
+    is_long = pc.greater(pc.binary_length(texts), _SAFE_CHARACTERS).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(~np.isfinite(values) | (values == 0) | is_long).tolist():
+        if row in bad:
+            continue
+        text, value = texts[row].as_py(), float(values[row])
+        code: int | None = faults.NOT_FINITE
+        if np.isfinite(value):
+            code = lost_in_float64(text, value, options.rounds, options.scale or 0)
+        if code is not None:
+            shown = text.replace(".", options.point)[:60]
+            found = bad if code == faults.NOT_FINITE else lost
+            found[row] = partial(weight_error, shown=shown, code=code, scale=options.scale or 0)
+
+
+def _cast(texts: pa.Array, type_: pa.DataType) -> np.ndarray | None:
+    """Return the numbers that `texts` spell in decimal, or None where one of them is none of that type."""
     # Arrow would take `0x1f` for 31. The buffer may hold more than these cells: that costs time only.
-    content = np.frombuffer(cells.buffers()[2] or b"", np.uint8)
+    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if ((content | 32) == ord("x")).any():
         return None
     try:
-        return np.asarray(pc.cast(pc.utf8_trim_whitespace(cells), type_))
+        return np.asarray(pc.cast(texts, type_))
     except pa.ArrowInvalid:
         return None
 
 
-def _place(table: _Table, row: int, i: int) -> str:
-    return f"`{storage.redacted(table.url)}` row {row + i + 1}"
+def _place(table: _Table, row: int) -> str:
+    """Return the words for the line of a row, with `row` rows of the right number of columns before it."""
+    for n_before, _ in sorted(table.malformed):
+        row += n_before <= row
+    return _line(table, row)
+
+
+def _line(table: _Table, row: int) -> str:
+    """Return the words for the line of a row with `row` others before it; the file is read again up to there."""
+    lines = islice(read_lines(table.url, table.options.encoding), table.n_skipped, None)
+    reader = csv.reader((line.decode("utf-8", "replace") for line in lines), delimiter=table.delimiter)
+    begins, n_rows = 1, 0
+    for cells in reader:
+        if cells:
+            if n_rows == row:
+                return where(table.url, table.n_skipped + begins)
+            n_rows += 1
+        begins = reader.line_num + 1
+    return f"`{storage.redacted(table.url)}` row {row + 1}"
+
+
+def _malformed(table: _Table, row: int, text: str) -> str:
+    n_columns, wanted = len(cells_of(text, table.delimiter)), len(table.layout.columns.names)
+    return f"{_line(table, row)} has {n_columns} columns, wanted {wanted}: {text[:500]}"
 
 
 def _no_rows(url: str) -> InputError:

@@ -6,6 +6,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import LineFile
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.reading import Reading
 
 
 def same_n_vertices(urls: list[str], counts: list[int]) -> int:
@@ -39,6 +40,49 @@ def refuse_columns(options: ReadOptions, subject: str) -> None:
             )
     if options.ids == "string":
         raise InputError(f"{subject} integer ids, not strings", hint="remove `graph.ids`")
+    for key, usual in _OF_ROWS.items():
+        if getattr(options, key) != usual:
+            raise InputError(
+                f"`graph.{key}` is set, but {subject} no columns of that kind", hint=f"remove `graph.{key}`"
+            )
+
+
+#: Options of text and tables, and their defaults.
+_OF_ROWS = {
+    "encoding": "auto",
+    "delimiter": "auto",
+    "header": "auto",
+    "decimal": "point",
+    "unreadable": "error",
+}
+
+
+def declared_reading(format_: str, ids_why: str) -> Reading:
+    """Return the reading of a format that says itself what is where."""
+    return Reading(format=format_, ids="integer", ids_why=ids_why)
+
+
+def declared_count(place: str, word: bytes, what: str, most: int) -> int:
+    """Return the number of vertices or edges that the header at `place` declares by the digits `word`.
+
+    Raises
+    ------
+    InputError
+        It is more than `most`.
+    """
+    digits = word.lstrip(b"0") or b"0"
+    if len(digits) > len(str(most)) or int(digits) > most:
+        raise InputError(
+            f"{place} declares {word[:40].decode()} {what}, at most {most} are possible",
+            hint="the file may be damaged: fetch it again",
+        )
+    return int(digits)
+
+
+#: Why ids are integers where the format counts them.
+IDS_WHY = "the format numbers its vertices from 1"
+#: More edges than that are in no file.
+MAX_EDGES = 2**48
 
 
 class EdgeCounter:

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-import csv
 import struct
+import zipfile
 from itertools import islice
 from urllib.parse import urlsplit
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, opened, read_lines
+from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, opened, read_lines, zip_members
+from sssp_pipeline.pipeline.formats.csv_table import delimiter_of, is_table_of_tabs
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.layout import SAMPLE_ROWS, Sample, read_sample
 from sssp_pipeline.pipeline.formats.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
-from sssp_pipeline.pipeline.formats.tables import looks_like_header
-from sssp_pipeline.pipeline.formats.text import first_row
 
-_COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+_COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz")
 _METIS_SUFFIXES = (".graph", ".metis")
 #: Lines that may precede the one that tells DIMACS from text.
 _MAX_COMMENT_LINES = 10_000
+#: What a file may be that is not read, by its beginning.
+_NOT_READ = {
+    b"%PDF": "a PDF",
+    b"SQLite format 3": "a SQLite database, as a GeoPackage is",
+    b"\x89HDF": "an HDF5 file",
+    b"<": "XML, such as GraphML, GEXF or OpenStreetMap's",
+    b"{": "JSON",
+    b"[": "JSON",
+    b"\x80\x04\x95": "a Python pickle",
+    b"\x80\x05\x95": "a Python pickle",
+    b"\x00\x00\x27\x0a": "a shapefile",
+    b"\x93NUMPY": "a NumPy array",
+    b"7z\xbc\xaf": "a 7z file",
+    b"Rar!": "a rar file",
+}
 
 
-def detect_format(url: str) -> str:
+def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noqa: B008 - frozen
     """Return the format of the file at `url`, a key of `formats.READERS`.
 
     Raises
     ------
     InputError
-        The file is empty, holds only comments, or is in no known format.
+        The file is empty, holds only comments, is in no known format, or can be read in two ways.
     """
-    with opened(url) as stream:
+    if _is_scipy_npz(url):
+        return "scipy-npz"
+    with opened(url, options.encoding) as stream:
         head = stream.read(4096)
     if not head:
         raise InputError(f"`{storage.redacted(url)}` is empty", hint="check that this is the file you mean")
@@ -36,48 +54,83 @@ def detect_format(url: str) -> str:
         return "parquet"
     if _is_galois(head):
         return "galois"
-    if b"\0" in head:
-        raise _unknown(url)
     text = head.removeprefix(BYTE_ORDER_MARK)
+    for magic, what in _NOT_READ.items():
+        if text.lstrip().startswith(magic) or head.startswith(magic):
+            raise _unknown(url, f"is {what}, which is not read")
+    if b"\0" in head:
+        for encoding in ("utf-16-le", "utf-16-be"):
+            if _is_printable(head[: len(head) // 2 * 2].decode(encoding, "replace")):
+                what = "may be UTF-16 without a byte order mark"
+                raise _unknown(url, what, f"`graph.encoding: {encoding}`")
+        raise _unknown(url, "is in no known format")
     if text.startswith(b"%%MatrixMarket"):
         return "matrix-market"
     if text.lstrip()[:1] in (b"c", b"p") and _has_problem_line(url):
         return "dimacs"
-    return _row_format(url)
+    return _row_format(url, options)
 
 
-def _row_format(url: str) -> str:
-    """Return the format that the first row, comments apart, stands for."""
-    found = first_row(read_lines(url))
-    if found is None:
-        raise InputError(
-            f"`{storage.redacted(url)}` holds no edges, only comments and blank lines",
-            hint="check that this is the file you mean",
-        )
-    try:
-        row = found[1].decode()
-    except UnicodeDecodeError:
-        raise _unknown(url) from None
-    if separator_of(row) is not None:
-        return "csv"
-    words = row.split()
+def _row_format(url: str, options: ReadOptions) -> str:
+    """Return the format that the first rows, comments apart, stand for."""
+    sample = read_sample(url, options.encoding, True)
+    rows = sample.rows
+    if "\ufffd" in rows[0] and not _is_printable(rows[0]):
+        raise _unknown(url, "is in no known format")
+    words = rows[0].split()
     if _has_metis_name(url) and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
         return "metis"
+    _refuse_headless_dimacs(sample)
+    if " {" in rows[0] and rows[0].endswith("}"):
+        return "networkx"
+    if options.delimiter != "auto":
+        return "csv"
+    delimiter = delimiter_of(sample, options)
+    if delimiter in (",", ";", "|") or (delimiter == "\t" and is_table_of_tabs(sample)):
+        return "csv"
+    _refuse_nameless_metis(sample)
     return "text"
 
 
-def separator_of(row: str) -> str | None:
-    """Return the separator of a table whose first line is `row`, or None where it is none.
+def _is_printable(row: str) -> bool:
+    return all(character.isprintable() or character.isspace() for character in row)
 
-    White space separates the columns of a table only under a header of the usual names: else it is text.
-    """
-    for separator in (",", ";"):
-        if separator in row and len(next(csv.reader([row], delimiter=separator))) > 1:
-            return separator
-    for separator in ("\t", " "):
-        if looks_like_header(row.split(separator)):
-            return separator
-    return None
+
+def _refuse_headless_dimacs(sample: Sample) -> None:
+    """Raise `InputError` if the rows are those of DIMACS, which declares its counts before them."""
+    rows = [row.split() for row in sample.rows]
+    rows = [row for row in rows if row[0] != "c"]
+    if rows and all(
+        row[0] in ("a", "e") and len(row) in (3, 4) and all(cell.isdecimal() for cell in row[1:3])
+        for row in rows
+    ):
+        raise InputError(
+            f"{sample.place}: rows begin with `{rows[0][0]}`, as those of DIMACS, but no line `p sp VERTICES EDGES` "
+            "precedes them",
+            hint="add the line `p sp VERTICES EDGES` before them; if these are vertices, set `graph.format: text`",
+        )
+
+
+def _refuse_nameless_metis(sample: Sample) -> None:
+    """Raise `InputError` if the rows are as well a METIS graph, whose first row counts vertices and edges."""
+    rows = [row.split() for row in sample.rows]
+    if len(rows) >= SAMPLE_ROWS or not all(cell.isdecimal() for row in rows for cell in row):
+        return
+    if not 2 <= len(rows[0]) <= 4 or len({len(row) for row in rows}) > 1 or max(map(len, sample.rows)) > 1000:
+        return
+    n_vertices, n_edges = int(rows[0][0]), int(rows[0][1])
+    has_weights = len(rows[0]) > 2 and rows[0][2].endswith("1")
+    neighbours = [[int(cell) for cell in row[:: 2 if has_weights else 1]] for row in rows[1:]]
+    listed = {(u, v) for u, row in enumerate(neighbours, 1) for v in row}
+    if (
+        len(neighbours) == n_vertices
+        and len(listed) == 2 * n_edges
+        and all((v, u) in listed for u, v in listed)
+    ):
+        raise InputError(
+            f"{sample.place}: `{sample.rows[0]}` may be an edge, or begin a METIS graph",
+            hint="set `graph.format: text` or `graph.format: metis`",
+        )
 
 
 def _has_metis_name(url: str) -> bool:
@@ -103,7 +156,31 @@ def _is_galois(head: bytes) -> bool:
     return version in (1, 2) and edge_bytes <= 8
 
 
-def _unknown(url: str) -> InputError:
+def _is_scipy_npz(url: str) -> bool:
+    """Return whether `url` is what `scipy.sparse.save_npz` writes."""
+    with storage.reading(url), storage.open_read(url) as raw:
+        if raw.read(4) != b"PK\x03\x04":
+            return False
+        try:
+            names = set(zip_members(raw))
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+            return False  # `opened` says what is wrong with it
+    if {"format.npy", "shape.npy", "data.npy"} <= names:
+        return True
+    if names and all(name.endswith(".npy") for name in names):
+        raise _unknown(url, "is a NumPy archive that `scipy.sparse.save_npz` did not write")
+    return False
+
+
+#: Named in errors about files that cannot be read.
+READ = (
+    "text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), parquet (Arrow too) and scipy-npz, "
+    "plain or in gz, bz2, xz, zst, zip or tar"
+)
+
+
+def _unknown(url: str, what: str, instead: str = "") -> InputError:
     return InputError(
-        f"`{storage.redacted(url)}` is in no known format", hint="set `graph.format` to the format it is in"
+        f"`{storage.redacted(url)}` {what}",
+        hint=f"set {instead} if it is" if instead else f"convert it; what is read: {READ}",
     )

@@ -6,8 +6,8 @@
 | `p edge V E`, `p col V E` | `e u v` | 2nd DIMACS challenge, colouring |
 | `p tw V E` | `u v` | PACE challenge, treewidth |
 
-Comment lines begin with `c`; ids count from 1. Edges are given as they are listed: whether they go both ways is
-for the user to say. Coordinates are in a file of their own, `p aux sp co V` and `v id x y`.
+Comment lines begin with `c`; ids count from 1. The graphs of `p edge`, `p col` and `p tw` are undirected by definition,
+and list an edge once. Coordinates are in a file of their own, `p aux sp co V` and `v id x y`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,20 @@ from functools import partial
 
 import numpy as np
 
+from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import tokenizer
 from sssp_pipeline.pipeline.formats.byte_streams import LineFile, read_lines
-from sssp_pipeline.pipeline.formats.declared import EdgeCounter, refuse_columns, same_n_vertices
+from sssp_pipeline.pipeline.formats.declared import (
+    IDS_WHY,
+    MAX_EDGES,
+    EdgeCounter,
+    declared_count,
+    declared_reading,
+    refuse_columns,
+    same_n_vertices,
+)
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.line_reader import Fault, read_edges, scan_files, where
 from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
@@ -34,13 +43,14 @@ COMMENT = ord("c")
 class _Variant:
     letter: int
     has_weights: bool
+    is_undirected: bool
 
 
 _VARIANTS = {
-    b"sp": _Variant(ord("a"), True),
-    b"edge": _Variant(ord("e"), False),
-    b"col": _Variant(ord("e"), False),
-    b"tw": _Variant(0, False),
+    b"sp": _Variant(ord("a"), True, False),
+    b"edge": _Variant(ord("e"), False, True),
+    b"col": _Variant(ord("e"), False, True),
+    b"tw": _Variant(0, False, True),
 }
 
 
@@ -72,6 +82,8 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
         min_id=1,
         max_id=n_vertices,
         ids_are_strings=False,
+        rounds=options.rounds,
+        scale=options.scale or 0,
     )
     files = [file for _, file, _, _ in headers]
     declared = [n for _, _, _, n in headers]
@@ -85,12 +97,12 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
 
     co = options.coordinates
     return EdgeList(
-        "dimacs",
-        "integer",
+        declared_reading("dimacs", IDS_WHY),
         has_weights,
         read,
         n_vertices=n_vertices,
         first_id=1,
+        symmetric="mirror" if variant.is_undirected else "as-listed",
         read_coordinates=partial(read_coordinates, co, n_vertices, options.block_bytes) if co else None,
     )
 
@@ -104,7 +116,9 @@ def _read_header(url: str) -> tuple[_Variant, LineFile, int, int]:
             f"{where(url, file.n_lines)}: `{shown}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
-    return _VARIANTS[words[1]], file, int(words[2]), int(words[3])
+    n_vertices = declared_count(where(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
+    n_edges = declared_count(where(url, file.n_lines), words[3], "edges", MAX_EDGES)
+    return _VARIANTS[words[1]], file, n_vertices, n_edges
 
 
 def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
@@ -132,6 +146,7 @@ class _ScannedCoordinates:
     xy: np.ndarray
     n_lines: int
     fault: Fault | None
+    skipped: tuple[Fault, ...] = ()
 
 
 def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates:
@@ -149,9 +164,10 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
             f"{where(url, file.n_lines)}: `{shown}` is not the header of coordinates",
             hint="it reads `p aux sp co VERTICES`",
         )
-    if int(words[4]) != n_vertices:
+    n_given = declared_count(where(url, file.n_lines), words[4], "vertices", MAX_VERTICES)
+    if n_given != n_vertices:
         raise InputError(
-            f"`{storage.redacted(url)}` has coordinates of {int(words[4])} vertices, the graph has {n_vertices}",
+            f"`{storage.redacted(url)}` has coordinates of {n_given} vertices, the graph has {n_vertices}",
             hint="name the file that belongs to the graph",
         )
     syntax = LineSyntax(ord("v"), COMMENT, COMMENT, 3, 2, 1, n_vertices, False)

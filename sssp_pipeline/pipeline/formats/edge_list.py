@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+
+from sssp_pipeline.pipeline.reading import Reading
 
 Coordinates: TypeAlias = tuple[np.ndarray, np.ndarray]
 
@@ -20,16 +23,22 @@ class ReadOptions:
     ----------
     format
         A key of `formats.READERS`, or "auto" to look at the content.
+    encoding, delimiter, header, decimal
+        Of text and tables, as in `workflow.Graph`; `header` is "auto", True or False.
     source_column, target_column
-        Names of columns, for tables (csv, parquet); "auto" looks for the usual names.
+        Columns of text and tables, by name or 1-based number; "auto" looks for the usual names.
     weight_column
-        "auto", "none", the name of a column of a table, or the 1-based number of a column of a text edge
-        list. A format that says itself where its weights are takes only "auto" and "none".
+        "auto", "none", or a column likewise. A format that says itself where its weights are takes only "auto"
+        and "none".
     weight_dtype
-        "auto", or the type in which the four bytes of a Galois weight are read: "uint32", "int32", "float32".
-        Other readers give the weights as they stand in the file, whatever is asked for here.
+        "auto" or a type. Galois weights are read in it. Integers that float64 does not hold exactly may stand beside
+        decimals only if it is a float type. Otherwise readers give the weights as they stand in the file.
+    scale
+        What the weights will be multiplied by to become integers, or None.
     ids
-        "auto", "integer" or "string"; "auto" looks at the first edge.
+        "auto", "integer" or "string"; "auto" looks at the first rows.
+    unreadable
+        "error", or "skip": rows that are no edge are left out.
     coordinates
         URL of a DIMACS `.co` file, or None.
     block_bytes
@@ -37,13 +46,53 @@ class ReadOptions:
     """
 
     format: str = "auto"
+    encoding: str = "auto"
+    delimiter: str = "auto"
+    header: str | bool = "auto"
+    decimal: str = "point"
     source_column: str = "auto"
     target_column: str = "auto"
     weight_column: str = "auto"
     weight_dtype: str = "auto"
+    scale: int | None = None
     ids: str = "auto"
+    unreadable: str = "error"
     coordinates: str | None = None
     block_bytes: int = 16 << 20
+
+    @property
+    def point(self) -> str:
+        """What separates the decimals of a weight."""
+        return "," if self.decimal == "comma" else "."
+
+    @property
+    def skips(self) -> bool:
+        """Whether rows that are no edge are left out."""
+        return self.unreadable == "skip"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the workflow asks for a float type, to which weights may be rounded."""
+        return self.weight_dtype.startswith("float")
+
+
+class SkippedRows:
+    """The rows that were left out because they are no edge: how many, and a line about each of the first.
+
+    Only the thread that takes the chunks may add to it.
+    """
+
+    #: So many rows are described.
+    KEPT = 1000
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lines: list[str] = []
+
+    def add(self, count: int, lines: Iterable[str]) -> None:
+        """Note `count` more rows; `lines` describes them and is read only as far as there is room."""
+        self.count += count
+        self.lines += islice(lines, self.KEPT - len(self.lines))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +124,8 @@ class EdgeList:
 
     Attributes
     ----------
-    format
-        A key of `formats.READERS`, or "generated".
-    id_kind
-        "integer" or "string".
+    reading
+        How the input was understood, without what is known only after all edges are read.
     has_weights
         Whether chunks carry weights.
     n_vertices
@@ -90,15 +137,17 @@ class EdgeList:
         The type of the weights where the format is typed, else None.
     symmetric
         "mirror" where the file says that it lists each undirected edge once (Matrix Market's `symmetric`), so
-        that the reverse of every edge but a self-loop is to be added; else "as-listed".
+        that the reverse of every edge but a self-loop is to be added; "both-listed" where the format lists both
+        directions of every edge (METIS), which is to be checked; else "as-listed".
+    skipped
+        What was left out so far, where rows that are no edge are skipped.
     read
         Gives the chunks when called with a number of threads.
     read_coordinates
         Gives the coordinates, or None where there are none.
     """
 
-    format: str
-    id_kind: str
+    reading: Reading
     has_weights: bool
     read: Callable[[int], Iterator[EdgeChunk]]
     n_vertices: int | None = None
@@ -106,6 +155,17 @@ class EdgeList:
     weight_dtype: np.dtype | None = None
     symmetric: str = "as-listed"
     read_coordinates: Callable[[], Coordinates | None] | None = None
+    skipped: SkippedRows = field(default_factory=SkippedRows)
+
+    @property
+    def format(self) -> str:
+        """A key of `formats.READERS`, or "generated"."""
+        return self.reading.format
+
+    @property
+    def id_kind(self) -> str:
+        """Return "integer" or "string"."""
+        return self.reading.ids
 
     def chunks(self, n_threads: int = 1) -> Iterator[EdgeChunk]:
         """Give all edges in file order, parsed on `n_threads` threads; decompression has a thread of its own.

@@ -23,7 +23,7 @@ import numpy as np
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import move_to, opened, read_exactly
-from sssp_pipeline.pipeline.formats.declared import refuse_columns, same_n_vertices
+from sssp_pipeline.pipeline.formats.declared import declared_reading, refuse_columns, same_n_vertices
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.ordered import read_ahead
 
@@ -73,7 +73,13 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
         for url, header in zip(urls, headers, strict=True):
             yield from read_ahead(_read_edges(url, header, dtype, options.block_bytes))
 
-    return EdgeList("galois", "integer", dtype is not None, read, n_vertices=n_vertices, weight_dtype=dtype)
+    return EdgeList(
+        declared_reading("galois", "the format numbers its vertices from 0"),
+        dtype is not None,
+        read,
+        n_vertices=n_vertices,
+        weight_dtype=dtype,
+    )
 
 
 def _read_header(url: str) -> _Header:
@@ -129,6 +135,13 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
                 f"`{storage.redacted(url)}` declares {header.n_edges} edges but its rows end at {done}",
                 hint="the file may be damaged: fetch it again",
             )
+        if weights is not None or not header.weight_bytes:
+            last, padding = (targets, 4 * (done % 2)) if weights is None else (weights, 0)
+            if len(last.read(padding + 1)) > padding:
+                raise InputError(
+                    f"`{storage.redacted(url)}` goes on after its {done} edges",
+                    hint="the file may be damaged: fetch it again",
+                )
 
 
 def _cursor(stack: ExitStack, url: str, position: int) -> IO[bytes]:

@@ -14,7 +14,7 @@ import numpy as np
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.generators import GENERATORS
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.declared import refuse_columns
+from sssp_pipeline.pipeline.formats.declared import declared_reading, refuse_columns
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 
 SCHEME = "generated:"
@@ -69,8 +69,7 @@ def open_generated(urls: list[str], options: ReadOptions) -> EdgeList:
             )
 
     return EdgeList(
-        "generated",
-        "integer",
+        declared_reading("generated", "the generator numbers its vertices from 0"),
         weights is not None,
         read,
         n_vertices=made.n_vertices,

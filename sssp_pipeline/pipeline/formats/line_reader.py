@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -15,8 +18,8 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats import tokenizer
-from sssp_pipeline.pipeline.formats.byte_streams import LineFile, TextBlock, read_blocks
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
+from sssp_pipeline.pipeline.formats.byte_streams import NEWLINE, LineFile, TextBlock, read_blocks
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
 from sssp_pipeline.pipeline.formats.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.tokenizer import FLOAT, INTEGER, UNSIGNED, LineSyntax
 
@@ -34,13 +37,16 @@ class Fault:
 
 
 class Scanned(Protocol):
-    """What scanning a block gives: its number of lines, unless there is a fault in one of them."""
+    """What scanning a block gives: its number of lines, the fault that stopped the scan, and those it went over."""
 
     @property
     def n_lines(self) -> int: ...
 
     @property
     def fault(self) -> Fault | None: ...
+
+    @property
+    def skipped(self) -> Sequence[Fault]: ...
 
 
 AnyScanned = TypeVar("AnyScanned", bound=Scanned)
@@ -53,6 +59,7 @@ class ScannedEdges:
     chunk: EdgeChunk
     n_lines: int
     fault: Fault | None
+    skipped: list[Fault] = field(default_factory=list)
 
 
 def where(url: str, line: int) -> str:
@@ -61,18 +68,23 @@ def where(url: str, line: int) -> str:
 
 
 def read_edges(
-    files: list[LineFile], syntax: LineSyntax, block_bytes: int, n_threads: int
+    files: list[LineFile],
+    syntax: LineSyntax,
+    block_bytes: int,
+    n_threads: int,
+    skipped: SkippedRows | None = None,
 ) -> Iterator[tuple[LineFile, EdgeChunk]]:
     """Give the rows of `files` as chunks in order, each with its file; never an empty chunk.
+
+    With `skipped`, rows that do not follow `syntax` are left out and noted there.
 
     Raises
     ------
     InputError
         A row does not follow `syntax`; the message names its line and what is wrong there.
     """
-    for file, scanned in scan_files(
-        files, partial(scan_block, syntax=syntax), syntax, block_bytes, n_threads
-    ):
+    scan = partial(scan_block, syntax=syntax, skips=skipped is not None)
+    for file, scanned in scan_files(files, scan, syntax, block_bytes, n_threads, skipped):
         if len(scanned.chunk):
             yield file, scanned.chunk
 
@@ -83,8 +95,9 @@ def scan_files(
     syntax: LineSyntax,
     block_bytes: int,
     n_threads: int,
+    skipped: SkippedRows | None = None,
 ) -> Iterator[tuple[LineFile, AnyScanned]]:
-    """Give what `scan` makes of each block of `files`, in order, each with its file.
+    """Give what `scan` makes of each block of `files`, in order, with its file; note in `skipped` what it left out.
 
     Raises
     ------
@@ -92,21 +105,35 @@ def scan_files(
         The scan of a block met a fault; the blocks before it have been given.
     """
 
-    def work(block: TextBlock) -> tuple[TextBlock, AnyScanned]:
-        return block, scan(block.data)
+    def work(block: TextBlock) -> tuple[TextBlock, AnyScanned, int]:
+        return block, scan(block.data), tokenizer.control_at(block.data)
 
     n_lines = 0
-    for block, scanned in map_in_order(work, read_blocks(files, block_bytes), n_threads):
+    for block, scanned, control in map_in_order(work, read_blocks(files, block_bytes), n_threads):
         if block.is_first:
             n_lines = block.file.n_lines
+        if control >= 0 and (scanned.fault is None or control < scanned.fault.position):
+            line = n_lines + block.data[:control].tobytes().count(b"\n") + 1
+            raise InputError(
+                f"{where(block.file.url, line)} holds the control character 0x{block.data[control]:02x}",
+                hint="the file may be damaged, or no text: fetch it again, or see `graph.format`",
+            )
         if scanned.fault:
             raise _explained(scanned.fault, block, n_lines, syntax)
+        if skipped is not None and scanned.skipped:
+            faults_ = ((_explained(fault, block, n_lines, syntax), fault) for fault in scanned.skipped)
+            skipped.add(
+                len(scanned.skipped), (f"{error.message}: {_line_of(block, f)}" for error, f in faults_)
+            )
         n_lines += scanned.n_lines
         yield block.file, scanned
 
 
-def scan_block(data: np.ndarray, syntax: LineSyntax) -> ScannedEdges:
-    """Return the edges in `data`, (n,) uint8 that ends with a line end, and the first fault among them."""
+def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> ScannedEdges:
+    """Return the edges in `data`, (n,) uint8 that ends with a line end, and the first fault among them.
+
+    With `skips` a row with a fault is left out, and the scan goes on after it.
+    """
     # The shortest row is `1 2` and its line end.
     most_rows = len(data) // 4 + 1
     src = np.empty(most_rows, np.int64)
@@ -114,57 +141,134 @@ def scan_block(data: np.ndarray, syntax: LineSyntax) -> ScannedEdges:
     weights = np.empty(most_rows if syntax.weight_column >= 0 else 0, np.int64)
     doubtful = np.empty((2, 0), np.int64)
     mode = INTEGER
+    skipped: list[Fault] = []
+    begin = (0, 0, 0, 0)
     while True:
         n_rows, n_lines, code, position, n_doubtful = tokenizer.scan_edges(
-            data, syntax, mode, src, dst, weights, doubtful[0], doubtful[1]
+            data, syntax, mode, begin, src, dst, weights, doubtful[0], doubtful[1]
         )
-        if code not in (faults.NEED_UNSIGNED, faults.NEED_FLOAT):
+        if code == faults.NEED_FLOAT and skips:
+            # What is no number must not decide how the other weights are read.
+            code = _WORDS.get(faults.scan_decimal(data, position, syntax.point)[2], code)
+        if code in (faults.NEED_UNSIGNED, faults.NEED_FLOAT):
+            mode, begin = code, (0, 0, 0, 0)
+            skipped.clear()
+            if mode == FLOAT:
+                doubtful = np.empty((2, most_rows), np.int64)
+        elif code and skips:
+            skipped.append(Fault(code, position))
+            while n_doubtful and doubtful[0, n_doubtful - 1] >= n_rows:
+                n_doubtful -= 1  # of the row that is left out
+            begin = (int(faults.after_line(data, position)), n_rows, n_lines + 1, n_doubtful)
+        else:
             break
-        mode = code
-        if mode == FLOAT:
-            doubtful = np.empty((2, most_rows), np.int64)
     fault = Fault(code, position) if code else None
     values = weights.view(_WEIGHT_DTYPES[mode])
+    found: list[Fault] = []
     if n_doubtful:
         rows, tokens = doubtful[:, :n_doubtful]
-        values[rows] = _parse_decimals(data, tokens)
-        infinite = np.flatnonzero(np.isinf(values[rows]))
-        if len(infinite):
-            # The scan may have stopped at another fault, but later: it went over this one.
-            fault = Fault(faults.NOT_FINITE, int(tokens[infinite[0]]) >> 32)
+        values[rows], lost = _parse_decimals(data, tokens, syntax)
+        found += [Fault(why, int(tokens[i]) >> 32) for i, why in lost]
+    ends: list[np.ndarray | pa.Array] = [src[:n_rows], dst[:n_rows]]
+    if syntax.ids_are_strings:
+        for k, tokens in enumerate(ends):
+            ends[k], not_utf8 = gather_strings(data, tokens)
+            found += [Fault(faults.BAD_UTF8, int(tokens[row]) >> 32) for row in not_utf8]
+    if skips:
+        skipped += [fault for fault in found if fault.code not in _OF_VALUES]
+    if skipped:
+        return _scanned_without(data, syntax, n_lines, sorted(skipped, key=lambda found: found.position))
+    # The scan may have stopped at another fault, but later: it went over these.
+    first = min([*found, *([fault] if fault else [])], key=lambda found: found.position, default=None)
     given = values[:n_rows] if syntax.weight_column >= 0 else None
-    if not syntax.ids_are_strings:
-        return ScannedEdges(EdgeChunk(src[:n_rows], dst[:n_rows], given), n_lines, fault)
-    names = []
-    for tokens in (src[:n_rows], dst[:n_rows]):
-        array, bad = gather_strings(data, tokens)
-        if bad is not None and (fault is None or bad < fault.position):
-            fault = Fault(faults.BAD_UTF8, bad)
-        names.append(array)
-    return ScannedEdges(EdgeChunk(names[0], names[1], given), n_lines, fault)
+    return ScannedEdges(EdgeChunk(ends[0], ends[1], given), n_lines, first)
 
 
-def gather_strings(data: np.ndarray, tokens: np.ndarray) -> tuple[pa.Array, int | None]:
-    """Return packed tokens of `data` as a large_string array, and the position of the first that is not UTF-8."""
+#: What a token that is no decimal is, by its status.
+_WORDS = {faults.NO_NUMBER: faults.BAD_WEIGHT, faults.INFINITE_OR_NAN: faults.NOT_FINITE}
+#: Faults of rows that can be read, but not kept as they are: they are never left out.
+_OF_VALUES = (faults.UNDERFLOW, faults.INEXACT_INTEGER, faults.NOT_SCALED)
+
+
+def _scanned_without(
+    data: np.ndarray, syntax: LineSyntax, n_lines: int, skipped: list[Fault]
+) -> ScannedEdges:
+    """Return the edges in `data` without the lines of the faults `skipped`, which must not decide the weights' type."""
+    ends = np.flatnonzero(data == NEWLINE) + 1
+    starts = np.concatenate(([0], ends[:-1]))
+    keep = np.ones(len(ends), bool)
+    keep[np.searchsorted(ends, [fault.position for fault in skipped], side="right")] = False
+    starts, ends = starts[keep], ends[keep]
+    parts = [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+    rest = scan_block(np.concatenate(parts) if parts else data[:0], syntax)
+    fault = rest.fault
+    if fault is not None:  # where it is in the whole of `data`
+        moved = np.concatenate(([0], np.cumsum(ends - starts)[:-1]))
+        line = int(np.searchsorted(moved, fault.position, side="right")) - 1
+        fault = Fault(fault.code, int(starts[line]) + fault.position - int(moved[line]))
+    return ScannedEdges(rest.chunk, n_lines, fault, skipped)
+
+
+def gather_strings(data: np.ndarray, tokens: np.ndarray) -> tuple[pa.Array, list[int]]:
+    """Return packed tokens of `data` as a large_string array, and the places of those that are not UTF-8."""
     offsets, content = tokenizer.gather_tokens(data, tokens)
     array = pa.LargeStringArray.from_buffers(len(tokens), pa.py_buffer(offsets), pa.py_buffer(content))
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
-        for token in tokens.tolist():
-            if not _is_utf8(_token_at(data, token >> 32)):
-                return array, token >> 32
-    return array, None
+        return array, [i for i, t in enumerate(tokens.tolist()) if not _is_utf8(_token_at(data, t >> 32))]
+    return array, []
 
 
-def _parse_decimals(data: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Return the packed tokens as float64 rounded correctly, infinite where too large."""
+def _parse_decimals(
+    data: np.ndarray, tokens: np.ndarray, syntax: LineSyntax
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Return the packed tokens as float64 rounded correctly, and the place and the fault of each that cannot be."""
     texts, _ = gather_strings(data, tokens)
+    texts = pc.utf8_ltrim(texts, "+")  # Arrow takes no plus sign
+    if syntax.point != faults.POINT:
+        texts = pc.replace_substring(texts, chr(syntax.point), ".")
     try:
-        # Arrow takes no plus sign.
-        return np.asarray(pc.cast(pc.utf8_ltrim(texts, "+"), pa.float64()))
+        values = np.asarray(pc.cast(texts, pa.float64()))
     except pa.ArrowInvalid:
-        return np.array([float(text) for text in texts.to_pylist()])
+        values = np.array([float(text) for text in texts.to_pylist()])
+    found = []
+    for i in range(len(values)):
+        if (
+            why := lost_in_float64(texts[i].as_py(), float(values[i]), syntax.rounds, syntax.scale)
+        ) is not None:
+            found.append((i, why))
+    return values, found
+
+
+def lost_in_float64(text: str, value: float, rounds: bool, scale: int) -> int | None:
+    """Return the fault of a weight that is written as `text` and is `value` in float64, None if there is none.
+
+    Parameters
+    ----------
+    text
+        A number with a point, if any, before its decimals.
+    value
+        The nearest float64.
+    rounds
+        Whether a float type is asked for.
+    scale
+        As in `LineSyntax`.
+    """
+    if math.isinf(value):
+        return faults.NOT_FINITE
+    digits = text.lower().partition("e")[0]
+    if value == 0:
+        return faults.UNDERFLOW if digits.strip("+-.0") else None
+    if scale:
+        parts = Decimal(text).as_tuple()
+        n_zeros = len(parts.digits) - len("".join(map(str, parts.digits)).rstrip("0"))
+        n_places = -int(parts.exponent) - n_zeros
+        return faults.NOT_SCALED if 10 ** min(n_places, 20) > scale else None
+    if not rounds and digits.lstrip("+-").isdecimal() and digits == text:
+        # From 2^63 on an integer beside decimals or negative ones has no integer type.
+        return faults.INEXACT_INTEGER if int(value) != Decimal(text) or abs(value) >= 2**63 else None
+    return None
 
 
 def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax) -> InputError:
@@ -189,24 +293,24 @@ def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax)
             return InputError(f"{place}: vertex id `{shown}` is negative", hint=_id_hint(syntax))
         case faults.HUGE_ID:
             return InputError(f"{place}: vertex id `{shown}` is above 2^63 - 1", hint=_id_hint(syntax))
+        case faults.ZERO_LED_ID:
+            return InputError(f"{place}: {zero_led(shown)}", hint=ZERO_LED_HINT)
         case faults.ID_OUT_OF_RANGE:
             return InputError(
                 f"{place}: vertex id `{shown}` is outside {syntax.min_id} to {syntax.max_id}",
                 hint="the file declares its number of vertices at its beginning: correct the one or the other",
             )
-        case faults.BAD_WEIGHT:
-            hint = "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out"
-            if line == 1:
-                hint = (
-                    "make a header a comment with #, or set `graph.format: csv` where tabs separate columns"
-                )
-            return InputError(f"{place}: `{shown}` is not a weight", hint=hint)
-        case faults.NOT_FINITE:
-            return InputError(
-                f"{place}: weight `{shown}` is not finite", hint="leave out edges that cannot be used"
-            )
+        case (
+            faults.BAD_WEIGHT
+            | faults.NOT_FINITE
+            | faults.UNDERFLOW
+            | faults.INEXACT_INTEGER
+            | faults.NOT_SCALED
+        ):
+            return weight_error(place, shown, fault.code, syntax.scale)
         case faults.BAD_UTF8:
-            return InputError(f"{place}: vertex id `{shown}` is not UTF-8", hint="save the file as UTF-8")
+            word = _token_at(block.data, fault.position).decode("latin-1")
+            return not_utf8_error(place, shown, word)
         case faults.BAD_COORDINATE:
             return InputError(
                 f"{place}: `{shown}` is not a coordinate", hint="coordinates are numbers of at most 15 digits"
@@ -227,6 +331,58 @@ def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax)
             )
 
 
+def zero_led(shown: str) -> str:
+    """Return what is wrong with an id of digits that is no plain number."""
+    sign = "a plus sign" if shown.startswith("+") else "a leading zero"
+    return f"vertex id `{shown}` has {sign}, which an integer would lose, and the ids before it are integers"
+
+
+ZERO_LED_HINT = (
+    "set `graph.ids: string` to keep ids as they are written, or `integer` to read them as numbers"
+)
+
+
+def not_utf8_error(place: str, shown: str, as_latin_1: str) -> InputError:
+    """Return the error of a word that is not UTF-8, with the word as Latin-1 would read it."""
+    return InputError(
+        f"{place}: `{shown}` is not UTF-8",
+        hint=f"set `graph.encoding: latin-1` if `{as_latin_1[:60]}` is meant; else save the file as UTF-8",
+    )
+
+
+def weight_error(place: str, shown: str, code: int, scale: int = 0) -> InputError:
+    """Return the error of a weight with a fault `code` of `numbers_in_text`."""
+    match code:
+        case faults.NOT_FINITE:
+            return InputError(
+                f"{place}: weight `{shown}` is not finite",
+                hint="leave such edges out, or set `graph.unreadable: skip`",
+            )
+        case faults.UNDERFLOW:
+            return InputError(
+                f"{place}: weight `{shown}` is above zero, but float64 would make it zero",
+                hint="scale the weights up",
+            )
+        case faults.INEXACT_INTEGER:
+            return InputError(
+                f"{place}: weight `{shown}` is an integer that no type holds exactly beside the other weights",
+                hint="set `graph.weights.dtype: float64` to round it, or scale the weights down",
+            )
+        case faults.NOT_SCALED:
+            return InputError(
+                f"{place}: weight `{shown}` times {scale} is no integer",
+                hint="raise `graph.weights.scale`, or remove it to compute with decimals",
+            )
+    comma = re.fullmatch(r"[-+]?\d+,\d+", shown) is not None
+    return InputError(
+        f"{place}: `{shown}` is not a weight",
+        hint=f"set `graph.decimal: comma` to read it as {shown.replace(',', '.')}"
+        if comma
+        else "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
+        "`graph.unreadable: skip` leaves such rows out",
+    )
+
+
 def _columns_hint(code: int, syntax: LineSyntax) -> str:
     if code == faults.NO_COORDINATE_ROW:
         return "every line holds a vertex id, x and y"
@@ -243,6 +399,14 @@ def _id_hint(syntax: LineSyntax) -> str:
 def _token_at(data: np.ndarray, position: int) -> bytes:
     line = data[position : position + 65536].tobytes().partition(b"\n")[0].split()
     return line[0] if line else b""
+
+
+def _line_of(block: TextBlock, fault: Fault) -> str:
+    """Return the line in which a fault is, to be shown."""
+    data = block.data
+    start = data[: fault.position].tobytes().rfind(b"\n") + 1
+    line = data[start : start + 500].tobytes().partition(b"\n")[0]
+    return line.decode("utf-8", "replace").rstrip("\r")
 
 
 def _is_utf8(token: bytes) -> bool:

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
-from sssp_pipeline.pipeline.formats.declared import EdgeCounter, refuse_columns, same_n_vertices
+from sssp_pipeline.pipeline.formats.declared import (
+    IDS_WHY,
+    MAX_EDGES,
+    EdgeCounter,
+    declared_count,
+    declared_reading,
+    refuse_columns,
+    same_n_vertices,
+)
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.line_reader import read_edges, where
 from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
@@ -51,6 +60,8 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
         min_id=1,
         max_id=n_vertices,
         ids_are_strings=False,
+        rounds=options.rounds,
+        scale=options.scale or 0,
     )
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
@@ -58,12 +69,16 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
         counter = EdgeCounter(files, [n for _, _, n in sizes])
         for file, chunk in read_edges(files, syntax, options.block_bytes, n_threads):
             counter.add(file, len(chunk))
+            if field == "integer" and chunk.weights is not None and chunk.weights.dtype.kind == "f":
+                raise InputError(
+                    f"`{storage.redacted(file.url)}` says that its values are integers, but some have decimals",
+                    hint="write `real` instead of `integer` in its first line",
+                )
             yield chunk
         counter.finish()
 
     return EdgeList(
-        "matrix-market",
-        "integer",
+        declared_reading("matrix-market", IDS_WHY),
         has_weights,
         read,
         n_vertices=n_vertices,
@@ -104,10 +119,12 @@ def _read_sizes(url: str) -> tuple[LineFile, int, int]:
                 f"{where(url, n_lines)}: `{line.decode('utf-8', 'replace').strip()}` is not the size of a matrix",
                 hint="it reads `ROWS COLUMNS ENTRIES`",
             )
-        rows, columns, entries = map(int, words)
+        place = where(url, n_lines)
+        rows, columns = (declared_count(place, word, "vertices", MAX_VERTICES) for word in words[:2])
+        entries = declared_count(place, words[2], "entries", MAX_EDGES)
         if rows != columns:
             raise InputError(
-                f"{where(url, n_lines)}: the matrix has {rows} rows and {columns} columns, a graph has as many of both",
+                f"{place}: the matrix has {rows} rows and {columns} columns, a graph has as many of both",
                 hint="only square matrices are graphs",
             )
         return LineFile(url, n_bytes, n_lines), rows, entries

@@ -13,11 +13,18 @@ from functools import partial
 
 import numpy as np
 
+from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import tokenizer
 from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
-from sssp_pipeline.pipeline.formats.declared import refuse_columns
+from sssp_pipeline.pipeline.formats.declared import (
+    IDS_WHY,
+    MAX_EDGES,
+    declared_count,
+    declared_reading,
+    refuse_columns,
+)
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.line_reader import Fault, scan_files, where
 from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
@@ -47,6 +54,7 @@ class _ScannedRows:
     n_vertices: int
     n_lines: int
     fault: Fault | None
+    skipped: tuple[Fault, ...] = ()
 
 
 def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -69,7 +77,14 @@ def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         return _read_edges(header, has_weights, options.block_bytes, n_threads)
 
-    return EdgeList("metis", "integer", has_weights, read, n_vertices=header.n_vertices, first_id=1)
+    return EdgeList(
+        declared_reading("metis", IDS_WHY),
+        has_weights,
+        read,
+        n_vertices=header.n_vertices,
+        first_id=1,
+        symmetric="both-listed",
+    )
 
 
 def _read_header(url: str) -> _Header:
@@ -84,7 +99,8 @@ def _read_header(url: str) -> _Header:
                 f"{where(url, n_lines)}: `{line.decode('utf-8', 'replace').strip()}` is not a METIS header",
                 hint="it reads `VERTICES EDGES`, and perhaps a format such as 001",
             )
-        n_vertices, n_edges = int(words[0]), int(words[1])
+        n_vertices = declared_count(where(url, n_lines), words[0], "vertices", MAX_VERTICES)
+        n_edges = declared_count(where(url, n_lines), words[1], "edges", MAX_EDGES)
         layout = (words[2].decode().lstrip("0") or "0") if len(words) > 2 else "0"
         if layout not in _FORMATS:
             raise InputError(
@@ -92,7 +108,9 @@ def _read_header(url: str) -> _Header:
                 hint="known formats: " + ", ".join(name.zfill(3) for name in _FORMATS),
             )
         has_size, has_vertex_weights, has_edge_weights = (digit == "1" for digit in layout.zfill(3))
-        n_vertex_weights = int(words[3]) if len(words) > 3 else 1
+        n_vertex_weights = 1
+        if len(words) > 3:
+            n_vertex_weights = declared_count(where(url, n_lines), words[3], "vertex weights", 2**20)
         n_skipped = has_size + (n_vertex_weights if has_vertex_weights else 0)
         return _Header(LineFile(url, n_bytes, n_lines), n_vertices, n_edges, has_edge_weights, n_skipped)
     raise InputError(

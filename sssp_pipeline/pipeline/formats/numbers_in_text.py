@@ -1,9 +1,10 @@
 """Numbers at a position of a text, compiled: the parts that the scans of `tokenizer` are made of.
 
 Every text ends with a line end, so that nothing here asks whether it ends. Weights are exact: a decimal is computed
-when its digits are at most 2^53 and its power of ten at most 22, since both are then exact in float64 and one
+when its digits are at most 2^52 and its power of ten at most 22, since both are then exact in float64 and one
 operation rounds once (Clinger, "How to read floating point numbers accurately", PLDI 1990). The others are left to a
-correctly rounding parser.
+correctly rounding parser. Up to 2^52 different decimals with the same number of places have different float64, which
+`graph.weights.scale` relies on.
 
 NOTE: numba's disk cache looks at the file that a scan stands in, not at this one. After an edit here, delete the
 `__pycache__` folder of the package.
@@ -33,6 +34,11 @@ NO_WEIGHT = 12
 NO_VERTEX_WEIGHTS = 13
 #: Found after the scan, when strings are made.
 BAD_UTF8 = 14
+ZERO_LED_ID = 15
+#: Found after the scan, among the weights that are left to a slower parser.
+UNDERFLOW = 16
+INEXACT_INTEGER = 17
+NOT_SCALED = 18
 
 #: What an integer needs that is no int64.
 NEED_UNSIGNED = 20
@@ -45,10 +51,11 @@ NO_NUMBER = 2
 INFINITE_OR_NAN = 3
 
 SPACE = 32
-_ZERO = ord("0")
+ZERO = ord("0")
 _MINUS = ord("-")
 _PLUS = ord("+")
-_POINT = ord(".")
+POINT = ord(".")
+COMMA = ord(",")
 _LOWER_A = ord("a")
 _LOWER_E = ord("e")
 _LOWER_F = ord("f")
@@ -97,11 +104,11 @@ def scan_id(data: np.ndarray, p: int) -> tuple:
     """Read digits; return (value, position after them, fault)."""
     start = p
     value = np.int64(0)
-    digit = np.uint8(data[p] - _ZERO)
+    digit = np.uint8(data[p] - ZERO)
     while digit < 10:
         value = value * 10 + np.int64(digit)
         p += 1
-        digit = np.uint8(data[p] - _ZERO)
+        digit = np.uint8(data[p] - ZERO)
     if p - start > 18 or data[p] > SPACE or p == start:
         return scan_odd_id(data, start)
     return value, p, NO_FAULT
@@ -114,7 +121,7 @@ def scan_odd_id(data: np.ndarray, start: int) -> tuple:
     if needed == NEED_FLOAT:
         end = after_token(data, start)
         for q in range(start, end):
-            if np.uint8(data[q] - _ZERO) >= 10:
+            if np.uint8(data[q] - ZERO) >= 10:
                 return np.int64(0), end, BAD_ID
         return np.int64(0), end, HUGE_ID
     if is_negative:
@@ -138,7 +145,7 @@ def scan_integer(data: np.ndarray, p: int) -> tuple:
         p += 1
     start = p
     magnitude = np.uint64(0)
-    digit = np.uint8(data[p] - _ZERO)
+    digit = np.uint8(data[p] - ZERO)
     while digit < 10:
         wide_digit = np.uint64(digit)
         if p - start >= 19 and (
@@ -147,15 +154,17 @@ def scan_integer(data: np.ndarray, p: int) -> tuple:
             return is_negative, np.uint64(0), p, NEED_FLOAT
         magnitude = magnitude * np.uint64(10) + wide_digit
         p += 1
-        digit = np.uint8(data[p] - _ZERO)
+        digit = np.uint8(data[p] - ZERO)
     if p == start or data[p] > SPACE:
         return is_negative, np.uint64(0), p, NEED_FLOAT
     return is_negative, magnitude, p, NEED_UNSIGNED if magnitude > _INT64_MAX else 0
 
 
 @njit
-def scan_decimal(data: np.ndarray, p: int) -> tuple:
-    """Read a number with or without point and exponent; return (value, position after it, status).
+def scan_decimal(data: np.ndarray, p: int, point: int) -> tuple:
+    """Read a number with or without decimals and exponent; return (value, position after it, status).
+
+    `point` is the byte before the decimals.
 
     The status is `EXACT`, `DOUBTFUL` (a number that has to be read by another parser), `NO_NUMBER` or
     `INFINITE_OR_NAN`.
@@ -169,7 +178,7 @@ def scan_decimal(data: np.ndarray, p: int) -> tuple:
     is_cut = False
     seen_point = False
     while True:
-        digit = np.uint8(data[p] - _ZERO)
+        digit = np.uint8(data[p] - ZERO)
         if digit < 10:
             n_digits += 1
             if mantissa < 100_000_000_000_000_000:
@@ -177,7 +186,7 @@ def scan_decimal(data: np.ndarray, p: int) -> tuple:
                 exponent -= seen_point
             else:
                 is_cut = True
-        elif data[p] == _POINT and not seen_point:
+        elif data[p] == point and not seen_point:
             seen_point = True
         else:
             break
@@ -193,18 +202,18 @@ def scan_decimal(data: np.ndarray, p: int) -> tuple:
             p += 1
         start = p
         written = 0
-        digit = np.uint8(data[p] - _ZERO)
+        digit = np.uint8(data[p] - ZERO)
         while digit < 10:
             if written < 1_000_000:
                 written = written * 10 + int(digit)
             p += 1
-            digit = np.uint8(data[p] - _ZERO)
+            digit = np.uint8(data[p] - ZERO)
         if p == start:
             return 0.0, p, NO_NUMBER
         exponent += -written if exponent_is_negative else written
     if data[p] > SPACE:
         return 0.0, p, NO_NUMBER
-    if is_cut or mantissa > 9_007_199_254_740_992 or abs(exponent) > 22:
+    if is_cut or mantissa > 4_503_599_627_370_496 or abs(exponent) > 22:
         return 0.0, p, DOUBTFUL
     value = float(mantissa)
     if exponent < 0:

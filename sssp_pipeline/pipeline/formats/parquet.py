@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import is_compressed, opened
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.line_reader import MAX_ID
 from sssp_pipeline.pipeline.formats.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.ordered import map_in_order
-from sssp_pipeline.pipeline.formats.tables import EdgeColumns, choose_columns, refuse_mixed_weights
+from sssp_pipeline.pipeline.formats.tables import EdgeColumns, are_numbered, choose_columns, same_columns
+from sssp_pipeline.pipeline.reading import Reading
 
 #: Source, target and weight of 8 bytes each.
 _EDGE_BYTES = 24
@@ -29,7 +30,14 @@ class _Table:
     url: str
     columns: EdgeColumns
     id_kind: str
+    ids_why: str
     weight_dtype: np.dtype | None
+    options: ReadOptions
+
+    @property
+    def used(self) -> list[str]:
+        """The names of the columns to be read."""
+        return [self.columns.names[i] for i in self.columns.used]
 
 
 def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -38,24 +46,27 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A file is damaged or compressed as a whole, lacks a column that is asked for, has a column of a type
-        that cannot serve, or files differ in what they hold.
+        A file is damaged or compressed as a whole, lacks a column that is asked for, can be read in two ways, has a
+        column of a type that cannot serve, or files differ in what they hold.
     """
     tables = [_open_table(url, options) for url in urls]
-    refuse_mixed_weights(urls, [table.columns for table in tables])
+    same_columns(urls, [table.columns for table in tables])
+    first = tables[0]
     for table in tables:
-        if table.id_kind != tables[0].id_kind:
+        if table.id_kind != first.id_kind:
             raise InputError(
-                f"`{storage.redacted(urls[0])}` has {tables[0].id_kind} ids, "
+                f"`{storage.redacted(urls[0])}` has {first.id_kind} ids, "
                 f"`{storage.redacted(table.url)}` {table.id_kind} ids",
                 hint="set `graph.ids: string` to read all of them as strings",
             )
     dtypes = [table.weight_dtype for table in tables if table.weight_dtype is not None]
+    skipped = SkippedRows()
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         n_edges = 0
         batches = (item for table in tables for item in _read_batches(table, options.block_bytes))
-        for chunk in map_in_order(_to_chunk, batches, n_threads):
+        for chunk, left_out in map_in_order(_to_chunk, batches, n_threads):
+            skipped.add(len(left_out), left_out)
             n_edges += len(chunk)
             yield chunk
         if not n_edges:
@@ -64,34 +75,49 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
             )
 
     return EdgeList(
-        "parquet",
-        tables[0].id_kind,
+        Reading(format="parquet", ids=first.id_kind, ids_why=first.ids_why, **first.columns.read()),
         bool(dtypes),
         read,
         weight_dtype=np.result_type(*dtypes) if dtypes else None,
+        skipped=skipped,
     )
 
 
 def _open_table(url: str, options: ReadOptions) -> _Table:
+    for key in ("encoding", "delimiter", "header"):
+        if getattr(options, key) != "auto":
+            raise InputError(
+                f"`{storage.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
+                hint=f"remove `graph.{key}`",
+            )
     with _record_batches(url, 1) as (schema, _):
-        columns = choose_columns(url, schema.names, options)
-        kinds = [_id_kind(url, schema.field(name)) for name in (columns.source, columns.target)]
+        names: list[str] = schema.names
+        numeric = {i for i, field in enumerate(schema) if _is_numeric(field.type)}
+        place = f"`{storage.redacted(url)}`"
+        columns = choose_columns(place, names, options, numeric, by_name=not are_numbered(names))
+        kinds = [_id_kind(url, schema.field(i)) for i in (columns.source, columns.target)]
         weight = None if columns.weight is None else _weight_dtype(url, schema.field(columns.weight))
+    source, target = names[columns.source], names[columns.target]
+    why = f"column `{source}` holds {kinds[0]}s"
     if options.ids == "string":
-        kinds = ["string", "string"]
+        kinds, why = ["string", "string"], "as the workflow says"
     if options.ids == "integer" and "string" in kinds:
-        name = (columns.source, columns.target)[kinds.index("string")]
+        name = (source, target)[kinds.index("string")]
         raise InputError(
             f"`{storage.redacted(url)}`: column `{name}` holds strings, integer ids are asked for",
             hint="set `graph.ids: string`",
         )
     if kinds[0] != kinds[1]:
         raise InputError(
-            f"`{storage.redacted(url)}`: column `{columns.source}` holds {kinds[0]} ids, "
-            f"column `{columns.target}` {kinds[1]} ids",
+            f"`{storage.redacted(url)}`: column `{source}` holds {kinds[0]} ids, "
+            f"column `{target}` {kinds[1]} ids",
             hint="set `graph.ids: string` to read both as strings",
         )
-    return _Table(url, columns, kinds[0], weight)
+    return _Table(url, columns, kinds[0], why, weight, options)
+
+
+def _is_numeric(type_: pa.DataType) -> bool:
+    return pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
 
 
 def _id_kind(url: str, field: pa.Field) -> str:
@@ -148,6 +174,11 @@ def _cut(batches: Iterator[pa.RecordBatch], rows: int, names: list[str] | None) 
 def _arrow_errors(url: str) -> Iterator[None]:
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"`{storage.redacted(url)}`: the name of a column is not UTF-8: {error}",
+            hint="write the table again with names in UTF-8",
+        ) from error
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -159,49 +190,73 @@ def _arrow_errors(url: str) -> Iterator[None]:
 def _read_batches(table: _Table, block_bytes: int) -> Iterator[tuple[_Table, int, pa.RecordBatch]]:
     n_rows = 0
     rows = max(1, block_bytes // _EDGE_BYTES)
-    with _record_batches(table.url, rows, table.columns.names()) as (_, batches):
+    with _record_batches(table.url, rows, table.used) as (_, batches):
         for batch in batches:
             yield table, n_rows, batch
             n_rows += len(batch)
 
 
-def _to_chunk(item: tuple[_Table, int, pa.RecordBatch]) -> EdgeChunk:
-    table, row, batch = item
-    for name in table.columns.names():
+def _to_chunk(item: tuple[_Table, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
+    """Return the edges of some rows, and a line about each row that was left out.
+
+    Raises
+    ------
+    InputError
+        A row is no edge, and such rows are not left out.
+    """
+    table, n_before, batch = item
+    bad: dict[int, tuple[str, str]] = {}
+    for name in table.used:
         if batch[name].null_count:
-            i = pc.index(pc.is_null(batch[name]), True).as_py()
-            raise InputError(
-                f"`{storage.redacted(table.url)}` row {row + i + 1}: column `{name}` is null",
-                hint="leave out rows without a value",
-            )
-    to_ids = _to_names if table.id_kind == "string" else _to_ids
-    ends = [to_ids(table, row, batch[name], name) for name in (table.columns.source, table.columns.target)]
+            for i in np.flatnonzero(batch[name].is_null().to_numpy(zero_copy_only=False)):
+                bad.setdefault(int(i), (f"column `{name}` is null", _SKIP_HINT))
+    ends = [
+        (_to_names if table.id_kind == "string" else _to_ids)(batch[name], bad) for name in table.used[:2]
+    ]
     weights = None
     if table.columns.weight is not None:
-        weights = np.asarray(batch[table.columns.weight])
+        weights = np.asarray(batch[table.used[2]].fill_null(0))
         if weights.dtype.kind == "f" and not np.isfinite(weights).all():
-            i = int(np.argmin(np.isfinite(weights)))
-            raise InputError(
-                f"`{storage.redacted(table.url)}` row {row + i + 1}: weight `{weights[i]}` is not finite",
-                hint="leave out edges that cannot be used",
-            )
-    return EdgeChunk(ends[0], ends[1], weights)
+            for i in np.flatnonzero(~np.isfinite(weights)):
+                bad.setdefault(int(i), (f"weight `{weights[i]}` is not finite", _SKIP_HINT))
+    left_out = []
+    if bad:
+        place = f"`{storage.redacted(table.url)}` row"
+        first = min(bad)
+        if not table.options.skips:
+            raise InputError(f"{place} {n_before + first + 1}: {bad[first][0]}", hint=bad[first][1])
+        left_out = [
+            f"{place} {n_before + i + 1}: {why}: {list(batch.slice(i, 1).to_pylist()[0].values())}"
+            for i, (why, _) in sorted(bad.items())[: SkippedRows.KEPT]
+        ]
+        left_out += [""] * (len(bad) - len(left_out))
+        keep = np.ones(len(batch), bool)
+        keep[list(bad)] = False
+        ends = [end.filter(pa.array(keep)) if isinstance(end, pa.Array) else end[keep] for end in ends]
+        weights = None if weights is None else weights[keep]
+    return EdgeChunk(ends[0], ends[1], weights), left_out
 
 
-def _to_names(table: _Table, row: int, column: pa.Array, name: str) -> pa.Array:
-    return pc.cast(_plain(column), pa.large_string())
+_SKIP_HINT = "`graph.unreadable: skip` leaves such rows out and counts them"
 
 
-def _to_ids(table: _Table, row: int, column: pa.Array, name: str) -> np.ndarray:
-    ids = np.asarray(_plain(column))
-    bad = ids < 0 if ids.dtype.kind == "i" else ids > MAX_ID
-    if bad.any():
-        i = int(np.argmax(bad))
+def _to_names(column: pa.Array, bad: dict[int, tuple[str, str]]) -> pa.Array:
+    names = pc.cast(_plain(column), pa.large_string()).fill_null("")
+    if pc.any(pc.equal(names, "")).as_py():
+        for i in np.flatnonzero(pc.equal(names, "").to_numpy(zero_copy_only=False)):
+            bad.setdefault(int(i), ("a vertex id is empty", _SKIP_HINT))
+    return names
+
+
+def _to_ids(column: pa.Array, bad: dict[int, tuple[str, str]]) -> np.ndarray:
+    ids = np.asarray(_plain(column).fill_null(0))
+    wrong = ids < 0 if ids.dtype.kind == "i" else ids > MAX_ID
+    if wrong.any():
         fault = "negative" if ids.dtype.kind == "i" else "above 2^63 - 1"
-        raise InputError(
-            f"`{storage.redacted(table.url)}` row {row + i + 1}: vertex id `{ids[i]}` is {fault}",
-            hint="ids are whole numbers from 0 to 2^63 - 1",
-        )
+        for i in np.flatnonzero(wrong):
+            why = f"vertex id `{ids[i]}` is {fault}"
+            bad.setdefault(int(i), (why, "ids are whole numbers from 0 to 2^63 - 1"))
+        ids = np.where(wrong, 0, ids)
     return ids.astype(np.int64)
 
 

@@ -36,8 +36,11 @@ from sssp_pipeline.pipeline.formats.numbers_in_text import (
     NO_VERTEX_WEIGHTS,
     NO_WEIGHT,
     NOT_FINITE,
+    POINT,
     SPACE,
     WRONG_LETTER,
+    ZERO,
+    ZERO_LED_ID,
     after_line,
     after_token,
     pack,
@@ -65,11 +68,21 @@ class LineSyntax(NamedTuple):
     n_columns
         How many columns every row has.
     weight_column
-        0-based column of the weight, 2 or more; -1 for none.
+        0-based column of the weight; -1 for none.
     min_id, max_id
         The ids that are allowed.
     ids_are_strings
         Whether ids are any bytes but white space; they then come as packed tokens.
+    source_column, target_column
+        0-based columns of the ends.
+    takes_zero_led_ids
+        Whether `007` is the integer 7; else it is a fault.
+    point
+        The byte before the decimals of a weight.
+    rounds
+        Whether weights may be rounded to float64, because the workflow asks for a float type.
+    scale
+        What the weights will be multiplied by to become integers; 0 for nothing.
     """
 
     letter: int
@@ -80,6 +93,12 @@ class LineSyntax(NamedTuple):
     min_id: int
     max_id: int
     ids_are_strings: bool
+    source_column: int = 0
+    target_column: int = 1
+    takes_zero_led_ids: bool = True
+    point: int = POINT
+    rounds: bool = False
+    scale: int = 0
 
 
 @njit(nogil=True, cache=True)
@@ -87,6 +106,7 @@ def scan_edges(
     data: np.ndarray,
     syntax: LineSyntax,
     mode: int,
+    begin: tuple,
     src: np.ndarray,
     dst: np.ndarray,
     weights: np.ndarray,
@@ -103,6 +123,8 @@ def scan_edges(
         A `LineSyntax`.
     mode
         `INTEGER`, `UNSIGNED` or `FLOAT`.
+    begin
+        (position, n_rows, n_lines, n_doubtful) where an earlier call stopped; zeros at first.
     src, dst
         (R,) int64, R at least the number of rows; ids, or packed tokens (`pack`) where ids are strings.
     weights
@@ -115,14 +137,13 @@ def scan_edges(
     tuple of int
         `n_lines` counts the lines read whole; the fault, if any, is in the line after them, at `position`.
     """
-    letter, comment, other_comment, n_columns, weight_column, min_id, max_id, ids_are_strings = syntax
+    letter, comment, other_comment, n_columns, weight_column = syntax[:5]
+    min_id, max_id, ids_are_strings, source_column, target_column = syntax[5:10]
+    takes_zero_led_ids, point = syntax[10:12]
     weights_as_unsigned = weights.view(np.uint64)
     weights_as_float = weights.view(np.float64)
     stop = len(data)
-    p = 0
-    row = 0
-    n_lines = 0
-    n_doubtful = 0
+    p, row, n_lines, n_doubtful = begin
     while p < stop:
         p = skip_blanks(data, p)
         c = data[p]
@@ -139,34 +160,28 @@ def scan_edges(
             if c != letter or data[p + 1] > SPACE:
                 return row, n_lines, WRONG_LETTER, p, n_doubtful
             p = skip_blanks(data, p + 1)
-
-        # ---- source and target
-        for column in range(2):
-            if data[p] == NEWLINE:
-                return row, n_lines, FEW_COLUMNS, start, n_doubtful
-            token = p
-            if ids_are_strings:
-                p = after_token(data, p)
-                value = pack(token, p)
-            else:
-                value, p, fault = scan_id(data, p)
-                if fault:
-                    return row, n_lines, fault, token, n_doubtful
-                if value < min_id or value > max_id:
-                    return row, n_lines, ID_OUT_OF_RANGE, token, n_doubtful
-            if column == 0:
-                src[row] = value
-            else:
-                dst[row] = value
-            p = skip_blanks(data, p)
-
-        # ---- the other columns, one of them perhaps the weight
-        column = 2
+        column = 0
         while data[p] != NEWLINE:
             token = p
-            if column == weight_column:
+            if column in (source_column, target_column):
+                if ids_are_strings:
+                    p = after_token(data, p)
+                    value = pack(token, p)
+                else:
+                    value, p, fault = scan_id(data, p)
+                    if fault:
+                        return row, n_lines, fault, token, n_doubtful
+                    if value < min_id or value > max_id:
+                        return row, n_lines, ID_OUT_OF_RANGE, token, n_doubtful
+                    if data[token] == ZERO and p - token > 1 and not takes_zero_led_ids:
+                        return row, n_lines, ZERO_LED_ID, token, n_doubtful
+                if column == source_column:
+                    src[row] = value
+                else:
+                    dst[row] = value
+            elif column == weight_column:
                 if mode == FLOAT:
-                    decimal, p, status = scan_decimal(data, p)
+                    decimal, p, status = scan_decimal(data, p, point)
                     if status == NO_NUMBER:
                         return row, n_lines, BAD_WEIGHT, token, n_doubtful
                     if status == INFINITE_OR_NAN:
@@ -203,7 +218,7 @@ def scan_edges(
 def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: np.ndarray) -> tuple:
     """Read rows `letter id x y` into `ids`, (R,) int64, and `xy`, (2, R) float64.
 
-    Returns (n_rows, n_lines, fault, position) as `scan_edges` does. A coordinate is at most 2^53 times a power of
+    Returns (n_rows, n_lines, fault, position) as `scan_edges` does. A coordinate is at most 2^52 times a power of
     ten of at most 22, else it is a fault: no map needs more.
     """
     stop = len(data)
@@ -239,7 +254,7 @@ def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: 
             if data[p] == NEWLINE:
                 return row, n_lines, NO_COORDINATE_ROW, start
             token = p
-            coordinate, p, status = scan_decimal(data, p)
+            coordinate, p, status = scan_decimal(data, p, POINT)
             if status != EXACT:
                 return row, n_lines, BAD_COORDINATE, token
             xy[k, row] = coordinate
@@ -318,6 +333,19 @@ def scan_neighbours(
         n_vertices += 1
         n_lines += 1
     return n_edges, n_vertices, n_lines, NO_FAULT, 0
+
+
+@njit(nogil=True, cache=True)
+def control_at(data: np.ndarray) -> int:
+    """Return the position of the first byte of `data` that no text holds, or -1; the scans take it for a blank."""
+    n = 0
+    for i in range(len(data)):  # counted first, since such a loop is vectorised
+        n += (data[i] < 9) | ((data[i] > 13) & (data[i] < SPACE))
+    if n:
+        for i in range(len(data)):
+            if data[i] < 9 or 13 < data[i] < SPACE:
+                return i
+    return -1
 
 
 @njit(nogil=True, cache=True)

@@ -44,7 +44,7 @@ def read_whole(*urls, n_threads: int = 2, **options) -> WholeEdges:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def read():
     """Read a whole edge list."""
     return read_whole
@@ -62,13 +62,15 @@ def write(tmp_path, monkeypatch):
     return write_file
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def refused():
     """Read what cannot be read, and return the message and the hint."""
 
     def read_refused(*urls, **options) -> tuple[str, str]:
         with pytest.raises(InputError) as caught:
             read_whole(*urls, **options)
+        assert caught.value.message
+        assert caught.value.hint, "every error says what to do"
         return caught.value.message, caught.value.hint
 
     return read_refused

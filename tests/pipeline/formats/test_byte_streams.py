@@ -5,6 +5,8 @@ import gzip
 import io
 import lzma
 import struct
+import tarfile
+import zipfile
 
 import fsspec
 import pyarrow as pa
@@ -22,6 +24,25 @@ COMPRESSORS = {
     "xz": lzma.compress,
     "zst": lambda content: pa.compress(content, "zstd", asbytes=True),
 }
+
+
+def packed_zip(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def packed_tar(members: dict[str, bytes], mode: str = "w") -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name.rstrip("/"))
+            info.size = len(content)
+            info.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+            archive.addfile(info, io.BytesIO(content))
+    return file.getvalue()
 
 
 @pytest.mark.parametrize("kind", COMPRESSORS)
@@ -61,11 +82,109 @@ def test_altered(write, refused, kind):
     assert hint == "fetch or compress it again"
 
 
+MAC = {"__MACOSX/._a.txt": b"x", "d/._a.txt": b"y", ".DS_Store": b"z"}
+PACKED = {
+    "zip": packed_zip({"a.txt": ROWS}),
+    "zip of gz": packed_zip({"a.txt.gz": gzip.compress(ROWS)}),
+    "zip of a folder": packed_zip({"d/": b"", "d/a.txt": ROWS}),
+    "zip by a Mac": packed_zip({"d/": b"", "d/a.txt": ROWS, **MAC}),
+    "tar": packed_tar({"a.txt": ROWS}),
+    "tar of xz": packed_tar({"a.txt.xz": lzma.compress(ROWS)}),
+    "tar by a Mac": packed_tar({"d/": b"", "d/a.txt": ROWS, **MAC}),
+    "tar.gz": packed_tar({"a.txt": ROWS}, "w:gz"),
+    "tar.bz2": packed_tar({"a.txt": ROWS}, "w:bz2"),
+    "tar.zst": pa.compress(packed_tar({"a.txt": ROWS}), "zstd", asbytes=True),
+    "zip of tar": packed_zip({"a.tar": packed_tar({"a.txt": ROWS})}),
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_the_only_member_is_read(write, read, kind):
+    found = read(write("edges", PACKED[kind]), block_bytes=4096)
+    assert found.edge_list.format == "text"
+    assert found.rows() == [(i, i * i) for i in range(5000)]
+    assert found.n_chunks > 5
+
+
+@pytest.mark.parametrize("format_", ["csv", "dimacs"])
+@pytest.mark.parametrize("pack", [packed_zip, packed_tar])
+def test_members_in_other_formats(write, read, pack, format_):
+    content = {"csv": b"u,v,w\n1,2,3\n", "dimacs": b"p sp 2 1\na 1 2 3\n"}[format_]
+    found = read(write("edges", pack({"a": content})))
+    assert (found.edge_list.format, found.rows()) == (format_, [(1, 2, 3)])
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (packed_zip({"a": ROWS, "d/b": ROWS}), "a zip file of 2 files: `a`, `d/b`"),
+        (packed_tar({"a": ROWS, "d/b": ROWS}), "a tar file of 2 files: `a`, `d/b`"),
+        (packed_tar({"a": ROWS, "d/b": b""}, "w:gz"), "a tar file of 2 files: `a`, `d/b`"),
+        (
+            packed_zip({f"m{i}": ROWS for i in range(12)}),
+            f"a zip file of 12 files: {', '.join(f'`m{i}`' for i in range(10))}, …",
+        ),
+        (packed_zip({"d/": b""}), "a zip file of no file"),
+        (packed_zip(MAC), "a zip file of no file"),
+        (packed_tar({"d/": b""}), "a tar file of no file"),
+        (packed_zip({}), "a zip file of no file"),
+    ],
+)
+def test_several_members_or_none(write, refused, content, what):
+    assert refused(write("edges", content)) == (f"`edges` is {what}", "unpack it, and name the files to read")
+
+
+def altered_zip(at_local: int, at_central: int, value: int, content: bytes = b"1 2\n") -> bytes:
+    """Return a zip file with one byte set in both headers of its member."""
+    packed = bytearray(packed_zip({"a": content}))
+    packed[at_local] = packed[packed.index(b"PK\x01\x02") + at_central] = value
+    return bytes(packed)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (altered_zip(6, 8, 1), "File 'a' is encrypted, password required for extraction"),
+        (altered_zip(8, 10, 97), "That compression method is not supported"),
+    ],
+)
+def test_a_member_that_cannot_be_unpacked(write, refused, content, why):
+    assert refused(write("e.zip", content)) == (
+        f"`e.zip`: `a` cannot be unpacked: {why}",
+        "unpack it first",
+    )
+
+
+def test_a_zip_file_in_a_stream(write, refused):
+    assert refused(write("e", gzip.compress(PACKED["zip"]))) == (
+        "`e` holds a zip file in a compressed file",
+        "unpack it first",
+    )
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "zip of gz"])
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_container_cut_short(write, refused, kind, share):
+    packed = PACKED[kind]
+    size = len(ROWS) if kind == "tar" else len(packed)
+    message, hint = refused(write("e", packed[: int(size * share)]))
+    assert message.startswith(("`e` is cut short: ", "`e` is damaged: "))
+    assert hint == "fetch or compress it again"
+
+
+def test_a_damaged_member(write, refused):
+    packed = bytearray(PACKED["zip"])
+    packed[len(packed) // 2] ^= 0x55
+    message, hint = refused(write("e", bytes(packed)))
+    assert message.startswith("`e` is damaged: ")
+    assert hint == "fetch or compress it again"
+
+
 def test_something_after_the_compressed_data(write, refused):
     assert refused(write("edges", gzip.compress(ROWS) + b"more"))[0].startswith("`edges` is damaged: ")
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", gzip.compress(b""), packed_zip({"a": b""}), packed_tar({"a": b""})])
 def test_empty(write, refused, content):
     assert refused(write("edges", content)) == ("`edges` is empty", "check that this is the file you mean")
 

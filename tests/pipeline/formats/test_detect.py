@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import struct
 
 import pytest
 
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
 from sssp_pipeline.pipeline.formats.detect import detect_format
 
 
@@ -23,8 +26,13 @@ from sssp_pipeline.pipeline.formats.detect import detect_format
         ("x", "c--\n\nc\np max 2 1\n", "dimacs"),
         ("x", "1,2\n", "csv"),
         ("x", "# by hand\na;b;c\n", "csv"),
-        ("x", "source\ttarget\tlength\n1\t2\t3\n", "csv"),
-        ("x", "From To Weight\n1 2 3\n", "csv"),
+        ("x", "a|b|c\n", "csv"),
+        ("x", "source\ttarget\tlength\n1\t2\t3\n", "text"),
+        ("x", "From To Weight\n1 2 3\n", "text"),
+        ("x", "source\ttarget\tname\n1\t2\tNew York\n", "csv"),
+        ("x", "source\ttarget\tname\tkm\n1\t2\t\t3\n", "csv"),
+        ("x", "1 2 {'weight': 3}\n", "networkx"),
+        ("x", "anna bob {}\n", "networkx"),
         ("x", '"a b","c d"\n', "csv"),
         ("x", "c\nc hello\np sp 2 1\na 1 2 3\n", "dimacs"),
         ("x", "p tw 2 1\n1 2\n", "dimacs"),
@@ -48,12 +56,127 @@ def test_formats_are_known_by_content(write, name, content, wanted):
     assert detect_format(write(name + ".gz", gzip.compress(raw))) == wanted
 
 
-@pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", "1 2\n".encode("utf-16"), b"\xff\xfe\xfd 2\n"])
+READ_HINT = (
+    "convert it; what is read: text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), "
+    "parquet (Arrow too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
+)
+
+
+@pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", b"\xfe\xfd\x01\x02 2\n"])
 def test_what_is_no_known_format(write, refused, content):
-    assert refused(write("x", content)) == (
-        "`x` is in no known format",
-        "set `graph.format` to the format it is in",
+    assert refused(write("x", content)) == ("`x` is in no known format", READ_HINT)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"%PDF-1.4\n", "a PDF"),
+        (b"SQLite format 3\0...", "a SQLite database, as a GeoPackage is"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        (b"<?xml version='1.0'?>\n<graphml>", "XML, such as GraphML, GEXF or OpenStreetMap's"),
+        (b"\xef\xbb\xbf\n <osm>", "XML, such as GraphML, GEXF or OpenStreetMap's"),
+        (b'\n{"type": "FeatureCollection"}', "JSON"),
+        (b"[[1, 2], [3, 4]]\n", "JSON"),
+        (pickle.dumps([1, 2], 4), "a Python pickle"),
+        (pickle.dumps([1, 2], 5), "a Python pickle"),
+        (b"\x00\x00\x27\x0a\0\0\0\0", "a shapefile"),
+        (b"\x93NUMPY\x01\0v\0", "a NumPy array"),
+        (b"7z\xbc\xaf\x27\x1c", "a 7z file"),
+        (b"Rar!\x1a\x07", "a rar file"),
+    ],
+)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_what_is_not_read_is_named(write, refused, content, what, pack):
+    assert refused(write("x", pack(content))) == (f"`x` is {what}, which is not read", READ_HINT)
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+def test_utf_16_without_a_mark_is_asked_for(write, refused, order):
+    assert refused(write("x", "1 2\n3 4\n".encode(f"utf-16-{order}"))) == (
+        "`x` may be UTF-16 without a byte order mark",
+        f"set `graph.encoding: utf-16-{order}` if it is",
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "letter"),
+    [("a 1 2 5\na 2 3 4\n", "a"), ("c hello\na 1 2 5\n", "a"), ("# e\ne 1 2\ne 2 3\n", "e")],
+)
+def test_dimacs_without_its_problem_line(write, refused, content, letter):
+    message, hint = refused(write("x", content))
+    assert message.startswith("`x` line ")
+    assert message.endswith(
+        f": rows begin with `{letter}`, as those of DIMACS, but no line `p sp VERTICES EDGES` precedes them"
+    )
+    assert hint.startswith("add the line `p sp VERTICES EDGES` before them; if these are vertices, set ")
+
+
+def test_rows_of_letters_are_no_dimacs(write, read):
+    assert read(write("x", "a b 5\ne a 4\n")).rows() == [("a", "b", 5), ("e", "a", 4)]
+    assert read(write("x", "a 1 2\n"), format="text", ids="string").rows() == [("a", "1", 2)]
+
+
+MESH = "3 3\n2 3\n1 3\n1 2\n"
+
+
+def test_rows_that_may_be_a_metis_graph(write, read, refused):
+    name = write("x", "# or not\n" + MESH)
+    assert refused(name) == (
+        "`x` line 2: `3 3` may be an edge, or begin a METIS graph",
+        "set `graph.format: text` or `graph.format: metis`",
+    )
+    assert read(name, format="text").rows() == [(3, 3), (2, 3), (1, 3), (1, 2)]
+    assert len(read(write("x", MESH), format="metis").rows()) == 6
+    assert read(write("x.graph", MESH)).edge_list.format == "metis"
+    weighted = "2 1 1\n2 5 0\n1 5 0\n"
+    assert read(write("x", weighted)).edge_list.format == "text"
+
+
+@pytest.mark.parametrize("content", ["3 3\n2 3\n1 3\n1 1\n", "4 3\n2 3\n1 3\n1 2\n", "3 2\n2 3\n1 3\n1 2\n"])
+def test_rows_that_are_no_metis_graph(write, read, content):
+    assert read(write("x", content)).edge_list.format == "text"
+
+
+@pytest.mark.parametrize("n_digits", [21, 5000])
+@pytest.mark.parametrize(
+    ("name", "content", "line", "what", "most"),
+    [
+        ("x", "p sp {} 3\n", 1, "vertices", 2**32 - 1),
+        ("x", "c\np sp 3 {}\n", 2, "edges", 2**48),
+        ("x.graph", "{} 3\n", 1, "vertices", 2**32 - 1),
+        ("x.graph", "3 {}\n", 1, "edges", 2**48),
+        ("x.graph", "3 3 11 {}\n", 1, "vertex weights", 2**20),
+        ("x", "%%MatrixMarket matrix coordinate real general\n{0} {0} 3\n", 2, "vertices", 2**32 - 1),
+        ("x", "%%MatrixMarket matrix coordinate real general\n3 3 {}\n", 2, "entries", 2**48),
+    ],
+)
+def test_counts_beyond_all_files(write, refused, name, content, line, what, most, n_digits):
+    digits = "4" + "9" * (n_digits - 1)
+    assert refused(write(name, content.format(digits))) == (
+        f"`{name}` line {line} declares {digits[:40]} {what}, at most {most} are possible",
+        "the file may be damaged: fetch it again",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("x", "p sp {}3 {}1\na 1 2 7\n", [(1, 2, 7)]),
+        ("x.graph", "{}2 {}1\n2\n1\n", [(1, 2), (2, 1)]),
+        ("x", "%%MatrixMarket matrix coordinate integer general\n{0}3 {0}3 {0}1\n1 2 7\n", [(1, 2, 7)]),
+    ],
+)
+def test_counts_with_leading_zeros(write, read, name, content, rows):
+    zeros = "0" * 5000
+    assert read(write(name, content.format(zeros, zeros))).rows() == rows
+
+
+def test_coordinates_beyond_all_files(write):
+    name, co = write("r.gr", "p sp 2 0\n"), write("r.co", f"p aux sp co {'9' * 5000}\n")
+    edge_list = open_edge_list([name], ReadOptions(coordinates=co))
+    with pytest.raises(InputError) as caught:
+        edge_list.coordinates()
+    assert caught.value.message.startswith("`r.co` line 1 declares 9999")
 
 
 def test_files_in_two_formats(write, refused):
@@ -70,5 +193,6 @@ def test_a_format_asked_for_is_not_looked_for(write, read):
 def test_an_unknown_format(write, refused):
     assert refused(write("x", "1 2\n"), format="dimac") == (
         "unknown format `dimac`",
-        "did you mean `dimacs`? Formats: auto, text, csv, dimacs, galois, matrix-market, metis, parquet",
+        "did you mean `dimacs`? Formats: auto, text, csv, dimacs, galois, matrix-market, metis, networkx, parquet, "
+        "scipy-npz",
     )

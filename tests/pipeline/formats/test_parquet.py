@@ -111,18 +111,19 @@ def test_a_part_without_rows(save, read):
     assert read(save(empty, "a"), save({"u": [1], "v": [2]}, "b")).rows() == [(1, 2)]
 
 
+SKIP_HINT = "`graph.unreadable: skip` leaves such rows out and counts them"
 FAULTS = [
     (
         {"u": [1, None], "v": [1, 2]},
         {},
         "`e.parquet` row 2: column `u` is null",
-        "leave out rows without a value",
+        SKIP_HINT,
     ),
     (
         {"u": [1, 3], "v": [1, 2], "w": [1, None]},
         {},
         "`e.parquet` row 2: column `w` is null",
-        "leave out rows without a value",
+        SKIP_HINT,
     ),
     (
         {"u": [1, -3], "v": [1, 2]},
@@ -140,7 +141,7 @@ FAULTS = [
         {"u": [1, 3], "v": [1, 2], "w": [1, float("inf")]},
         {},
         "`e.parquet` row 2: weight `inf` is not finite",
-        "leave out edges that cannot be used",
+        SKIP_HINT,
     ),
     (
         {"u": [1.5], "v": [2]},
@@ -176,7 +177,7 @@ FAULTS = [
         {"u": [1]},
         {},
         "`e.parquet` has 1 column, `u`, wanted source and target",
-        "check the separator, one of comma, semicolon and tab",
+        "a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, `|` or tab",
     ),
     (
         {"u": pa.array([], pa.int64()), "v": pa.array([], pa.int64())},
@@ -208,6 +209,23 @@ def test_cut_short(save, write, refused, tmp_path, writer):
     message, hint = refused(write("e", content[: len(content) // 2]))
     assert message.startswith("`e` is cut short or damaged: ")
     assert hint == "fetch or write it again"
+
+
+@pytest.mark.parametrize("writer", [write_parquet, write_arrow_stream])
+def test_names_of_columns_that_are_not_utf8(save, write, refused, tmp_path, writer):
+    save({"uu": [1], "v": [2]}, "plain", writer)
+    message, hint = refused(write("e", (tmp_path / "plain").read_bytes().replace(b"uu", b"u\xff")))
+    assert message.startswith("`e`: the name of a column is not UTF-8: ")
+    assert hint == "write the table again with names in UTF-8"
+
+
+@pytest.mark.parametrize("key", ["encoding", "delimiter", "header"])
+def test_options_that_do_not_fit(save, refused, key):
+    value = {"encoding": "latin-1", "delimiter": ",", "header": True}[key]
+    assert refused(save({"u": [1], "v": [2]}), **{key: value}) == (
+        f"`e.parquet` is a Parquet or Arrow table, and `graph.{key}` is set",
+        f"remove `graph.{key}`",
+    )
 
 
 def test_compressed_as_a_whole(save, write, refused, tmp_path):

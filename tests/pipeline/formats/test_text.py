@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
 from sssp_pipeline.pipeline.formats.line_reader import scan_block
 from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.weight_types import WeightRange
 
 ID_HINT = "ids are whole numbers from 0; for names set `graph.ids: string`"
 
@@ -24,6 +26,13 @@ def test_white_space_comments_and_blank_lines_are_anything(write, read):
     assert found.edge_list.n_vertices is None
     assert found.rows() == [(1, 2), (3, 4), (5, 6), (7, 8)]
     assert found.src.dtype == found.dst.dtype == np.int64
+
+
+@pytest.mark.parametrize("header", ["source target weight", "von\tnach\tkm", "Source  To Length"])
+def test_names_above_the_columns(write, read, header):
+    found = read(write("e.txt", f"# head\n{header}\n\n1 2 5\n3 4 6\n"))
+    assert (found.edge_list.format, found.edge_list.reading.header) == ("text", True)
+    assert found.rows() == [(1, 2, 5), (3, 4, 6)]
 
 
 def test_third_column_is_the_weight(write, read):
@@ -65,8 +74,9 @@ def test_integer_ids_are_strings_where_asked(write, read):
 
 def test_ids_and_weights_up_to_the_largest(write, read):
     top = 2**63 - 1
-    found = read(write("e.txt", f"{top} 0000000000000000000000001 {top}\n0 1 -{top}\n"))
-    assert found.rows() == [(top, 1, top), (0, 1, -top)]
+    name = write("e.txt", f"{top} 0000000000000000000000001 {top}\n0 1 -{top}\n")
+    assert read(name, ids="integer").rows() == [(top, 1, top), (0, 1, -top)]
+    assert read(write("e.txt", f"{top} 1 {top}\n0 1 -{top}\n")).rows() == [(top, 1, top), (0, 1, -top)]
 
 
 def test_weights_above_int64_are_uint64(write, read):
@@ -75,8 +85,13 @@ def test_weights_above_int64_are_uint64(write, read):
 
 
 @pytest.mark.parametrize("other", ["-1", f"-{2**63 - 1}", str(2**64), f"-{2**64}", "1e2", ".5"])
-def test_weights_that_no_integer_type_holds_are_float64(write, read, other):
-    found = read(write("e.txt", f"0 1 {2**64 - 1}\n0 1 {other}\n"))
+def test_weights_that_no_integer_type_holds_are_rounded_only_where_asked(write, read, refused, other):
+    name = write("e.txt", f"0 1 {2**64 - 1}\n0 1 {other}\n")
+    assert refused(name) == (
+        f"`e.txt` line 1: weight `{2**64 - 1}` is an integer that no type holds exactly beside the other weights",
+        "set `graph.weights.dtype: float64` to round it, or scale the weights down",
+    )
+    found = read(name, weight_dtype="float64")
     assert_array_equal(found.weights, np.array([float(2**64 - 1), float(other)]), strict=True)
 
 
@@ -85,7 +100,8 @@ def test_the_type_of_the_weights_does_not_depend_on_where_chunks_are_cut(write):
     name = write("e.txt", "\n".join(rows))
     wanted = np.array([float(row.split()[2]) for row in rows])
     for block_bytes in (1, 24, 4096):
-        chunks = list(open_edge_list([name], ReadOptions(block_bytes=block_bytes)).chunks(2))
+        options = ReadOptions(block_bytes=block_bytes, weight_dtype="float64")
+        chunks = list(open_edge_list([name], options).chunks(2))
         dtype = np.result_type(*(chunk.weights.dtype for chunk in chunks))
         assert dtype == np.float64
         assert_array_equal(np.concatenate([chunk.weights.astype(dtype) for chunk in chunks]), wanted)
@@ -94,14 +110,14 @@ def test_the_type_of_the_weights_does_not_depend_on_where_chunks_are_cut(write):
 DECIMALS = [
     "0.1", "1e23", "8.5", "1.", ".5", "-0.0", "+2.5", "1E5", "1e+05", "1e-05", "9007199254740993", "9007199254740993.0",
     "0.84442185152504812", "123456789012345678901234567890.5", "1.7976931348623157e308", "2.2250738585072014e-308",
-    "5e-324", "1e-400", "0e999999999999", "0.000000000000000000000000000000001", "3e22", "3e-22", "3e23", "00001.5",
+    "5e-324", "0e-400", "0e999999999999", "0.000000000000000000000000000000001", "3e22", "3e-22", "3e23", "00001.5",
     "100000000000000000000000", "0.1000000000000000055511151231257827021181583404541015625",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", DECIMALS)
 def test_decimals_are_rounded_as_python_does(write, read, text):
-    found = read(write("e.txt", f"0 1 {text}\n0 1 0.5\n"))
+    found = read(write("e.txt", f"0 1 {text}\n0 1 0.5\n"), weight_dtype="float64")
     assert struct.pack("<d", found.weights[0]) == struct.pack("<d", float(text))
 
 
@@ -113,11 +129,29 @@ def test_decimals_are_rounded_as_python_does(write, read, text):
 def test_any_decimal_is_rounded_as_python_does(values, style):
     texts = [repr(v) if style == "r" else format(v, f".17{style}") for v in values] + ["0.5"]
     data = np.frombuffer("".join(f"1 2 {text}\n" for text in texts).encode(), np.uint8)
-    scanned = scan_block(data, LineSyntax(0, 35, 37, 3, 2, 0, 9, False))
+    scanned = scan_block(data, LineSyntax(0, 35, 37, 3, 2, 0, 9, False, rounds=True))
     assert scanned.fault is None
     assert_array_equal(
         scanned.chunk.weights.view(np.int64), np.array([float(t) for t in texts]).view(np.int64)
     )
+
+
+@pytest.mark.parametrize("block_bytes", [1, 24, 4096])
+@pytest.mark.parametrize(
+    "weights", [(3, 2**53 + 1, 2.5, 7), (2.5, 3, 2**53 + 1), (2**63 + 5, 0.5), (2**64 - 1, -1)]
+)
+def test_no_integer_is_rounded_beside_decimals_wherever_chunks_are_cut(write, weights, block_bytes):
+    name = write("e.txt", "".join(f"0 1 {w}\n" for w in weights))
+    seen = WeightRange()
+
+    def read_all() -> None:
+        for chunk in open_edge_list([name], ReadOptions(block_bytes=block_bytes)).chunks(2):
+            seen.add(chunk.weights)
+        seen.dtype(workflow.Weights(), None)
+
+    with pytest.raises(InputError) as caught:
+        read_all()
+    assert caught.value.hint
 
 
 # ---- equality with a parser that is too simple to be wrong
@@ -170,7 +204,10 @@ def text_files(draw):
 def test_any_file_reads_as_a_naive_parser_reads_it(tmp_path_factory, content, block_bytes, n_threads):
     path = tmp_path_factory.mktemp("text") / "edges"
     path.write_bytes(content)
-    edge_list = open_edge_list([str(path)], ReadOptions(format="text", block_bytes=block_bytes))
+    options = ReadOptions(
+        format="text", header=False, ids="integer", weight_dtype="float64", block_bytes=block_bytes
+    )
+    edge_list = open_edge_list([str(path)], options)
     rows = []
     for chunk in edge_list.chunks(n_threads):
         columns = [
@@ -191,7 +228,7 @@ def test_any_names_come_back(tmp_path_factory, pairs, block_bytes):
     pairs = [("v" + u, v) for u, v in pairs]
     path = tmp_path_factory.mktemp("text") / "edges"
     path.write_text("\n".join(f"{u} {v}" for u, v in pairs), encoding="utf-8")
-    options = ReadOptions(format="text", ids="string", block_bytes=block_bytes)
+    options = ReadOptions(format="text", header=False, ids="string", block_bytes=block_bytes)
     chunks = list(open_edge_list([str(path)], options).chunks(2))
     assert [pair for c in chunks for pair in zip(c.src.to_pylist(), c.dst.to_pylist(), strict=True)] == pairs
 
@@ -203,10 +240,9 @@ FAULTS = [
     ("1 2 5\n# c\n3 4\n", "`e.txt` line 3 has 2 columns, wanted 3", "every line holds source, target and weight"),
     ("1 2\n3 4 5\n", "`e.txt` line 2 has 3 columns, wanted 2", "every line holds source and target"),
     ("1 2 3 4\n1 2 3 4 5\n", "`e.txt` line 2 has 5 columns, wanted 4", "every line has as many columns as the first"),
-    ("7\n", "`e.txt` line 1 has 1 column, wanted 2 or more", "every line holds source, target and perhaps a weight"),
     ("1 2\n\n3 2x3\n", "`e.txt` line 3: `2x3` is not a vertex id", ID_HINT),
     ("1 2\n3 4.5\n", "`e.txt` line 2: `4.5` is not a vertex id", ID_HINT),
-    ("1 2\n+3 4\n", "`e.txt` line 2: `+3` is not a vertex id", ID_HINT),
+    ("1 2\n-0 4\n", "`e.txt` line 2: vertex id `-0` is negative", ID_HINT),
     ("1 2\n3 -4\n", "`e.txt` line 2: vertex id `-4` is negative", ID_HINT),
     ("-1 2\n", "`e.txt` line 1: vertex id `-1` is negative", ID_HINT),
     ("1 2\n9223372036854775808 4\n", "`e.txt` line 2: vertex id `9223372036854775808` is above 2^63 - 1", ID_HINT),
@@ -225,28 +261,35 @@ def test_faults_name_file_line_and_value(write, refused, content, message, hint,
     assert refused(write("e.txt", content), block_bytes=block_bytes) == (message, hint)
 
 
+def test_a_single_column(write, refused):
+    message, hint = refused(write("e.txt", "7\n"))
+    assert message.startswith("`e.txt` line 1 has 1 column, ")
+    assert hint == (
+        "a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, `|` or tab"
+    )
+
+
 @pytest.mark.parametrize(
-    "weight", ["abc", "1x", "1e", "1e+", ".", "-", "+", "--1", "1.2.3", "0x10", "1_0", "1,5"]
+    "weight", ["abc", "1x", "1e", "1e+", ".", "-", "+", "--1", "1.2.3", "0x10", "1_0", "1,5e3", ",5"]
 )
 def test_a_weight_that_is_no_number(write, refused, weight):
     assert refused(write("e.txt", f"1 2 5\n3 4 {weight}\n"), format="text") == (
         f"`e.txt` line 2: `{weight}` is not a weight",
-        "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out",
+        "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
+        "`graph.unreadable: skip` leaves such rows out",
     )
 
 
-def test_a_header_over_names_is_no_edge(write, refused):
-    assert refused(write("e.txt", "von\tnach\tkm\nA\tB\t1.5\n"), format="text") == (
-        "`e.txt` line 1: `km` is not a weight",
-        "make a header a comment with #, or set `graph.format: csv` where tabs separate columns",
-    )
+def test_a_header_over_names(write, read):
+    found = read(write("e.txt", "von\tnach\tkm\nA\tB\t1.5\n"), format="text")
+    assert found.rows() == [("A", "B", 1.5)]
 
 
 @pytest.mark.parametrize("weight", ["nan", "NaN", "-nan", "inf", "-Inf", "INFINITY", "1e999", "-1e309"])
 def test_a_weight_that_is_not_finite(write, refused, weight):
     assert refused(write("e.txt", f"1 2 5\n\n3 4 {weight}\n5 6 0.5\n")) == (
         f"`e.txt` line 3: weight `{weight}` is not finite",
-        "leave out edges that cannot be used",
+        "leave such edges out, or set `graph.unreadable: skip`",
     )
 
 
@@ -304,15 +347,17 @@ def test_carriage_returns_before_a_line_feed_end_a_line(write, read):
 
 
 def test_each_name_is_utf8_on_its_own(write, refused):
-    assert refused(write("e.txt", b"anna bob\na\xc3 \xbcb\n"))[0] == (
-        "`e.txt` line 2: vertex id `a\ufffd` is not UTF-8"
+    # Joined, the ends of these two names are a letter.
+    assert refused(write("e.txt", b"anna bob\na\xc3 \xbcb\n"), header=False)[0] in (
+        "`e.txt` line 2: `a\ufffd` is not UTF-8",
+        "`e.txt` line 2: `\ufffdb` is not UTF-8",
     )
 
 
 def test_names_that_are_not_utf8(write, refused):
     assert refused(write("e.txt", b"anna bob\nbob J\xfcrgen\n")) == (
-        "`e.txt` line 2: vertex id `J\ufffdrgen` is not UTF-8",
-        "save the file as UTF-8",
+        "`e.txt` line 2: `J\ufffdrgen` is not UTF-8",
+        "set `graph.encoding: latin-1` if `J\xfcrgen` is meant; else save the file as UTF-8",
     )
 
 
@@ -326,19 +371,24 @@ def test_files_with_other_columns(write, refused):
 
 def test_columns_of_text_have_no_names(write, refused):
     name = write("e.txt", "1 2 3\n")
-    assert refused(name, source_column="from") == (
-        "unknown column `from`: the columns of a text edge list have no names",
-        "source and target are its first two columns; for a table set `graph.format: csv`",
-    )
-    assert refused(name, weight_column="length") == (
-        "unknown column `length`: the columns of a text edge list have no names",
-        "set `graph.weights.column` to a number, 3 or more, or name the columns and set `graph.format: csv`",
-    )
-    for column in ("2", "4"):
-        assert refused(name, weight_column=column) == (
-            f"weights are asked for in column {column}, but `e.txt` line 1 has 3 columns",
-            "columns count from 1, and the first two are source and target",
+    for key, column in (("columns.source", "from"), ("weights.column", "length")):
+        option = {"columns.source": "source_column", "weights.column": "weight_column"}[key]
+        assert refused(name, **{option: column}) == (
+            f"`e.txt` line 1: unknown column `{column}` in `graph.{key}`",
+            "Columns: 1, 2, 3",
         )
+    for column in ("0", "4"):
+        assert refused(name, weight_column=column) == (
+            f"`e.txt` line 1 has 3 columns, and `graph.weights.column` asks for column {column}",
+            "columns count from 1: 1, 2, 3",
+        )
+
+
+def test_columns_of_text_have_numbers(write, read):
+    name = write("e.txt", "1 2 3\n4 5 6\n")
+    assert read(name, weight_column="2").rows() == [(1, 3, 2), (4, 6, 5)]
+    assert read(name, source_column="3", target_column="1").rows() == [(3, 1, 2), (6, 4, 5)]
+    assert read(name, source_column="2", target_column="1", weight_column="none").rows() == [(2, 1), (5, 4)]
 
 
 def test_a_long_token_is_shown_in_part(write, refused):
@@ -346,14 +396,17 @@ def test_a_long_token_is_shown_in_part(write, refused):
     assert message == "`e.txt` line 2: `" + "x" * 57 + "...` is not a vertex id"
 
 
-def test_a_header_over_numbers_is_no_edge(tmp_path):
-    file = tmp_path / "edges.txt"
-    file.write_text("# comment\nvon nach\n\n1 2\n2 3\n")
-    with pytest.raises(InputError) as caught:
-        open_edge_list([str(file)], ReadOptions())
-    assert (
-        caught.value.message == f"`{file}` line 2: `von nach` names no edge like the numbers in the next row"
+def test_a_header_over_numbers_is_no_edge(write, read, refused):
+    name = write("e.txt", "# comment\nvon nach\n\n1 2\n2 3\n")
+    assert read(name).rows() == [(1, 2), (2, 3)]
+    assert read(name, ids="string").rows() == [("1", "2"), ("2", "3")]
+    assert refused(write("e.txt", "stop halt\n1 2\n2 3\n")) == (
+        "`e.txt` line 1: of the columns `stop`, `halt` none is known as source and target of an edge",
+        "name the columns, for example:\ngraph:\n  columns: {source: stop, target: halt}\n  weights: {column: none}",
     )
-    assert open_edge_list([str(file)], ReadOptions(ids="string")).id_kind == "string"
-    file.write_text("Oslo Bergen\nBergen 7\n")
-    assert open_edge_list([str(file)], ReadOptions()).id_kind == "string"
+
+
+def test_a_name_that_comes_again_is_no_header_over_numbers(write, refused):
+    assert refused(write("e.txt", "Oslo Bergen\nBergen 7\n"))[1] == (
+        "set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge"
+    )

@@ -1,0 +1,230 @@
+"""What NetworkX's `write_edgelist` writes: `u v {'weight': 5, 'name': 'x'}` a line, comments with `#`.
+
+Lines are parsed one by one in Python, so this is for graphs that NetworkX held in memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.formats import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.byte_streams import read_lines, text_encoding
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
+from sssp_pipeline.pipeline.formats.layout import Sample, decide, is_number, read_sample
+from sssp_pipeline.pipeline.formats.line_reader import (
+    MAX_ID,
+    ZERO_LED_HINT,
+    lost_in_float64,
+    weight_error,
+    where,
+    zero_led,
+)
+from sssp_pipeline.pipeline.formats.tables import choose_columns
+from sssp_pipeline.pipeline.reading import ColumnRead, Reading
+
+#: Bytes of a line that are parsed; `ast` needs some hundred times as much memory.
+_LONGEST_LINE = 1 << 20
+
+
+def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the files `urls`, one after the other.
+
+    Raises
+    ------
+    InputError
+        A file holds no edge, its rows are no edges of NetworkX, or more than one attribute could be the weight.
+    """
+    for key, usual in _OF_TABLES.items():
+        if getattr(options, key) != usual:
+            raise InputError(
+                f"`{storage.redacted(urls[0])}` is an edge list of NetworkX, which has no {key.replace('_', ' ')} "
+                "to choose",
+                hint="remove it from the workflow",
+            )
+    samples = [read_sample(url, options.encoding, True) for url in urls]
+    keys = _attributes(samples, options)
+    first = samples[0]
+    pairs = Sample(first.url, [" ".join(row.split()[:2]) for row in first.rows], first.lines, 0)
+    layout = decide(pairs, str.split, replace(options, header=False, weight_column="none"))
+    named = choose_columns(
+        first.place,
+        ["source", "target", *keys],
+        replace(options, source_column="source", target_column="target"),
+        {i for i, key in enumerate(keys, 2) if keys[key]},
+        by_name=True,
+    )
+    weight = None if named.weight is None else named.names[named.weight]
+    skipped = SkippedRows()
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        for url in urls:
+            yield from _read_edges(url, layout.ids, weight, options, skipped)
+
+    ends = {
+        name: ColumnRead(column=number, why="by the format")
+        for name, number in (("source", "1"), ("target", "2"))
+    }
+    return EdgeList(
+        Reading(
+            format="networkx",
+            encoding=text_encoding(urls[0], options.encoding),
+            delimiter="white space",
+            header=False,
+            ids=layout.ids,
+            ids_why=layout.ids_why,
+            **named.read() | ends,
+        ),
+        weight is not None,
+        read,
+        skipped=skipped,
+    )
+
+
+#: Options of text and tables that such a file has not, and their defaults.
+_OF_TABLES = {
+    "source_column": "auto",
+    "target_column": "auto",
+    "delimiter": "auto",
+    "header": "auto",
+    "decimal": "point",
+}
+
+
+def _attributes(samples: list[Sample], options: ReadOptions) -> dict[str, bool]:
+    """Return the names of the attributes in the samples, and whether each has a number."""
+    found: dict[str, bool] = {}
+    for sample in samples:
+        for line, row in zip(sample.lines, sample.rows, strict=True):
+            try:
+                attributes = _parsed(where(sample.url, line), row)[2]
+            except InputError:
+                if not options.skips:
+                    raise
+                continue
+            for key, text in attributes.items():
+                found[key] = found.get(key, False) or is_number(text)
+    return found
+
+
+def _parsed(place: str, row: str) -> tuple[str, str, dict[str, str]]:
+    """Return the ends of a row, and the attributes as they are written."""
+    words = row.split(None, 2)
+    if len(words) == 3 and len(row) <= _LONGEST_LINE:
+        try:
+            parsed = ast.parse(words[2], mode="eval").body
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            parsed = None
+        if isinstance(parsed, ast.Dict):
+            keys = [str(key.value) for key in parsed.keys if isinstance(key, ast.Constant)]
+            texts = [ast.get_source_segment(words[2], value) or "" for value in parsed.values]
+            if len(set(keys)) == len(texts):
+                return words[0], words[1], dict(zip(keys, texts, strict=True))
+    raise InputError(
+        f"{place}: `{row[:60]}` is not an edge as NetworkX writes it",
+        hint="an edge reads `source target {'weight': 5}`, with ids that have no white space",
+    )
+
+
+def _read_edges(
+    url: str, ids: str, weight: str | None, options: ReadOptions, skipped: SkippedRows
+) -> Iterator[EdgeChunk]:
+    rows_of_a_chunk = max(1, options.block_bytes // 64)
+    edges: list[tuple] = []
+    for line, content in enumerate(read_lines(url, options.encoding), 1):
+        row = content.decode("utf-8-sig" if line == 1 else "utf-8", "replace").strip()
+        if not row or row[0] in "#%":
+            continue
+        try:
+            edges.append(_edge(where(url, line), content, row, ids, weight, options))
+        except _LostWeightError as lost:
+            raise lost.args[0] from None
+        except InputError as error:
+            if not options.skips:
+                raise
+            skipped.add(1, [f"{error.message}: {row[:500]}"])
+        if len(edges) >= rows_of_a_chunk:
+            yield from _chunks(edges, ids, weight)
+            edges = []
+    yield from _chunks(edges, ids, weight)
+
+
+def _edge(
+    place: str, content: bytes, row: str, ids: str, weight: str | None, options: ReadOptions
+) -> tuple[int | str, int | str, int | float | None]:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{place}: `{row[:60]}` is not UTF-8", hint="set `graph.encoding` to the encoding of the file"
+        ) from error
+    *names, attributes = _parsed(place, row)
+    ends: list[int | str] = [*names] if ids == "string" else [_id(place, name, options) for name in names]
+    if weight is None:
+        return ends[0], ends[1], None
+    if weight not in attributes:
+        raise InputError(
+            f"{place}: `{row[:60]}` has no `{weight}`",
+            hint="give every edge one, or set `graph.unreadable: skip` to leave such edges out",
+        )
+    text = attributes[weight]
+    if not is_number(text):
+        raise weight_error(place, text[:60], faults.BAD_WEIGHT)
+    if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**64:
+        return ends[0], ends[1], int(text)
+    value = float(text)
+    if not math.isfinite(value):
+        raise weight_error(place, text[:60], faults.NOT_FINITE)
+    if (code := lost_in_float64(text, value, options.rounds, options.scale or 0)) is not None:
+        raise _LostWeightError(weight_error(place, text[:60], code, options.scale or 0))
+    return ends[0], ends[1], value
+
+
+_INTEGER = re.compile(r"[-+]?\d{1,20}")
+
+
+class _LostWeightError(Exception):
+    """An edge whose weight cannot be kept as it is written; it is never left out. Its argument is the error."""
+
+
+def _id(place: str, name: str, options: ReadOptions) -> int:
+    digits = name.lstrip("0") or "0"
+    if re.fullmatch("[0-9]+", name) and (name == digits or options.ids == "integer"):
+        if len(digits) <= 19 and int(digits) <= MAX_ID:
+            return int(digits)
+        raise InputError(
+            f"{place}: vertex id `{name[:60]}` is above 2^63 - 1", hint="set `graph.ids: string`"
+        )
+    if re.fullmatch(r"\+?[0-9]+", name):
+        raise InputError(f"{place}: {zero_led(name[:60])}", hint=ZERO_LED_HINT)
+    raise InputError(
+        f"{place}: `{name[:60]}` is not a vertex id",
+        hint="ids are whole numbers from 0; for names set `graph.ids: string`",
+    )
+
+
+def _chunks(edges: list[tuple], ids: str, weight: str | None) -> Iterator[EdgeChunk]:
+    """Give the edges in chunks whose weights are of one kind, so that no integer becomes a float64."""
+    for kind, same in groupby(edges, key=lambda edge: _kind(edge[2])):
+        src, dst, values = zip(*same, strict=True)
+        ends = [
+            pa.array(end, pa.large_string()) if ids == "string" else np.array(end, np.int64)
+            for end in (src, dst)
+        ]
+        yield EdgeChunk(ends[0], ends[1], None if weight is None else np.array(values, kind))
+
+
+def _kind(value: int | float | None) -> str:
+    """Return the NumPy type of a weight as it is written."""
+    if value is None or isinstance(value, float):
+        return "float64"
+    return "int64" if value < 2**63 else "uint64"

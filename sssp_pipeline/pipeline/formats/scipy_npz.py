@@ -1,0 +1,157 @@
+"""Sparse matrices as `scipy.sparse.save_npz` writes them: entry (i, j) is an edge from i to j, ids count from 0.
+
+An entry that is stored with the value 0 is an edge of weight 0, as in `scipy.sparse.csgraph`. The arrays are held in
+memory whole.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sssp_pipeline.csr import MAX_VERTICES
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.formats.declared import declared_reading, refuse_columns
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+
+#: The arrays of each layout that is read.
+_ARRAYS = {
+    "csr": ("indices", "indptr", "data"),
+    "csc": ("indices", "indptr", "data"),
+    "coo": ("row", "col", "data"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Matrix:
+    n_vertices: int
+    row: np.ndarray
+    col: np.ndarray
+    data: np.ndarray
+
+
+def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the only file of `urls`.
+
+    Raises
+    ------
+    InputError
+        There are several files; or the file is damaged, no square matrix of numbers, in a layout that is not read, or
+        has an entry twice, which SciPy would add up.
+    """
+    if len(urls) > 1:
+        raise InputError(
+            f"`{storage.redacted(urls[0])}` and `{storage.redacted(urls[1])}` are matrices, each a whole graph",
+            hint="name one of them",
+        )
+    refuse_columns(options, "SciPy's matrices have")
+    matrix = _read(urls[0])
+    has_weights = matrix.data.dtype != np.bool_ and options.weight_column != "none"
+    rows = max(1, options.block_bytes // 24)
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        for start in range(0, len(matrix.row), rows):
+            part = slice(start, start + rows)
+            weights = matrix.data[part] if has_weights else None
+            if weights is not None and weights.dtype.kind == "f" and not np.isfinite(weights).all():
+                i = int(np.argmin(np.isfinite(weights)))
+                raise InputError(
+                    f"`{storage.redacted(urls[0])}` entry ({matrix.row[start + i]}, {matrix.col[start + i]}): "
+                    f"weight `{weights[i]}` is not finite",
+                    hint="remove such entries before saving",
+                )
+            yield EdgeChunk(matrix.row[part], matrix.col[part], weights)
+
+    return EdgeList(
+        declared_reading("scipy-npz", "rows and columns of a matrix count from 0"),
+        has_weights,
+        read,
+        n_vertices=matrix.n_vertices,
+        weight_dtype=matrix.data.dtype if has_weights else None,
+    )
+
+
+#: What NumPy raises for a file that is damaged; one of its arrays may be declared larger than any memory.
+_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError, OverflowError, OSError),
+    MemoryError,
+)
+
+
+def _read(url: str) -> _Matrix:
+    shown = storage.redacted(url)
+    try:
+        with storage.reading(url), storage.open_read(url) as raw, np.load(raw, allow_pickle=False) as arrays:
+            layout = arrays["format"].item()
+            layout = layout.decode() if isinstance(layout, bytes) else str(layout)
+            if layout not in _ARRAYS:
+                raise InputError(
+                    f"`{shown}` is a matrix of layout `{layout[:20]}`; csr, csc and coo are read",
+                    hint="save `matrix.tocsr()`",
+                )
+            shape = [int(n) for n in arrays["shape"]]
+            first, second, data = (arrays[name] for name in _ARRAYS[layout])
+    except _DAMAGES as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InputError(
+            f"`{shown}` is damaged: {str(error) or type(error).__name__}", hint="save or fetch it again"
+        ) from error
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 0 or shape[0] > MAX_VERTICES:
+        raise InputError(
+            f"`{shown}` is a matrix of {' rows and '.join(map(str, shape))} columns",
+            hint=f"a graph is a square matrix of at most {MAX_VERTICES} rows",
+        )
+    n = shape[0]
+    if data.ndim != 1 or data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
+        raise InputError(f"`{shown}` has values of type {data.dtype}", hint="weights are integers or floats")
+    if data.dtype == np.float16:
+        data = data.astype(np.float32)
+    for array in (first, second):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise InputError(
+                f"`{shown}` is damaged: its indices are no integers", hint="save or fetch it again"
+            )
+    row, col = (first, second) if layout == "coo" else _expanded(shown, n, first, second)
+    if layout == "csc":
+        row, col = col, row
+    if not len(row) == len(col) == len(data):
+        raise InputError(
+            f"`{shown}` is damaged: `data` and its indices differ in length", hint="save or fetch it again"
+        )
+    for indices in (row, col):
+        if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= n):
+            bad = int(indices[np.argmax((indices < 0) | (indices >= n))])
+            raise InputError(
+                f"`{shown}` is damaged: index {bad} is outside 0 to {n - 1}", hint="save or fetch it again"
+            )
+    row, col = row.astype(np.int64), col.astype(np.int64)
+    _refuse_repeats(shown, n, row, col)
+    return _Matrix(n, row, col, data)
+
+
+def _expanded(shown: str, n: int, indices: np.ndarray, indptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return row and column of each entry of compressed rows."""
+    ends = indptr.astype(np.int64)
+    if len(ends) != n + 1 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(indices):
+        raise InputError(
+            f"`{shown}` is damaged: `indptr` does not fit its {n} rows and {len(indices)} entries",
+            hint="save or fetch it again",
+        )
+    return np.repeat(np.arange(n), np.diff(ends)), indices
+
+
+def _refuse_repeats(shown: str, n: int, row: np.ndarray, col: np.ndarray) -> None:
+    places = np.sort(row.astype(np.uint64) * np.uint64(max(n, 1)) + col.astype(np.uint64))
+    again = np.flatnonzero(places[1:] == places[:-1])
+    if len(again):
+        place = int(places[again[0]])
+        raise InputError(
+            f"`{shown}` has the entry ({place // n}, {place % n}) twice, which SciPy would add up",
+            hint="call `matrix.sum_duplicates()` before saving, or save an edge list",
+        )

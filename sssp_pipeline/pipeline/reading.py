@@ -1,0 +1,104 @@
+"""What a reader understood of an input, as it is shown on the terminal, by `inspect`, in run.json and in the report."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ColumnRead(BaseModel):
+    """The column of one part of an edge: its name, or its number from 1, and why it was taken.
+
+    `column` is None where there is no such column; `why` then says why not.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    column: str | None
+    why: str
+
+
+class Reading(BaseModel):
+    """How an input was read.
+
+    Attributes
+    ----------
+    format, format_why
+        A key of `formats.READERS` or "generated", and what decided.
+    encoding
+        Of a text that is not UTF-8, else None.
+    delimiter
+        Between columns: "comma", "white space", …; None in a format that has none.
+    header
+        Whether the first row names the columns; None in a format without such rows.
+    source, target, weight
+        The columns of tables and text; None in other formats.
+    unused
+        Columns that were not read.
+    ids, ids_why
+        "integer" or "string", and what decided.
+    weights
+        Type of the weights and what decided, such as "float64: …"; empty until all are read.
+    edges
+        Which way edges lead: "directed", "reversed" or "both ways", and what decided.
+    sample
+        The first three edges: source, target, and the weight as it is kept, if the input has weights.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: str
+    format_why: str = "by its content"
+    encoding: str | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+    source: ColumnRead | None = None
+    target: ColumnRead | None = None
+    weight: ColumnRead | None = None
+    unused: tuple[str, ...] = ()
+    ids: str
+    ids_why: str
+    weights: str = ""
+    edges: str = ""
+    sample: tuple[tuple[int | str, int | str] | tuple[int | str, int | str, int | float], ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return the two sentences that a run prints: how the input was read, and the first edges."""
+        form = [self.format]
+        if self.encoding is not None:
+            form.append(self.encoding)
+        if self.delimiter is not None:
+            form.append(self.delimiter)
+        if self.header is not None:
+            form.append("header" if self.header else "no header")
+        parts = [", ".join(form)]
+        if self.source is not None and self.target is not None and self.weight is not None:
+            weight = f"weight `{self.weight.column}`" if self.weight.column else self.weight.why
+            parts.append(f"source `{self.source.column}`, target `{self.target.column}`, {weight}")
+        if self.unused:
+            parts.append("not used: " + ", ".join(f"`{name}`" for name in self.unused))
+        parts += [f"{self.ids} ids", self.edges]
+        found = ["; ".join(parts)]
+        if self.sample:
+            found.append("first edges: " + "; ".join(_shown(edge) for edge in self.sample))
+        return found
+
+    def facts(self) -> dict[str, str]:
+        """Return what was understood and why, as texts to be shown one below the other; all of it, unlike `lines`."""
+        found = {"format": f"{self.format}, {self.format_why}"}
+        if self.encoding is not None:
+            found["encoding"] = self.encoding
+        if self.delimiter is not None:
+            found["between columns"] = self.delimiter
+        if self.header is not None:
+            found["header"] = "yes" if self.header else "no"
+        for part in ("source", "target", "weight"):
+            read: ColumnRead | None = getattr(self, part)
+            if read is not None:
+                found[part] = f"`{read.column}`, {read.why}" if read.column is not None else read.why
+        if self.unused:
+            found["not used"] = ", ".join(f"`{name}`" for name in self.unused)
+        found |= {"ids": f"{self.ids}: {self.ids_why}", "weights": self.weights, "edges": self.edges}
+        return found | {"first edges": "; ".join(map(_shown, self.sample))}
+
+
+def _shown(edge: tuple) -> str:
+    ends = f"{edge[0]} -> {edge[1]}"
+    return f"{ends} ({edge[2]})" if len(edge) > 2 else ends

@@ -1,0 +1,102 @@
+"""The commands and examples of the README and the guides do what the pages say, word by word; see pages.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+_spec = importlib.util.spec_from_file_location("pages", Path(__file__).with_name("pages.py"))
+_spec.loader.exec_module(sys.modules.setdefault("pages", importlib.util.module_from_spec(_spec)))
+
+from pages import ROOT, Examples, blocks_of  # noqa: E402
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+
+#: How many blocks of a page say why they are not run. What can be run is run.
+NOT_RUN = {"README.md": 2, "clusters.md": 1, "cs515.md": 1, "operations.md": 4, "results.md": 1}
+
+
+@pytest.fixture
+def examples(tmp_path):
+    (tmp_path / "page").mkdir()
+    return Examples(tmp_path / "page")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_do_what_the_page_says(page, examples):
+    for block in blocks_of(page):
+        examples.run(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_few_blocks_are_not_run(page):
+    assert sum(block.not_run is not None for block in blocks_of(page)) == NOT_RUN.get(page.name, 0)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_fence_belongs_to_a_block(page):
+    fences = [
+        line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("```")
+    ]
+    assert len(fences) == 2 * len(blocks_of(page))
+
+
+def run(examples, folder, text):
+    page = folder / "page.md"
+    page.write_text(text, encoding="utf-8")
+    for block in blocks_of(page):
+        examples.run(block)
+
+
+GOOD = {
+    "a command": "```console\n$ echo a; echo b\na\nb\n$ echo c\nc\n```",
+    "a command that fails": "```console\n$ echo 'error: no'; false\nerror: no\n```",
+    "lines left out": "```console\n$ seq 5\n1\n…\n4\n5\n```",
+    "text left out": "```console\n$ echo one two three\none … three\n```",
+    "what varies": "```console\n$ echo took 1.5 s, 20/s\ntook 0.7 s, 9.5/s\n```",
+    "a moving line": "```console\n$ printf '\\r\\033[K1 of 2\\r\\033[K2 of 2\\r\\033[Kdone\\n'\ndone\n```",
+    "a file": "```text\n# in.txt\n1\n```\n\n```console\n$ cat in.txt\n# in.txt\n1\n```",
+    "a list": "- so\n\n  ```console\n  $ printf 'a\\n  b\\n'\n  a\n    b\n  ```",
+    "a value behind": "```python\nx = [1]  # a list\nx + [2]  # [1, 2]\n```",
+    "a value below": "```python\nprint('a\\nb')\n# a\n# b\n```",
+    "names": "```python\nx = 1\n```\n\n```python\nx  # 1\n```",
+    "a query": "```sql\n-- DuckDB: one\nSELECT 1; -- and another\nSELECT 2;\n```",
+    "sections": "```yaml\nsources: {ids: [17]}   # so\nsources: {top_degree: 1}\noutput:\n  path: x\n```",
+    "not run": "<!-- not run: needs a GPU -->\n```console\n$ false\n```",
+}
+BAD = {
+    "another output": "```console\n$ echo a\nb\n```",
+    "more output": "```console\n$ seq 3\n1\n2\n```",
+    "a command that fails": "```console\n$ echo a; false\na\n```",
+    "a command that does not fail": "```console\n$ echo 'error: no'\nerror: no\n```",
+    "no command": "```console\nls\n```",
+    "another value": "```python\n1 + 1  # 3\n```",
+    "another value below": "```python\nprint('a')\n# b\n```",
+    "an exception": "```python\nx = 1 / 0\n```",
+    "no such table": "```sql\nSELECT * FROM 'results/*.parquet';\n```",
+    "no rows": "```sql\nSELECT 1; SELECT 1 WHERE false;\n```",
+    "an unknown key": "```yaml\nsources: {id: [17]}\n```",
+    "an unknown section": "```yaml\nsource: {ids: [17]}\n```",
+    "no language": "```\n$ echo a\n```",
+    "another language": "```bash\nls\n```",
+}
+
+
+@pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
+def test_what_a_page_may_say(text, examples, tmp_path):
+    run(examples, tmp_path, text)
+
+
+def test_a_command_that_does_not_end_is_ended(examples, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["pages"], "TIME_LIMIT_S", 1)
+    with pytest.raises(AssertionError, match=r"(?s)page\.md line 1: .*exit code -9"):
+        run(examples, tmp_path, "```console\n$ echo so; sleep 100; echo far\nso\n```")
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
+def test_what_is_not_as_a_page_says_is_found(text, examples, tmp_path):
+    with pytest.raises(AssertionError, match=r"page\.md line 1"):
+        run(examples, tmp_path, text)

@@ -1,0 +1,235 @@
+"""Weights with decimals: which are exact, which are refused, with a comma, and to be scaled."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline import workflow
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats import EdgeChunk
+from sssp_pipeline.pipeline.formats import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.line_reader import lost_in_float64
+from sssp_pipeline.pipeline.weight_types import WeightRange, scaled
+
+INEXACT_HINT = "set `graph.weights.dtype: float64` to round it, or scale the weights down"
+KINDS = pytest.mark.parametrize(("name", "between"), [("e.txt", " "), ("e.csv", ";")])
+
+
+def rows(between: str, *weights: str) -> str:
+    return "".join(between.join((str(i), str(i + 1), w)) + "\n" for i, w in enumerate(weights))
+
+
+# ---- exact or refused
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "weights",
+    [
+        ("0.5", "16777217"),
+        ("0.1", "0.2"),
+        ("9007199254740992", "0.5"),
+        ("0.1234567890123456789", "3"),
+        ("1e2", "-0.0"),
+    ],
+)
+def test_decimals_are_float64(write, read, name, between, weights):
+    found = read(write(name, rows(between, *weights)))
+    assert_array_equal(found.weights, np.array([float(w) for w in weights]), strict=True)
+
+
+@KINDS
+@pytest.mark.parametrize("integer", ["9007199254740993", "-9007199254740993", str(2**64 + 1), "5" * 300])
+def test_integers_that_decimals_would_round(write, read, refused, name, between, integer):
+    file = write(name, rows(between, "0.5", integer))
+    shown = integer if len(integer) <= 60 else refused(file)[0].split("`")[3]
+    assert integer.startswith(shown.removesuffix("..."))
+    assert refused(file) == (
+        f"`{name}` line 2: weight `{shown}` is an integer that no type holds exactly beside the other weights",
+        INEXACT_HINT,
+    )
+    for dtype in ("float32", "float64"):
+        assert read(file, weight_dtype=dtype).weights.tolist() == [0.5, float(integer)]
+
+
+@KINDS
+@pytest.mark.parametrize("weight", ["1e-400", "-1e-400", "0." + "0" * 400 + "1", "3e-99999"])
+def test_a_weight_that_would_become_zero(write, refused, name, between, weight):
+    message, hint = refused(write(name, rows(between, "0.5", weight)))
+    assert message.startswith(f"`{name}` line 2: weight `{weight[:20]}"[:40])
+    assert message.endswith("is above zero, but float64 would make it zero")
+    assert hint == "scale the weights up"
+
+
+@KINDS
+@pytest.mark.parametrize("weight", ["0", "-0.0", "0e5", "0.000", "0e-400", ".0", "+0."])
+def test_zero_is_zero(write, read, name, between, weight):
+    assert read(write(name, rows(between, "0.5", weight))).weights.tolist() == [0.5, 0]
+
+
+@KINDS
+@pytest.mark.parametrize("weight", ["1e400", "-1e400", "9" * 400, "nan", "-Infinity"])
+def test_a_weight_that_is_not_finite(write, refused, name, between, weight):
+    message, hint = refused(write(name, rows(between, "0.5", weight)))
+    assert message.startswith(f"`{name}` line 2: weight `{weight[:20]}")
+    assert message.endswith("is not finite")
+    assert hint == "leave such edges out, or set `graph.unreadable: skip`"
+
+
+# ---- a comma
+
+
+@KINDS
+def test_a_decimal_comma(write, read, name, between):
+    weights = ["1,5", "-2,25", "7", ",5", "1,", "1,5e2", "0,1234567890123456789"]
+    found = read(write(name, rows(between, *weights)), decimal="comma")
+    wanted = np.array([float(w.replace(",", ".")) for w in weights])
+    assert_array_equal(found.weights, wanted, strict=True)
+
+
+@KINDS
+@pytest.mark.parametrize("weight", ["2.25", "1.234,5", "1,2,3", ","])
+def test_no_number_with_a_decimal_comma(write, refused, name, between, weight):
+    file = write(name, rows(between, "1,5", "1,5", weight))
+    assert refused(file, decimal="comma")[0] == f"`{name}` line 3: `{weight}` is not a weight"
+
+
+@KINDS
+def test_a_decimal_comma_that_was_not_asked_for(write, refused, name, between):
+    header = between.join(("from", "to", "km"))
+    message, hint = refused(write(name, f"{header}\n{rows(between, '3', '1,5')}"))
+    assert message == f"`{name}` line 3: `1,5` is not a weight"
+    assert hint == "set `graph.decimal: comma` to read it as 1.5"
+
+
+def test_a_decimal_comma_may_be_a_delimiter(write, read, refused):
+    name = write("e.csv", "1;2;1,5\n3;4;2,5\n")
+    assert refused(name)[1] == (
+        "set `graph.delimiter` to the one that is meant, and `graph.decimal: comma` if 1,5 is a number"
+    )
+    assert read(name, decimal="comma").rows() == [(1, 2, 1.5), (3, 4, 2.5)]
+
+
+@pytest.mark.parametrize("weight", ["9007199254740993", "1e-400", "1e999"])
+def test_a_fault_is_shown_with_its_comma(write, refused, weight):
+    name = write("e.csv", f"1;2;0,5\n3;4;{weight.replace('1e', '1,0e')}\n")
+    assert f"`{weight.replace('1e', '1,0e')}`" in refused(name, decimal="comma")[0]
+
+
+# ---- to be scaled
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "fault"),
+    [
+        ("0.123", 1000, None),
+        ("0.1234", 1000, faults.NOT_SCALED),
+        ("123456789012.12300", 1000, None),
+        ("123456789012.12301", 1000, faults.NOT_SCALED),
+        ("4503599627370.4961", 1000, faults.NOT_SCALED),
+        ("0.12300000000000000000000000001", 1000, faults.NOT_SCALED),
+        ("0.12300000000000000000000000000", 1000, None),
+        ("1230e-4", 1000, None),
+        ("1.5E+3", 10, None),
+        ("1e-100", 1000, faults.NOT_SCALED),
+        ("1e30", 1000, None),
+        ("0.000", 10, None),
+        ("1e-400", 1000, faults.UNDERFLOW),
+        ("1e400", 1000, faults.NOT_FINITE),
+    ],
+)
+def test_what_scaling_would_lose(text, scale, fault):
+    assert lost_in_float64(text, float(text), False, scale) == fault
+    assert lost_in_float64("-" + text, -float(text), False, scale) == fault
+
+
+@pytest.mark.parametrize(
+    ("text", "rounds", "fault"),
+    [
+        ("9007199254740993", False, faults.INEXACT_INTEGER),
+        ("+9007199254740993", False, faults.INEXACT_INTEGER),
+        ("9007199254740993", True, None),
+        ("9007199254740992", False, None),
+        ("9007199254740993.0", False, None),  # written with decimals
+        ("0.1", False, None),
+        ("0", False, None),
+        ("1e-400", True, faults.UNDERFLOW),
+        ("1e400", True, faults.NOT_FINITE),
+    ],
+)
+def test_what_float64_would_lose(text, rounds, fault):
+    assert lost_in_float64(text, float(text), rounds, 0) == fault
+
+
+@KINDS
+@pytest.mark.parametrize("weight", ["123456789012.12301", "0.12300000000000000000001", "4503599627370.4961"])
+def test_long_decimals_to_be_scaled(write, refused, name, between, weight):
+    file = write(name, rows(between, "0.5", weight))
+    assert refused(file, scale=1000) == (
+        f"`{name}` line 2: weight `{weight}` times 1000 is no integer",
+        "raise `graph.weights.scale`, or remove it to compute with decimals",
+    )
+
+
+@KINDS
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**60), 2**60), st.integers(0, 20), st.sampled_from(["", "0", "e0", "000000000000"])
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([10, 1000, 10**6, 10**9]),
+)
+@settings(deadline=None, max_examples=60)
+def test_scaled_weights_are_exact_or_refused(tmp_path_factory, read, name, between, parts, scale):
+    texts = [f"{Decimal(n).scaleb(-places):f}" for n, places, _ in parts]
+    texts = [
+        t + more if "." in t or more == "e0" else t for t, (_, _, more) in zip(texts, parts, strict=True)
+    ]
+    path = tmp_path_factory.mktemp("scaled") / name
+    path.write_text(rows(between, *texts))
+    wanted = [Fraction(Decimal(text)) * scale for text in texts]
+    try:
+        chunk = read(path, scale=scale, **({"delimiter": ";"} if between == ";" else {}))
+        found = scaled(EdgeChunk(chunk.src, chunk.dst, chunk.weights), 0, scale, name).tolist()
+    except InputError:
+        assert any(w.denominator > 1 or abs(w) > 2**52 for w in wanted) or any(
+            abs(n) > 2**53 for n, *_ in parts
+        )
+        return
+    assert found == wanted
+
+
+# ---- the type of the weights
+
+
+@pytest.mark.parametrize(
+    ("weights", "dtype"),
+    [
+        (("1", "2"), "uint32"),
+        (("1", "-2"), "int32"),
+        (("1", str(2**32 - 1)), "uint64"),
+        (("-1", str(2**31)), "int64"),
+        (("1", "0.5"), "float32"),
+        (("1", "0.1"), "float64"),
+        (("16777217", "0.5"), "float64"),
+        (("16777216", "0.5"), "float32"),
+        (("1e39", "0.5"), "float64"),
+        (("1e-40", "0.5"), "float64"),
+    ],
+)
+@KINDS
+def test_the_type_that_holds_all_weights(write, read, name, between, weights, dtype):
+    seen = WeightRange()
+    for weight in weights:  # chunks of their own
+        seen.add(read(write(name, rows(between, weight))).weights)
+    assert seen.dtype(workflow.Weights(), None)[0] == dtype

@@ -1,0 +1,103 @@
+"""Text that is not UTF-8: read where it says so itself or the workflow does, else an error with what to write."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+
+import pytest
+
+NAMES = "Köln Bonn 3\nBonn Jürgen 4\n"
+ROWS = [("Köln", "Bonn", 3), ("Bonn", "Jürgen", 4)]
+CONTENTS = {
+    "text": (NAMES, ROWS),
+    "csv": (NAMES.replace(" ", ","), ROWS),
+    "networkx": ("Köln Bonn {'km': 3}\nBonn Jürgen {'km': 4}\n", ROWS),
+    "dimacs": ("c Köln\np sp 3 2\na 1 2 3\na 2 3 4\n", [(1, 2, 3), (2, 3, 4)]),
+    "matrix-market": ("%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 3\n", [(1, 2, 3)]),
+}
+MARKS = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
+
+
+@pytest.mark.parametrize("kind", CONTENTS)
+@pytest.mark.parametrize("encoding", MARKS)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("block_bytes", [16, 1 << 20])
+def test_utf_16_with_its_mark(write, read, kind, encoding, pack, block_bytes):
+    content, rows = CONTENTS[kind]
+    found = read(write("e", pack(MARKS[encoding] + content.encode(encoding))), block_bytes=block_bytes)
+    assert found.edge_list.format == kind
+    assert found.rows() == rows
+    if kind in ("text", "csv", "networkx"):
+        assert found.edge_list.reading.encoding == "utf-16"
+
+
+@pytest.mark.parametrize("kind", ["text", "csv"])
+@pytest.mark.parametrize("encoding", MARKS)
+def test_utf_16_without_its_mark(write, read, refused, kind, encoding):
+    content, rows = CONTENTS[kind]
+    name = write("e", content.encode(encoding))
+    assert refused(name) == (
+        "`e` may be UTF-16 without a byte order mark",
+        f"set `graph.encoding: {encoding}` if it is",
+    )
+    found = read(name, encoding=encoding)
+    assert (found.rows(), found.edge_list.reading.encoding) == (rows, encoding)
+
+
+@pytest.mark.parametrize("header", ["", "from to km\n"])
+@pytest.mark.parametrize("kind", ["text", "csv"])
+def test_latin_1(write, read, refused, kind, header):
+    content, rows = (header + NAMES).replace(" ", "," if kind == "csv" else " "), ROWS
+    name = write("e", content.encode("latin-1"))
+    line = 2 if header else 1
+    assert (
+        refused(name, encoding="utf-8")
+        == refused(name)
+        == (
+            f"`e` line {line}: `K\ufffdln` is not UTF-8",
+            "set `graph.encoding: latin-1` if `Köln` is meant; else save the file as UTF-8",
+        )
+    )
+    found = read(name, encoding="latin-1")
+    assert (found.edge_list.format, found.edge_list.reading.encoding) == (kind, "latin-1")
+    assert found.rows() == rows
+    assert read(write("u", content)).edge_list.reading.encoding is None
+
+
+def test_names_of_columns_in_another_encoding(write, read):
+    content = "straße_von,straße_nach,länge\n1,2,3\n".encode("latin-1")
+    options = {"source_column": "straße_von", "target_column": "straße_nach", "weight_column": "länge"}
+    assert read(write("e.csv", content), encoding="latin-1", **options).rows() == [(1, 2, 3)]
+
+
+@pytest.mark.parametrize("between", [" ", ","])
+@pytest.mark.parametrize("n_before", [0, 20_000])
+def test_a_byte_that_the_encoding_has_not(write, read, refused, between, n_before):
+    euro = f"anna{between}€\n".encode("cp1252")
+    content = f"anna{between}bob\nbob{between}carl\n".encode() + euro * (1 + n_before)
+    assert read(write("e", content), encoding="cp1252").rows()[2] == ("anna", "€")
+    message, hint = refused(write("e", content + b"anna" + between.encode() + b"\x81\n"), encoding="cp1252")
+    assert message.startswith("`e` ")
+    assert "cp1252" in message.lower()
+    assert "0x81" in message
+    assert hint == "set `graph.encoding` to the encoding of the file, or save it as UTF-8"
+
+
+def test_utf_16_cut_in_a_letter(write, refused):
+    message, hint = refused(write("e", "1 2\n3 4\n".encode("utf-16")[:-1]))
+    assert "utf-16" in message
+    assert hint == "set `graph.encoding` to the encoding of the file, or save it as UTF-8"
+
+
+@pytest.mark.parametrize("encoding", ["nonsense", "rot13", "base64", "zlib"])
+def test_what_is_no_encoding_of_text(write, refused, encoding):
+    message, _ = refused(write("e", "1 2\n"), encoding=encoding)
+    assert message == f"`graph.encoding: {encoding}` is no encoding of text that Python knows"
+
+
+@pytest.mark.parametrize("kind", ["dimacs", "matrix-market"])
+def test_formats_that_have_no_encoding(write, refused, kind):
+    message, hint = refused(write("e", CONTENTS[kind][0]), encoding="latin-1")
+    assert message.startswith("`graph.encoding` is set, but ")
+    assert hint == "remove `graph.encoding`"

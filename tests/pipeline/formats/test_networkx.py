@@ -1,0 +1,243 @@
+"""What NetworkX's `write_edgelist` writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sssp_pipeline import workflow
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.weight_types import WeightRange
+
+EDGE_HINT = "an edge reads `source target {'weight': 5}`, with ids that have no white space"
+#: `write_edgelist(G)`, of a graph with attributes of several kinds.
+DATA = "# by NetworkX\n0 1 {'weight': 3, 'name': 'x y'}\n1 2 {'weight': 4}\n\n2 0 {'color': None, 'weight': -5}\n"
+
+
+@pytest.mark.parametrize("block_bytes", [64, 1 << 20])
+def test_attributes_of_a_line(write, read, block_bytes):
+    found = read(write("e.edgelist", DATA), block_bytes=block_bytes)
+    reading = found.edge_list.reading
+    assert (reading.format, reading.ids, reading.header) == ("networkx", "integer", False)
+    assert (reading.weight.column, reading.weight.why, reading.unused) == (
+        "weight",
+        "by its name",
+        ("name", "color"),
+    )
+    assert found.rows() == [(0, 1, 3), (1, 2, 4), (2, 0, -5)]
+    assert found.weights.dtype == np.int64
+    assert found.n_chunks == (3 if block_bytes == 64 else 1)
+
+
+def test_what_networkx_writes_is_read(write, read, tmp_path):
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.DiGraph()
+    graph.add_edge("Köln", "Bonn", weight=3)
+    graph.add_edge("Bonn", "Ulm", weight=0.5, name="a, b")
+    write("e", "")
+    rows = [("Köln", "Bonn", 3), ("Bonn", "Ulm", 0.5)]
+    for data, format_, wanted in (
+        (True, "networkx", rows),
+        (["weight"], "text", rows),
+        (False, "text", [row[:2] for row in rows]),
+    ):
+        networkx.write_edgelist(graph, tmp_path / "e", data=data)
+        found = read("e", **({} if format_ == "networkx" else {"header": False}))
+        assert (found.edge_list.format, found.rows()) == (format_, wanted)
+
+
+def test_the_other_forms_are_text(write, read):
+    found = read(write("e", "0 1\n1 2\n"))
+    assert (found.edge_list.format, found.rows()) == ("text", [(0, 1), (1, 2)])
+    found = read(write("e", "0 1 3\n1 2 0.5\n"))
+    assert (found.edge_list.format, found.rows()) == ("text", [(0, 1, 3), (1, 2, 0.5)])
+
+
+@pytest.mark.parametrize(
+    ("weights", "wanted"),
+    [
+        (["3", "4"], [3, 4]),
+        (["3", "0.5", "4"], [3, 0.5, 4]),
+        (["1e3", "-2"], [1000.0, -2]),
+        ([str(2**64 - 1), "3", str(-(2**63))], [2**64 - 1, 3, -(2**63)]),
+        (["0.1", "0.12345678901234567", "+5"], [0.1, 0.12345678901234567, 5]),
+    ],
+)
+def test_weights(write, read, weights, wanted):
+    content = "".join(f"{i} {i + 1} {{'weight': {w}}}\n" for i, w in enumerate(weights))
+    chunks = open_edge_list([write("e", content)], ReadOptions()).chunks()
+    found = [weight for chunk in chunks for weight in chunk.weights.tolist()]
+    assert found == wanted
+    # No integer stands beside decimals in a chunk, where it would be rounded.
+    assert [type(weight) for weight in found] == [type(weight) for weight in wanted]
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ("'4'", "`'4'` is not a weight"),
+        ("None", "`None` is not a weight"),
+        ("True", "`True` is not a weight"),
+        ("[3]", "`[3]` is not a weight"),
+        ("1e400", "weight `1e400` is not finite"),
+    ],
+)
+def test_what_is_no_weight(write, refused, weight, message):
+    name = write("e", f"0 1 {{'weight': 1}}\n1 2 {{'weight': {weight}}}\n")
+    found, hint = refused(name)
+    assert found == f"`e` line 2: {message}"
+    assert hint
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [(9007199254740993, 0.5), (0.5, 9007199254740993), (2**64 - 1, -1), (2**65 + 1, 1)],
+)
+def test_integers_that_decimals_would_round(write, read, weights):
+    name = write("e", "".join(f"0 {i} {{'weight': {w}}}\n" for i, w in enumerate(weights)))
+    seen = WeightRange()
+
+    def read_all() -> None:
+        for chunk in open_edge_list([name], ReadOptions()).chunks():
+            seen.add(chunk.weights)
+        seen.dtype(workflow.Weights(), None)
+
+    with pytest.raises(InputError) as caught:
+        read_all()
+    assert caught.value.hint
+    assert read(name, weight_dtype="float64").weights.tolist() == [float(w) for w in weights]
+
+
+def test_a_weight_that_would_become_zero(write, refused):
+    assert refused(write("e", "0 1 {'weight': 1e-400}\n"))[0] == (
+        "`e` line 1: weight `1e-400` is above zero, but float64 would make it zero"
+    )
+
+
+def test_long_decimals_to_be_scaled(write, refused):
+    message, _ = refused(write("e", "0 1 {'weight': 123456789012.12301}\n"), scale=1000)
+    assert message.endswith("times 1000 is no integer")
+
+
+@pytest.mark.parametrize(
+    ("content", "weight", "unused"),
+    [
+        ("0 1 {'length': 3, 'name': 'x'}\n", "length", ("name",)),
+        ("0 1 {'name': 'x'}\n1 2 {}\n", None, ("name",)),
+        ("0 1 {}\n1 2 {}\n", None, ()),
+    ],
+)
+def test_the_attribute_that_is_the_weight(write, read, content, weight, unused):
+    reading = read(write("e", content)).edge_list.reading
+    assert (reading.weight.column, reading.unused) == (weight, unused)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a b {'length': 3, 'time': 4}\n", "2 columns could be the weight: `length`, `time`"),
+        ("a b {'cap': 3}\n", "no column is known as the weight: `cap`"),
+    ],
+)
+def test_attributes_that_may_be_the_weight(write, read, refused, content, message):
+    name = write("e", content)
+    found, hint = refused(name)
+    assert found.endswith(message)
+    assert "  weights: {column: " in hint
+    key = message.split("`")[-2]
+    assert read(name, weight_column=key).rows()[0][2] == int(content[content.index(key) + len(key) + 3])
+    assert read(name, weight_column="none").rows() == [("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (
+            "0 1 {'weight': 3}\n1 2 {}\n",
+            "`e` line 2: `1 2 {}` has no `weight`",
+            "give every edge one, or set `graph.unreadable: skip` to leave such edges out",
+        ),
+        (
+            "0 1 {'weight': 3}\n1 2 {bad\n",
+            "`e` line 2: `1 2 {bad` is not an edge as NetworkX writes it",
+            EDGE_HINT,
+        ),
+        (
+            "0 1 {'weight': 3}\n1 2 [3]\n",
+            "`e` line 2: `1 2 [3]` is not an edge as NetworkX writes it",
+            EDGE_HINT,
+        ),
+        ("0 1 {'weight': 3}\n1 2\n", "`e` line 2: `1 2` is not an edge as NetworkX writes it", EDGE_HINT),
+        (
+            "0 1 {'weight': 3}\n1 2 {'weight': f(3)}\n",
+            "`e` line 2: `f(3)` is not a weight",
+            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
+            "`graph.unreadable: skip` leaves such rows out",
+        ),
+        (
+            "0 1 {'weight': 3}\nx y {'weight': 3}\n",
+            "`e` line 2: `x` is not a vertex id",
+            "ids are whole numbers from 0; for names set `graph.ids: string`",
+        ),
+        (
+            f"0 1 {{'weight': 3}}\n{2**63} 1 {{'weight': 3}}\n",
+            f"`e` line 2: vertex id `{2**63}` is above 2^63 - 1",
+            "set `graph.ids: string`",
+        ),
+    ],
+)
+def test_faults(write, refused, content, message, hint):
+    assert refused(write("e", content), ids="integer") == (message, hint)
+
+
+def test_names_that_are_not_utf8(write, refused):
+    message, hint = refused(write("e", b"a b {'weight': 3}\nb J\xfc {'weight': 3}\n"))
+    assert message.startswith("`e` line 2: ")
+    assert message.endswith("is not UTF-8")
+    assert hint.startswith("set `graph.encoding")
+
+
+@pytest.mark.parametrize("depth", ["(" * 100_000, "-" * 100_000, "[" * 5000 + "]" * 5000, "1" * 5000])
+def test_what_would_break_a_parser(write, refused, depth):
+    message, hint = refused(write("e", f"0 1 {{'weight': {depth}}}\n"))
+    assert message.startswith("`e` line 1: ")
+    assert len(message) < 300
+    assert hint
+
+
+def test_ids_as_in_text(write, read, refused):
+    assert read(write("e", "007 2 {'weight': 3}\n")).rows() == [("007", "2", 3)]
+    name = write("e", "1 2 {'weight': 3}\n" * 1400 + "007 2 {'weight': 3}\n")
+    assert refused(name)[0].startswith("`e` line 1401: vertex id `007` has a leading zero")
+    assert read(name, ids="integer").rows()[-1] == (7, 2, 3)
+    zeros = write("e", f"{'0' * 5000}7 2 {{'weight': 3}}\n")
+    assert read(zeros, ids="integer").rows() == [(7, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "New York Boston {'weight': 3, 'name': 'x'}\nA B C {'weight': 3, 'name': 'y'}\n",
+        "(0, 1) (1, 1) {'weight': 3}\n(1, 1) (1, 2) {'weight': 3}\n",
+        "0,1,{'weight': 3}\n1,2,{'weight': 4}\n",
+    ],
+)
+def test_forms_that_are_not_read(write, refused, content):
+    assert refused(write("e", content))[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"source_column": "2", "target_column": "1"},
+        {"delimiter": ","},
+        {"decimal": "comma"},
+        {"header": True},
+    ],
+)
+def test_options_that_do_not_fit(write, refused, options):
+    message, hint = refused(write("e", "1 2 {'weight': 3}\n2 3 {'weight': 4}\n"), **options)
+    key = next(iter(options)).replace("_", " ")
+    assert message == f"`e` is an edge list of NetworkX, which has no {key} to choose"
+    assert hint == "remove it from the workflow"

@@ -1,0 +1,356 @@
+"""Output folders are kept safe: other files are neither overwritten nor removed, and damage is found."""
+
+import itertools
+import json
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sssp_pipeline.cli import app
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline import scatter, storage
+from sssp_pipeline.pipeline.finished import check_undamaged
+from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.workflow import Workflow
+
+OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
+
+
+def made(tmp_path: Path, path: str | None = None, **sections) -> Workflow:
+    data = {
+        "graph": {"input": "generated:grid?rows=20&cols=21&seed=3", "store": str(tmp_path / "graph")},
+        "sources": {"random": {"count": 10, "seed": 1}},
+        "solve": {"batch": 4, "solver": "dijkstra", "retries": 0},
+        "output": {"path": path or str(tmp_path / "run")},
+    }
+    for key, value in sections.items():
+        data[key] = {**data.get(key, {}), **value}
+    return Workflow.model_validate(data)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+class Heard(Quiet):
+    """A listener that remembers what was said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line, event="note", *, level="info", **facts):
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["report.html"], "report.html"),
+        (["metrics.parquet", "notes.txt"], "metrics.parquet, notes.txt"),
+        (["_run/notes.txt"], "_run"),
+        (["distances/batch-00000.parquet"], "distances"),
+        (["distances/mine.parquet"], "distances"),
+        (["run.json"], "run.json"),
+        ([".hidden"], ".hidden"),
+        (["sub/folder/file"], "sub"),
+        (
+            [f"{i:02d}.txt" for i in range(12)],
+            "00.txt, 01.txt, 02.txt, 03.txt, 04.txt, 05.txt, 06.txt, 07.txt, 08.txt, 09.txt, …",
+        ),
+    ],
+)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_with_other_files_is_refused_before_anything_is_done(tmp_path, names, shown, overwrite):
+    for name in names:
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).write_text('{"a": 1}')
+    before = content(tmp_path)
+    with pytest.raises(InputError) as caught:
+        run(made(tmp_path), Quiet(), overwrite=overwrite)
+    assert caught.value.message == (f"`{tmp_path}/run` is not empty and does not hold a run: it has {shown}")
+    assert caught.value.hint == "name an empty or a new folder as `output.path`"
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/tmp/..", "file:///"])
+def test_the_root_is_no_output_folder(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        run(made(tmp_path, path, graph={"store": "graph"}), Quiet())
+    assert caught.value.message.endswith(", the root of the filesystem")
+    assert caught.value.hint == "name a folder for the results"
+    assert not (tmp_path / "graph").exists()
+
+
+def test_a_graph_store_is_no_output_folder(tmp_path):
+    run(made(tmp_path), Quiet())
+    before = content(tmp_path / "graph")
+    with pytest.raises(InputError, match=r"does not hold a run: it has edges, manifest\.json"):
+        elsewhere = {"store": str(tmp_path / "other")}
+        run(made(tmp_path, str(tmp_path / "graph"), graph=elsewhere), Quiet())
+    assert content(tmp_path / "graph") == before
+
+
+def test_what_killed_processes_leave_is_no_other_file(tmp_path):
+    folder = tmp_path / "run"
+    (folder / "_run").mkdir(parents=True)
+    (folder / "distances").mkdir()
+    left = [
+        "_run/metrics-00000.arrow",
+        "_run/started.json",
+        "_run/targets.u32",
+        "distances/wide-00000.parquet",
+    ]
+    for name in [*left, f"{storage.TEMP_PREFIX}0-run.json", f"distances/{storage.TEMP_PREFIX}0-batch"]:
+        (folder / name).touch()
+    # What was left of a run without distances does not count for this one.
+    run(made(tmp_path, output={"distances": "none"}), Quiet())
+    assert sorted(content(folder)) == ["metrics.parquet", "report.html", "run.json"]
+
+
+def test_overwrite_removes_the_earlier_run_and_nothing_else(tmp_path):
+    run(made(tmp_path), Quiet())
+    foreign = ["notes.txt", "distances/mine.parquet", "sub/run.json"]
+    for name in foreign:
+        (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "run" / name).write_text("mine")
+    store = content(tmp_path / "graph")
+    other = made(tmp_path, sources={"random": None, "ids": [5]}, output={"layout": "wide"})
+    with pytest.raises(InputError, match="holds another run: it differs in") as caught:
+        run(other, Quiet())
+    assert caught.value.hint == "choose another `output.path`, or replace that run with `--overwrite`"
+    _, record = run(other, Quiet(), overwrite=True)
+    assert record["sources"] == 1
+    ours = ["distances/batch-00000.parquet", "metrics.parquet", "report.html", "run.json"]
+    assert sorted(content(tmp_path / "run")) == sorted(foreign + ours)
+    assert content(tmp_path / "graph") == store
+    assert pq.read_table(tmp_path / "run" / "distances" / "batch-00000.parquet").column_names == [
+        "vertex",
+        "5",
+    ]
+
+
+def test_overwrite_of_nothing_is_a_run(tmp_path):
+    run(made(tmp_path), Quiet(), overwrite=True)
+    again = content(tmp_path / "run" / "distances")
+    heard = Heard()
+    run(made(tmp_path), heard)
+    assert f"{tmp_path}/run is finished already, nothing to solve" in heard.lines
+    heard = Heard()
+    run(made(tmp_path), heard, overwrite=True)
+    assert not any("nothing to solve" in line for line in heard.lines)
+    assert content(tmp_path / "run" / "distances") == again
+
+
+class Killed(BaseException):
+    """Ends the process between two steps."""
+
+
+@pytest.mark.parametrize("unfinished", [False, True])
+def test_killed_at_every_step_of_a_removal_the_folder_is_still_a_runs(tmp_path, monkeypatch, unfinished):
+    run(made(tmp_path), Quiet())
+    original = content(tmp_path / "run")
+    if unfinished:
+        with monkeypatch.context() as patched, pytest.raises(SsspError):
+            patched.setattr(scatter, "solve_task", lambda task: solve(task))
+
+            def solve(task, real=scatter._solved):
+                if 2 in task.numbers:
+                    raise OSError("the power failed")
+                return real(task)
+
+            run(made(tmp_path), Quiet(), overwrite=True)
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    shutil.move(tmp_path / "run", tmp_path / "kept")
+    names = ("write_atomic", "remove", "remove_if_empty")
+    real = {name: getattr(storage, name) for name in names}
+
+    def one_by_one(url, files):
+        for name in files:
+            storage.remove(storage.join(url, name))
+
+    for steps in itertools.count():
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        shutil.copytree(tmp_path / "kept", tmp_path / "run")
+        left, was_killed = itertools.count(steps, -1), True
+        with monkeypatch.context() as patched, suppress(Killed):
+
+            def dying(name, left=left):
+                def step(*args):
+                    if next(left) == 0:
+                        raise Killed
+                    return real[name](*args)
+
+                return step
+
+            for name in names:
+                patched.setattr(storage, name, dying(name))
+            patched.setattr(storage, "remove_files", one_by_one)
+            RunFolder(str(tmp_path / "run")).remove()
+            was_killed = False
+        # Of a run that was not touched yet, all is there still; else the next run removes the rest.
+        RunFolder(str(tmp_path / "run")).check_ours()
+        run(made(tmp_path), Quiet())
+        found = content(tmp_path / "run")
+        assert found.pop("notes.txt") == b"mine"
+        assert found.keys() == original.keys()
+        assert {n: c for n, c in found.items() if "batch" in n} == {
+            n: c for n, c in original.items() if "batch" in n
+        }
+        assert pq.read_table(tmp_path / "run" / "metrics.parquet").num_rows == 10
+        if not was_killed:
+            break
+    assert steps >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("distances/batch-00001.parquet", None, "is gone"),
+        ("distances/batch-00001.parquet", lambda c: b"", "was altered: it has 0 bytes, and had {} when"),
+        (
+            "distances/batch-00001.parquet",
+            lambda c: c[:-1],
+            "was altered: it has {less} bytes, and had {} when",
+        ),
+        (
+            "distances/batch-00002.parquet",
+            lambda c: c + b"x",
+            "was altered: it has {more} bytes, and had {} when",
+        ),
+        (
+            "distances/batch-00000.parquet",
+            lambda c: b"XXXX" + c[4:],
+            "is damaged: its {} bytes are not a whole",
+        ),
+        (
+            "distances/batch-00000.parquet",
+            lambda c: c[:-4] + b"XXXX",
+            "is damaged: its {} bytes are not a whole",
+        ),
+        (
+            "distances/batch-00000.parquet",
+            lambda c: c[:-8] + b"\xff" * 4 + c[-4:],
+            "is damaged: its {} bytes",
+        ),
+        (
+            "distances/batch-00000.parquet",
+            lambda c: c[:-200] + b"\xff" * 192 + c[-8:],
+            "is damaged: its {} bytes",
+        ),
+        ("metrics.parquet", lambda c: b"", "was altered: it has 0 bytes, and had {} when"),
+        ("metrics.parquet", None, "is gone"),
+    ],
+)
+def test_a_finished_run_with_a_damaged_file_does_not_count_as_done(tmp_path, name, damage, message):
+    folder, _ = run(made(tmp_path), Quiet())
+    path = tmp_path / "run" / name
+    before = path.read_bytes()
+    path.unlink() if damage is None else path.write_bytes(damage(before))
+    with pytest.raises(InputError) as caught:
+        run(made(tmp_path), Quiet())
+    n = len(before)
+    assert caught.value.message.startswith(f"`{path}` " + message.format(n, less=n - 1, more=n + 1))
+    assert caught.value.hint == OVERWRITE
+    run(made(tmp_path), Quiet(), overwrite=True)
+    assert (tmp_path / "run" / "distances" / "batch-00001.parquet").exists()
+    check_undamaged(folder, folder.read_run())
+
+
+def test_a_file_of_the_right_size_with_other_rows_is_found_and_the_others_are_counted(tmp_path):
+    folder, record = run(made(tmp_path), Quiet())
+    paths = [Path(folder.batch_path(number)) for number in range(3)]
+    pq.write_table(pq.read_table(paths[0]).slice(1), paths[0])
+    paths[1].write_bytes(b"")
+    record["files"] = {}
+    with pytest.raises(InputError) as caught:
+        check_undamaged(folder, record)
+    assert caught.value.message == (
+        f"`{paths[0]}` is damaged: it has 1679 rows, not 1680, and 1 more of its files are damaged"
+    )
+
+
+def test_a_footer_longer_than_what_is_read_at_first_is_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("sssp_pipeline.pipeline.run_files._TAIL_BYTES", 16)
+    folder, record = run(made(tmp_path), Quiet())
+    check_undamaged(folder, record)
+
+
+def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeypatch):
+    run(made(tmp_path), Quiet())
+    whole = content(tmp_path / "run" / "distances")
+    shutil.rmtree(tmp_path / "run")
+
+    def fails(task, real=scatter._solved):
+        if 2 in task.numbers:
+            raise OSError("the power failed")
+        return real(task)
+
+    with monkeypatch.context() as patched, pytest.raises(SsspError):
+        patched.setattr(scatter, "_solved", fails)
+        run(made(tmp_path), Quiet())
+    path = tmp_path / "run" / "distances" / "batch-00001.parquet"
+    path.write_bytes(b"")  # as a machine leaves it that loses its power
+    heard = Heard()
+    run(made(tmp_path), heard)
+    assert f"`{path}` is empty: it is solved again" in heard.lines
+    assert "going on: 1 of 3 batches are committed already" in heard.lines
+    assert content(tmp_path / "run" / "distances") == whole
+
+
+def test_ten_thousand_batches_are_looked_at_in_seconds(tmp_path):
+    folder = RunFolder(str(tmp_path / "run"))
+    (tmp_path / "run" / "distances").mkdir(parents=True)
+    columns = {"source": pa.array([1, 1]), "vertex": pa.array([1, 2]), "distance": pa.array([0, 3])}
+    first = Path(folder.batch_path(0))
+    pq.write_table(pa.table(columns), first)
+    for batch in range(1, 10_000):
+        Path(folder.batch_path(batch)).hardlink_to(first)
+    pq.write_table(pa.table({"source": np.arange(10_000)}), folder.path("metrics.parquet"))
+    record = {
+        "sources": 10_000,
+        "batches": 10_000,
+        "targets": None,
+        "graph": {"n_vertices": 2},
+        "identity": {"batch": 1, "layout": "long", "targets": None},
+        "files": folder.file_sizes(),
+    }
+    assert len(record["files"]) == 10_001
+    began = time.monotonic()
+    check_undamaged(folder, record)
+    assert time.monotonic() - began < 20  # some 3 s where nothing else is going on
+
+
+def test_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("edges.txt").write_text("0 1 5\n1 2 7\n")
+    Path("w.yaml").write_text(
+        "graph: {input: edges.txt, store: 'graphs/{name}'}\nsources: {all: true}\noutput: {path: 'runs/{name}'}\n"
+    )
+
+    def invoke(*words):
+        result = CliRunner().invoke(app, list(words))
+        return result.exit_code, result.stdout, result.stderr
+
+    assert invoke("run", "w.yaml")[0] == 0
+    Path("edges.txt").write_text("0 1 5\n1 2 8\n")
+    code, _, told = invoke("run", "w.yaml")
+    assert code == 2
+    assert "1 older version of the graph: 0.0 MB" in told
+    assert "`runs/w` holds another run: it differs in graph" in told
+    assert invoke("verify", "runs/w")[0] == 0  # on the version with which it was solved
+    assert json.loads(invoke("inspect", "graphs/w", "--json")[1])["older_versions"] == 1
+    assert invoke("run", "w.yaml", "--overwrite")[0] == 0
+    assert invoke("ingest", "w.yaml", "--remove-old-versions")[:2] == (0, "graphs/w\n")
+    assert json.loads(invoke("inspect", "graphs/w", "--json")[1])["older_versions"] == 0
+    assert invoke("solve", "w.yaml", "--overwrite")[0] == 0
+    assert pq.read_table("runs/w/distances")["distance"].to_pylist()[:3] == [0, 5, 13]

@@ -1,0 +1,121 @@
+"""A graph store and runs that release 0.1.0 wrote, in tests/data: they are read, verified and gone on with."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.finished import verify_run
+from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store import older_versions, read_manifest
+from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.inspect import describe
+from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.workflow_loading import load_workflow
+
+
+@pytest.fixture
+def old(tmp_path, monkeypatch):
+    """Give a copy of the folder in which release 0.1.0 ran, as the current folder."""
+    shutil.copytree(Path(__file__).parent / "data" / "release-0.1.0", tmp_path / "old")
+    monkeypatch.chdir(tmp_path / "old")
+    os.utime("edges.txt", (1_700_000_000,) * 2)  # as it was ingested
+    return tmp_path / "old"
+
+
+def digests(folder: str) -> dict[str, str]:
+    files = sorted(Path(folder, "distances").iterdir())
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def test_a_store_is_read(old):
+    manifest = read_manifest("graph")
+    graph = load_graph("graph", manifest)
+    assert (graph.n_vertices, graph.n_edges) == (40, 196)
+    assert load_ids("graph", manifest).original(0) == 102
+    assert describe("graph")["older_versions"] == 0
+
+
+def test_a_store_takes_the_same_graph_and_refuses_another(old):
+    spec = load_workflow("run.yaml").graph
+    before = read_manifest("graph")
+    manifest, fresh = ingest(spec, "graph", Quiet())
+    assert fresh  # by a newer reader
+    assert manifest.content_id == before.content_id
+    assert older_versions("graph", manifest) == {}
+    assert ingest(spec, "graph", Quiet()) == (manifest, False)
+    shutil.copytree(Path(__file__).parent / "data" / "release-0.1.0" / "graph", "again")
+    with pytest.raises(InputError, match=r"`graph\.directed` is `false` there and `true` here"):
+        ingest(spec.model_copy(update={"directed": True}), "again", Quiet())
+    with pytest.raises(InputError, match=r"`graph\.input` is `edges\.txt` there and `other\.txt` here"):
+        Path("other.txt").write_text("1 2\n")
+        ingest(spec.model_copy(update={"input": "other.txt"}), "again", Quiet())
+    Path("edges.txt").write_text("1 2 3\n")
+    changed, _ = ingest(spec, "again", Quiet())
+    assert list(older_versions("again", changed)) == [before.content_id]
+
+
+@pytest.mark.parametrize("name", ["run", "wide"])
+def test_a_finished_run_is_verified_and_left_as_it_is(old, name):
+    before = digests(name)
+    for mode in ("sample", "certificate"):
+        assert verify_run(name, None, mode, Quiet())["verify"]["refuted"] is None
+    _, record = run(load_workflow(f"{name}.yaml"), Quiet())
+    assert record["verify"]["mode"] == "certificate"
+    assert digests(name) == before
+
+
+@pytest.mark.parametrize("name", ["run", "wide"])
+def test_a_finished_run_is_verified_after_its_input_changed(old, name):
+    lines = Path("edges.txt").read_text()
+    Path("edges.txt").write_text(lines + "102 999999 1\n")
+    ingest(load_workflow("run.yaml").graph, "graph", Quiet())
+    assert verify_run(name, None, "certificate", Quiet())["verify"]["refuted"] is None
+    # Solving without ingesting goes on with the graph with which the run began.
+    run(load_workflow("unfinished.yaml"), Quiet(), may_ingest=False, finish=False)
+    assert digests("unfinished") == digests("run")
+
+
+@pytest.mark.parametrize(("name", "damage"), [("run", b""), ("wide", b"PAR1"), ("run", None)])
+def test_a_damaged_finished_run_is_refused(old, name, damage):
+    path = Path(name, "distances", "batch-00001.parquet")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] if damage is None else damage)
+    for use in (
+        lambda: run(load_workflow(f"{name}.yaml"), Quiet()),
+        lambda: verify_run(name, None, "sample", Quiet()),
+    ):
+        with pytest.raises(InputError, match=r"batch-00001\.parquet` is (empty|damaged)"):
+            use()
+
+
+@pytest.mark.parametrize(("name", "finished"), [("unfinished", "run"), ("unfinished-wide", "wide")])
+def test_an_unfinished_run_is_gone_on_with(old, name, finished):
+    assert describe(name)["batches_left"] == 1
+    marks = {p: p.stat().st_mtime_ns for p in Path(name, "distances").iterdir()}
+    _, record = run(load_workflow(f"{name}.yaml"), Quiet())
+    assert record["verify"]["refuted"] is None
+    if name == "unfinished":
+        assert digests(name) == digests(finished)
+        assert {p: p.stat().st_mtime_ns for p in marks} == marks
+    else:
+        (together,) = Path(name, "distances").iterdir()
+        table = pq.read_table(together)
+        parts = [pq.read_table(file) for file in sorted(Path(finished, "distances").iterdir())]
+        assert table.column_names == ["vertex", *(c for part in parts for c in part.column_names[1:])]
+        for part in parts:
+            assert table.select(part.column_names) == part
+
+
+def test_a_run_of_another_format_is_refused_with_what_to_do(old):
+    file = Path("run", "run.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"version": 2}))
+    with pytest.raises(InputError, match="this release reads 'sssp-pipeline run' 1") as caught:
+        run(load_workflow("run.yaml"), Quiet())
+    assert caught.value.hint == "use the release that wrote it, or choose another `output.path`"

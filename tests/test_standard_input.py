@@ -1,0 +1,119 @@
+"""The command line with standard input, pipes and `<(commands)` in the place of files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EDGES = "0 1 5\n1 2 3\n2 7 1\n"
+COMMAND = [sys.executable, "-m", "sssp_pipeline.cli", "run"]
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("edges.txt").write_text(EDGES)
+    return tmp_path
+
+
+def workflow(edges: str = "edges.txt", sources: str = "{ids: [0, 7]}", output: str = "run") -> str:
+    return f"{{graph: {{input: '{edges}'}}, sources: {sources}, output: {{path: '{output}'}}}}\n"
+
+
+def ran(argument: str, given: str | None = None, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*COMMAND, argument], input=given, capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+def test_a_graph_from_standard_input_is_read_again_only_if_it_changes(at):
+    Path("w.yaml").write_text(workflow(edges="-"))
+    for told in (
+        "graph: 4 vertices, 3 edges, uint32 weights in run-graph\n",
+        "unchanged, not ingested again",
+    ):
+        done = ran("w.yaml", EDGES)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+        assert told in done.stderr
+    changed = ran("w.yaml", EDGES + "7 9 1\n")
+    assert changed.returncode == 2
+    assert "graph: 5 vertices, 4 edges" in changed.stderr
+
+
+def test_a_workflow_and_sources_from_standard_input(at):
+    assert ran("-", workflow()).returncode == 0
+    Path("w.yaml").write_text(workflow(sources="{file: '-'}", output="other"))
+    assert ran("w.yaml", "source\n0\n7\n").returncode == 0
+    names = [sorted(p.name for p in Path(run, "distances").iterdir()) for run in ("run", "other")]
+    assert names[0] == names[1]
+    for name in names[0]:
+        assert Path("run/distances", name).read_bytes() == Path("other/distances", name).read_bytes()
+
+
+def test_substituted_commands(at):
+    script = f'{" ".join(COMMAND)} <(echo "$WORKFLOW") 8< <(cat edges.txt) 9< <(echo 0; sleep 0.3; echo 7)'
+    text = workflow(edges="/dev/fd/8", sources="{file: /dev/fd/9}")
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "WORKFLOW": text},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 sources x 4 vertices" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("argument", "text", "message"),
+    [
+        (
+            "-",
+            workflow(edges="-"),
+            "`standard input` line 1: `graph.input` is `-`, and standard input is the workflow",
+        ),
+        (
+            "w.yaml",
+            workflow(edges="-", sources="{file: '-'}"),
+            "`w.yaml` line 1: `graph.input` and `sources.file` are both `-`, and standard input can be read once",
+        ),
+        (
+            "w.yaml",
+            "graph:\n  input: -\n",
+            "`w.yaml` line 2: not valid YAML: sequence entries are not allowed here",
+        ),
+        ("w.yaml", workflow(edges="/dev/zero"), "`/dev/zero` is a device, not a file"),
+        (
+            "w.yaml",
+            workflow(edges="-", output="http://host.invalid/run"),
+            "`output.path` is `http://host.invalid/run`",
+        ),
+        ("w.yaml", workflow(output="-"), "`output.path` is `standard input`, which cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_refused(at, argument, text, message):
+    Path("w.yaml").write_text(text)
+    done = ran(argument, text)
+    assert done.returncode == 2
+    assert f"error: {message}" in done.stderr or message in done.stderr
+    assert "\nhint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("place", ["workflow", "input", "sources"])
+def test_a_pipe_without_a_writer_ends_in_seconds(at, place):
+    os.mkfifo("fifo")
+    text = workflow(edges="fifo") if place == "input" else workflow(sources="{file: fifo}")
+    Path("w.yaml").write_text(text)
+    done = subprocess.run(
+        [*COMMAND, "fifo" if place == "workflow" else "w.yaml"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "error: `fifo` is a pipe, and no process wrote to it in 3 s" in done.stderr
