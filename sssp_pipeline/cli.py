@@ -665,7 +665,7 @@ def _print_failure(message: str, hint: str | None, exit_code: int) -> None:
 
 
 #: Options that a command must not repeat when it goes on, and how many values each takes: what they ask for is done.
-_ONCE = {"--save-workflow": 1}
+_ONCE = {"--save-workflow": 1, "--overwrite": 0}
 
 
 #: What the command needs beside its words to go on: the folder in which a run with a date in its path has begun.
