@@ -949,7 +949,7 @@ for word, separator in (("csv", ","), ("text", " "), ("tabs", "\t"), ("semicolon
         header=False,
     )
 bad("vertices called a and b", "e.csv", "a,b\nb,c\nc,a\n", "line 1", hint="graph.header")
-bad("vertices called i and j, weighted", "e.csv", "i,j,5\nj,k,6\n", "line 1", hint="graph.")
+good("vertices called i and j, weighted", "e.csv", "i,j,5\nj,k,6\n", [("i", "j", 5), ("j", "k", 6)])
 good(
     "an empty last cell: tabs",
     "e.tsv",
@@ -974,18 +974,16 @@ bad(
     "e.csv",
     "from,to,km\nKöln,Jülich,5\n".encode("latin-1"),
     "line 2",
-    "Köln",
     "UTF-8",
-    hint="graph.encoding: latin-1",
+    hint=("graph.encoding: latin-1", "Köln"),
 )
 bad(
     "latin-1 not named: text",
     "e.txt",
     "Ulm Bonn 5\nKöln Jülich 5\n".encode("latin-1"),
     "line 2",
-    "Köln",
     "UTF-8",
-    hint="graph.encoding: latin-1",
+    hint=("graph.encoding: latin-1", "Köln"),
 )
 bad(
     "latin-1 not named, in a header",
