@@ -47,7 +47,7 @@ def _weightless(graph: dict) -> bool:
 def read_dimacs(text: str, graph: dict) -> Graph:
     """`p sp V E` and `a u v w`; `p edge`, `p col` and `e u v`; `p tw` and `u v`. Lines of `c` are comments."""
     _refuse_columns(graph)
-    rows = [words(line) for _, line in rows_of(text, "c")]
+    rows = [words(line) for _, line in rows_of(text.replace("\r", " "), "c")]
     if not rows or rows[0][0] != "p" or len(rows[0]) != 4 or rows[0][1] not in ("sp", "edge", "col", "tw"):
         raise Refused("no problem line")
     vertices = range(1, _natural(rows[0][2]) + 1)
@@ -89,7 +89,7 @@ def read_matrix_market(text: str, graph: dict) -> Graph:
     field, symmetry = kind[3:]
     if field not in ("pattern", "integer", "real") or symmetry not in ("general", "symmetric"):
         raise Refused(f"{field} {symmetry} is no graph")
-    rows = [words(line) for _, line in rows_of(rest, "%")]
+    rows = [words(line) for _, line in rows_of(rest.replace("\r", " "), "%")]
     if not rows or len(rows[0]) != 3:
         raise Refused("no sizes")
     n_rows, n_columns, n_entries = (_natural(word, high=2**62) for word in rows[0])
@@ -115,11 +115,11 @@ def read_metis(text: str, graph: dict) -> Graph:
         line = line.strip(BLANKS + "\r")
         if line.startswith("%"):
             continue
-        if CONTROL.search(line) or "\r" in line:
+        if CONTROL.search(line.replace("\r", " ")):
             raise Refused("a control character")
         if line or lines:
             lines.append(line)
-    header = words(lines[0]) if lines else []
+    header = words(lines[0].replace("\r", " ")) if lines else []
     if not 2 <= len(header) <= 4 or not all(map(DIGITS.fullmatch, header)):
         raise Refused("no header")
     n_vertices, n_edges = _natural(header[0]), _natural(header[1], high=2**62)
@@ -132,7 +132,7 @@ def read_metis(text: str, graph: dict) -> Graph:
         raise Refused("wrong number of lines")
     rows = []
     for u, line in enumerate(lines[1 : 1 + n_vertices], 1):
-        entries = words(line) if line else []
+        entries = words(line.replace("\r", " ")) if line else []
         if not all(map(INTEGER.fullmatch, entries)) or (len(entries) < n_skipped and (entries or n_skipped)):
             raise Refused(f"the line of vertex {u}")
         entries = entries[n_skipped:]
