@@ -82,8 +82,9 @@ def main() -> None:
     parser.add_argument("--sources", type=int, default=4)
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
-    store, cache = str(given.folder / "loading-graph"), given.folder / "loading-cache"
-    ingest(Graph(input=given.input, store=store), store, Quiet())
+    graph, cache = Graph(input=given.input), given.folder / "loading-cache"
+    store = str(given.folder / f"loading-graph-{graph.digest}")
+    ingest(graph, store, Quiet())
     manifest = read_manifest(store)
     n_parts = len(manifest.row_offsets) + len(manifest.edges)
     load_s = load_seconds(store, manifest, cache, given.rounds)

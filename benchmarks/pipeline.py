@@ -33,6 +33,7 @@ from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.run import plan_stage
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
+from sssp_pipeline.workflow import Graph
 from sssp_pipeline.workflow_loading import load_workflow
 
 #: Dask workers x threads, and threads of the command's own process; one process with two threads holds the graph once.
@@ -159,7 +160,7 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     workflow, run = given.folder / "pipeline.yaml", given.folder / "pipeline-run"
-    store = str(given.folder / "pipeline-graph")
+    store = str(given.folder / f"pipeline-graph-{Graph(input=given.input).digest}")
     kept: dict[str, Any] = {}
     if given.targets is not None:
         kept = (

@@ -235,7 +235,7 @@ class Output(Section):
     `null` means every vertex."""
 
     layout: Literal["long", "wide"] = "long"
-    """`long`: a row per source and vertex; `wide`: a row per vertex and a column per source of the batch."""
+    """`long`: a row per source and vertex; `wide`: a row per vertex and a column per source."""
 
     unreached: int | float | None = None
     """Number written as the distance of an unreached vertex; `null` writes NULL."""

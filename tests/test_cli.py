@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sssp_pipeline import __version__
+from sssp_pipeline import __version__, cli
 from sssp_pipeline.cli import app
 from sssp_pipeline.console import columns, console, duration, table
 from sssp_pipeline.pipeline import hardware
@@ -385,3 +385,18 @@ def test_small_words():
     assert table({"a": True, "bb": {"c": None, "d": 1234567, "e": 0.25}}) == (
         "a     yes\nbb.c  -\nbb.d  1,234,567\nbb.e  0.25"
     )
+
+
+def test_how_to_go_on_with_a_dated_run_names_its_folder(at, monkeypatch):
+    Path("w.yaml").write_text(WORKFLOW.replace("path: run", "path: '${OUT}/{name}-{time}'"))
+    monkeypatch.setenv("OUT", "runs")
+    overrides: list[str] = []
+    with console("text") as told:
+        loaded = cli._load("w.yaml", overrides, told)
+    (override,) = overrides
+    assert re.fullmatch(r"output\.path=\$\{OUT\}/w-\d{6}", override)
+    assert load_workflow("w.yaml", overrides).output.path == loaded.output.path
+    Path("w.yaml").write_text(WORKFLOW)
+    with console("text") as told:
+        cli._load("w.yaml", overrides := [], told)
+    assert overrides == []

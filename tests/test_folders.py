@@ -354,3 +354,24 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     assert json.loads(invoke("inspect", "graphs/w", "--json")[1])["older_versions"] == 0
     assert invoke("solve", "w.yaml", "--overwrite")[0] == 0
     assert pq.read_table("runs/w/distances")["distance"].to_pylist()[:3] == [0, 5, 13]
+
+
+def test_folders_elsewhere_than_on_this_machine_are_as_safe(tmp_path):
+    """Where files are objects: with other ways to list, to read a part and to remove many."""
+    place = f"memory://{tmp_path.name}"
+    workflow = made(tmp_path, f"{place}/run", graph={"store": f"{place}/graph"})
+    folder, _ = run(workflow, Quiet())
+    before = storage.list_files(folder.url)
+    assert before[0] == "distances/batch-00000.parquet"
+    storage.write_atomic(folder.path("notes.txt"), b"mine")
+    storage.write_atomic(folder.path(before[0]), b"PAR1")
+    with pytest.raises(InputError, match=r"batch-00000\.parquet` was altered: it has 4 bytes, and had"):
+        run(workflow, Quiet())
+    run(workflow, Quiet(), overwrite=True)
+    assert storage.list_files(folder.url) == sorted([*before, "notes.txt"])
+    storage.write_atomic(f"{place}/taken/notes.txt", b"mine")
+    for taken in ({"output": {"path": f"{place}/taken"}}, {"graph": {"store": f"{place}/taken"}}):
+        sections = {"graph": {"store": f"{place}/graph"}, "output": {"path": f"{place}/new"}} | taken
+        with pytest.raises(InputError, match=r"is not empty and .* it has notes\.txt"):
+            run(made(tmp_path, **sections), Quiet())
+    assert storage.list_files(f"{place}/taken") == ["notes.txt"]

@@ -294,14 +294,7 @@ def newest_version(store: str) -> Manifest | None:
     url = storage.join(store, MANIFEST)
     if storage.exists(url):
         return _parsed(storage.read_bytes(url), store, url)
-    foreign = []
-    for name in storage.list_names(store):
-        below = [f"{name}/{file}" for file in storage.list_files(storage.join(store, name))]
-        ours = name in _FOLDERS and all(
-            _OUR_PART.fullmatch(file) or storage.TEMP_PREFIX in file for file in below
-        )
-        if not (ours or name in ("_lease", SKIPPED) or name.startswith(storage.TEMP_PREFIX)):
-            foreign.append(name)
+    foreign = [name for name in storage.list_names(store) if not _is_left_over(store, name)]
     if foreign:
         raise InputError(
             f"`{storage.redacted(store)}` is not empty and is not a graph store: it has {shortened(foreign)}",
@@ -314,6 +307,14 @@ def is_complete(store: str, manifest: Manifest) -> bool:
     """Return whether every part is there with the size the manifest says; their content is not read."""
     sizes = storage.file_sizes(store)
     return all(sizes.get(part.path) == part.bytes for part in manifest.parts)
+
+
+def _is_left_over(store: str, name: str) -> bool:
+    """Return whether `name`, right in the folder `store`, is of an ingest that was killed."""
+    if name in _FOLDERS:
+        below = storage.list_files(storage.join(store, name))
+        return all(_OUR_PART.fullmatch(f"{name}/{file}") or storage.TEMP_PREFIX in file for file in below)
+    return name in ("_lease", SKIPPED) or name.startswith(storage.TEMP_PREFIX)
 
 
 class StoreWriter:

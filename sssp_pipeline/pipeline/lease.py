@@ -102,10 +102,8 @@ def _locked_folder(url: str, on_wait: Callable[[str], None] | None) -> int:
     while True:
         with storage.writing(url):
             fs.makedirs(path, exist_ok=True)
-        with (
-            suppress(FileNotFoundError),
-            ExitStack() as closing,
-        ):  # the holder may remove the folder when it ends
+        # The holder may remove the folder when it ends: between these steps, or while this process waits.
+        with suppress(FileNotFoundError), ExitStack() as closing:
             folder = os.open(path, os.O_RDONLY)
             closing.callback(os.close, folder)
             if _lock(folder):

@@ -75,7 +75,7 @@ class Reading(BaseModel):
         if self.unused:
             parts.append("not used: " + ", ".join(f"`{name}`" for name in self.unused))
         parts += [f"{self.ids} ids", self.edges]
-        found = ["; ".join(parts)]
+        found = ["; ".join(part for part in parts if part)]
         if self.sample:
             found.append("first edges: " + "; ".join(_shown(edge) for edge in self.sample))
         return found

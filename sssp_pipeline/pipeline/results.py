@@ -378,6 +378,8 @@ class RunFolder:
         names = [f"{_UNFINISHED}/{name}" for name in storage.list_files(self.path(_UNFINISHED))]
         storage.remove_files(self.url, [name for name in names if _OURS.fullmatch(name)])
         storage.remove_if_empty(self.path(_UNFINISHED))
+        if self._named(_WIDE):  # a worker that stood still may have written a batch once more
+            storage.remove_files(self.path("distances"), self._named(_BATCH))
 
     def read_run(self) -> dict[str, Any]:
         """Return the content of `run.json`.

@@ -424,8 +424,9 @@ def remove_files(url: str, names: list[str]) -> None:
     fs, path = filesystem(url)
     with writing(url):
         if not is_local(url):
-            if names:
-                _done(url, fs.rm, [join(path, name) for name in names])
+            with suppress(FileNotFoundError):
+                if names:
+                    _done(url, fs.rm, [join(path, name) for name in names])
             return
         for name in names:
             with suppress(FileNotFoundError):

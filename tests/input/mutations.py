@@ -254,9 +254,9 @@ def _lines_format(
     return make
 
 
-def _in_a_container(rng: random.Random, made: Input) -> Input:
+def _in_a_container(rng: random.Random, made: Input, is_text: bool = True) -> Input:
     chance = rng.random()
-    if chance < 0.03:
+    if chance < 0.03 and is_text:
         text = made.content.decode("utf-8", "replace")
         encoding = rng.choice(["utf-16", "utf-16-be", "latin-1", "utf-8-sig", "utf-32", "cp1252"])
         made.content = text.encode(encoding, "replace")
@@ -332,7 +332,7 @@ def _galois(rng: random.Random) -> Input:
         content = content[:i] + struct.pack("<Q", odd) + content[i + 8 :]
     if rng.random() < 0.5:
         content = mutated_bytes(rng, content)
-    return _in_a_container(rng, Input("edges.gr", content, options(rng)))
+    return _in_a_container(rng, Input("edges.gr", content, options(rng)), is_text=False)
 
 
 def _npz(rng: random.Random) -> Input:

@@ -9,6 +9,7 @@ from collections import Counter
 
 import numpy as np
 from reference_graph import (
+    BLANKS,
     CONTROL,
     DIGITS,
     INTEGER,
@@ -46,7 +47,7 @@ def _weightless(graph: dict) -> bool:
 def read_dimacs(text: str, graph: dict) -> Graph:
     """`p sp V E` and `a u v w`; `p edge`, `p col` and `e u v`; `p tw` and `u v`. Lines of `c` are comments."""
     _refuse_columns(graph)
-    rows = [words(line) for _, line in rows_of(text, "c")]
+    rows = [words(line) for _, line in rows_of(text.replace("\r", " "), "c")]
     if not rows or rows[0][0] != "p" or len(rows[0]) != 4 or rows[0][1] not in ("sp", "edge", "col", "tw"):
         raise Refused("no problem line")
     vertices = range(1, _natural(rows[0][2]) + 1)
@@ -88,7 +89,7 @@ def read_matrix_market(text: str, graph: dict) -> Graph:
     field, symmetry = kind[3:]
     if field not in ("pattern", "integer", "real") or symmetry not in ("general", "symmetric"):
         raise Refused(f"{field} {symmetry} is no graph")
-    rows = [words(line) for _, line in rows_of(rest, "%")]
+    rows = [words(line) for _, line in rows_of(rest.replace("\r", " "), "%")]
     if not rows or len(rows[0]) != 3:
         raise Refused("no sizes")
     n_rows, n_columns, n_entries = (_natural(word, high=2**62) for word in rows[0])
@@ -111,14 +112,14 @@ def read_metis(text: str, graph: dict) -> Graph:
     _refuse_columns(graph)
     lines = []
     for line in text.removesuffix("\n").split("\n"):
-        line = line.strip(" \t\r")
+        line = line.strip(BLANKS + "\r")
         if line.startswith("%"):
             continue
-        if CONTROL.search(line):
+        if CONTROL.search(line.replace("\r", " ")):
             raise Refused("a control character")
         if line or lines:
             lines.append(line)
-    header = words(lines[0]) if lines else []
+    header = words(lines[0].replace("\r", " ")) if lines else []
     if not 2 <= len(header) <= 4 or not all(map(DIGITS.fullmatch, header)):
         raise Refused("no header")
     n_vertices, n_edges = _natural(header[0]), _natural(header[1], high=2**62)
@@ -131,7 +132,7 @@ def read_metis(text: str, graph: dict) -> Graph:
         raise Refused("wrong number of lines")
     rows = []
     for u, line in enumerate(lines[1 : 1 + n_vertices], 1):
-        entries = words(line) if line else []
+        entries = words(line.replace("\r", " ")) if line else []
         if not all(map(INTEGER.fullmatch, entries)) or (len(entries) < n_skipped and (entries or n_skipped)):
             raise Refused(f"the line of vertex {u}")
         entries = entries[n_skipped:]
@@ -141,6 +142,7 @@ def read_metis(text: str, graph: dict) -> Graph:
         for i in range(0, len(entries), step):
             rows.append((str(u), entries[i], entries[i + 1] if step == 2 else None))
     result = _declared(rows, range(1, n_vertices + 1), 2 * n_edges, graph)
+    result.both_ways = True
     there = Counter(result.edges)
     back = Counter((v, u, w) for u, v, w in result.edges)
     if there != back:
@@ -160,7 +162,8 @@ def read_galois(data: bytes, graph: dict) -> Graph:
         raise Refused("another version")
     padding = 4 * (n_edges % 2)
     size = 32 + 8 * n_vertices + (4 + weight_bytes) * n_edges + padding
-    if len(data) != size and not (weight_bytes == 0 and len(data) == size - padding):
+    # Files without weights end with the padding, or lack it.
+    if not size - (0 if weight_bytes else padding) <= len(data) <= size:
         raise Refused(f"{len(data)} bytes, wanted {size}")
     row_ends = struct.unpack_from(f"<{n_vertices}Q", data, 32)
     targets = struct.unpack_from(f"<{n_edges}I", data, 32 + 8 * n_vertices)
@@ -170,7 +173,8 @@ def read_galois(data: bytes, graph: dict) -> Graph:
     if weight_bytes and not _weightless(graph):
         code = {"u4": "I", "i4": "i", "f4": "f", "u8": "Q", "i8": "q", "f8": "d"}[f"{kind}{weight_bytes}"]
         weights = [
-            exact(w) for w in struct.unpack_from(f"<{n_edges}{code}", data, size - weight_bytes * n_edges)
+            exact(w, np.dtype(f"{kind}{weight_bytes}"), graph)
+            for w in struct.unpack_from(f"<{n_edges}{code}", data, size - weight_bytes * n_edges)
         ]
     if list(row_ends) != sorted(row_ends) or (row_ends[-1] if row_ends else 0) != n_edges:
         raise Refused("row ends")
@@ -196,18 +200,20 @@ def read_npz(data: bytes, graph: dict) -> Graph:
             if len(archive.namelist()) != len(set(archive.namelist())):
                 raise Refused("a member stands twice")
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+            layout = np.asarray(archive["format"]).ravel().tolist() if "format" in archive.files else []
+            layout = layout[0] if len(layout) == 1 else "?"
+            layout = layout.decode("ascii", "replace") if isinstance(layout, bytes) else str(layout)
+            wanted = {"csr": "indices indptr", "csc": "indices indptr", "coo": "row col"}.get(layout)
+            names = [*(wanted or "").split(), "shape", "data"]
+            arrays = {name: archive[name] for name in names if name in archive.files}
     except Refused:
         raise
     except Exception as error:
         raise Refused(f"damaged: {error}") from None
-    layout = np.asarray(arrays.pop("format", "?")).ravel().tolist()
-    arrays.pop("_is_array", None)
-    layout = layout[0] if len(layout) == 1 else "?"
-    layout = layout.decode("ascii", "replace") if isinstance(layout, bytes) else str(layout)
-    wanted = {"csr": "indices indptr", "csc": "indices indptr", "coo": "row col"}.get(layout)
     if wanted is None or set(arrays) != {"shape", "data", *wanted.split()}:
         raise Refused(f"layout {layout} with {sorted(arrays)}")
+    if isinstance(arrays["shape"], np.ndarray):
+        arrays["shape"] = arrays["shape"].ravel()
     for name, array in arrays.items():
         if (
             not isinstance(array, np.ndarray)
@@ -219,6 +225,8 @@ def read_npz(data: bytes, graph: dict) -> Graph:
     if len(shape) != 2 or shape[0] != shape[1] or not 0 <= shape[0] <= 2**32:
         raise Refused(f"no square matrix: {shape}")
     values, n = arrays["data"], shape[0]
+    if values.dtype == bool and values.all():
+        values = values.astype(np.uint8)
     if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:
         raise Refused(f"weights of type {values.dtype}")
     if layout == "coo":
@@ -234,7 +242,7 @@ def read_npz(data: bytes, graph: dict) -> Graph:
         raise Refused("indices")
     if len(set(zip(sources, targets, strict=True))) < len(sources):
         raise Refused("an entry stands twice: SciPy would add the two")
-    weights = [None if _weightless(graph) else exact(w) for w in values.tolist()]
+    weights = [None if _weightless(graph) else exact(w, values.dtype, graph) for w in values.tolist()]
     typed = None if _weightless(graph) else values.dtype.name
     return Graph(
         list(zip(sources, targets, weights, strict=True)),

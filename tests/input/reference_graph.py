@@ -20,7 +20,9 @@ NATURAL = re.compile(r"0|[1-9]\d*", re.ASCII)
 ODD_NATURAL = re.compile(r"\+?\d+", re.ASCII)
 DIGITS = re.compile(r"\d+", re.ASCII)
 #: Not blanks, not text: a row with one of these is damaged.
-CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f]")
+CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+#: White space in a line of text; a carriage return ends a line.
+BLANKS = " \t\x0b\x0c"
 #: What bytes that are not UTF-8 become.
 UNDECODED = re.compile(r"[\ud800-\udfff]")
 
@@ -41,6 +43,8 @@ class Graph:
         "integer" or "string".
     mirrored
         Whether the reverse of every edge belongs to the graph as well.
+    both_ways
+        Whether the file lists every edge in both directions.
     vertices
         The range of ids that the file declares; None where the vertices are the ids that occur.
     decimals
@@ -56,6 +60,7 @@ class Graph:
     edges: list[tuple[int | str, int | str, Fraction | None]]
     ids: str = "integer"
     mirrored: bool = False
+    both_ways: bool = False
     vertices: range | None = None
     decimals: bool = False
     inexact: bool = False
@@ -71,9 +76,10 @@ def rows_of(text: str, comments: str) -> list[tuple[int, str]]:
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip("\r")
-        if "\r" in line:
+        if "\r" in line.strip(BLANKS + "\r"):
             raise Refused(f"line {number}: a carriage return without a line feed")
-        if not line.strip(" \t") or line.strip(" \t")[0] in comments:
+        line = line.replace("\r", " ")
+        if not line.strip(BLANKS) or line.strip(BLANKS)[0] in comments:
             continue
         if CONTROL.search(line):
             raise Refused(f"line {number}: a control character")
@@ -83,13 +89,15 @@ def rows_of(text: str, comments: str) -> list[tuple[int, str]]:
 
 def words(line: str) -> list[str]:
     """Return the words of a line, which spaces and tabs separate."""
-    return re.split("[ \t]+", line.strip(" \t"))
+    return re.split(f"[{BLANKS}]+", line.strip(BLANKS))
 
 
 def cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line of a table, without the blanks and the quotes around them."""
     if delimiter == " ":
         return words(line)
+    if "\x0b" in line or "\x0c" in line:
+        raise Refused("a control character")
     found, position = [], 0
     while True:
         if line[position : position + 1] == '"':
@@ -192,8 +200,11 @@ def asked_columns(graph: dict) -> list[str]:
     ]
 
 
-def exact(value: float | int | Decimal) -> Fraction:
+def exact(value: float | int | Decimal, typed: np.dtype, graph: dict) -> Fraction:
+    """Return the value of a weight in a typed column; a scale is about the decimals that a float stands for."""
     try:
+        if graph.get("weights", {}).get("scale") and typed.kind == "f":
+            return Fraction(str(typed.type(value)))
         return Fraction(value)
     except (ValueError, OverflowError):
         raise Refused(f"weight {value} is not finite") from None
@@ -284,5 +295,5 @@ def stored_edges(read: Graph, graph: dict, dtype: str) -> Iterator[tuple[int | s
         if directed == "reversed":
             u, v = v, u
         yield u, v, number_
-        if (read.mirrored or directed is False) and u != v:
+        if (read.mirrored or (directed is False and not read.both_ways)) and u != v:
             yield v, u, number_

@@ -20,7 +20,7 @@ import zipfile
 
 import pyarrow as pa
 from reference_declared import read_dimacs, read_galois, read_matrix_market, read_metis, read_npz
-from reference_graph import DIGITS, NUMBER, Graph, Refused, rows_of, weight_types, words
+from reference_graph import BLANKS, DIGITS, NUMBER, Graph, Refused, rows_of, weight_types, words
 from reference_tables import NETWORKX_ROW, read_csv, read_networkx, read_parquet, read_table, read_text
 
 
@@ -76,14 +76,14 @@ def unwrapped(data: bytes, name: str) -> tuple[bytes, str]:
                         return data, name
                     if len(names) != 1:
                         raise Refused(f"{len(names)} members")
-                    data, name = archive.read(names[0]), names[0]
+                    data, name = archive.read(names[0]), _inner(name.removesuffix(".zip"), names[0])
             elif data[257:262] == b"ustar":
                 with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
                     members = [member for member in archive if not member.isdir()]
                     if len(members) != 1 or not members[0].isfile():
                         raise Refused(f"{len(members)} members")
                     stream = archive.extractfile(members[0])
-                    data, name = stream.read(), members[0].name
+                    data, name = stream.read(), _inner(name.removesuffix(".tar"), members[0].name)
                     if len(data) != members[0].size:
                         raise Refused("cut short")
             else:
@@ -93,6 +93,11 @@ def unwrapped(data: bytes, name: str) -> tuple[bytes, str]:
         except Exception as error:  # each of these modules has errors of its own
             raise Refused(f"damaged: {error}") from None
     return data, name
+
+
+def _inner(outer: str, member: str) -> str:
+    """Return the name that tells METIS from text: that of the archive or that of its member."""
+    return outer if outer.endswith((".graph", ".metis")) else member
 
 
 def decoded(data: bytes, encoding: str) -> str:
@@ -135,7 +140,7 @@ def _text_format(text: str, name: str, graph: dict) -> str:
     rows = rows_of(text, "#%")
     if not rows:
         raise Refused("no edges")
-    first = rows[0][1].strip(" \t")
+    first = rows[0][1].strip(BLANKS)
     if first[0] in "<{[":
         raise Refused("HTML, XML or JSON")
     if all(

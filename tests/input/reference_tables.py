@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from reference_graph import (
+    BLANKS,
     DIGITS,
     MAX_ID,
     NUMBER,
@@ -171,9 +172,11 @@ def _is_header(rows: list[list[str]], graph: dict) -> bool | None:
     speaks = any(
         not numeric[c] and rest and all(is_number(row[c], decimal) for row in rest) for c in range(len(first))
     )
-    if speaks or names_both_ends(first) or _names_asked(first, graph):
+    if speaks or _names_asked(first, graph):
         return True
-    return False if any(numeric) else None
+    if any(numeric):
+        return False
+    return True if names_both_ends(first) else None
 
 
 def name_words(name: str) -> list[str]:
@@ -377,7 +380,7 @@ def read_parquet(data: bytes, graph: dict) -> Graph:
     t = types[2]
     if t is not None and not (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)):
         raise Refused(f"weights of type {t}")
-    weights = [None if w is None else exact(w) for *_, w in rows]
+    weights = [None if w is None else exact(w, np.dtype(t.to_pandas_dtype()), graph) for *_, w in rows]
     return Graph(
         [(u, v, w) for (u, v, _), w in zip(rows, weights, strict=True)],
         kind,
@@ -401,12 +404,12 @@ NETWORKX_ROW = re.compile(r"([^ \t]+)[ \t]+([^ \t]+)[ \t]+(\{.*\})")
 def read_networkx(text: str, graph: dict) -> Graph:
     """`u v {'weight': 5}` a line, as NetworkX's `write_edgelist` writes it: the keys are columns."""
     rows, skipped = [], 0
-    for number_, line in rows_of(text, "#"):
-        found = NETWORKX_ROW.fullmatch(line.strip(" \t"))
+    for number_, line in rows_of(text, "#%"):
+        found = NETWORKX_ROW.fullmatch(line.strip(BLANKS))
         try:
             if not found:
                 raise Refused(f"line {number_}: no edge with a dict")
-            rows.append((found[1], found[2], _dict_of(found[3])))
+            rows.append((found[1], found[2], {} if asked_columns(graph)[2] == "none" else _dict_of(found[3])))
         except Refused:
             if graph.get("unreadable") != "skip":
                 raise

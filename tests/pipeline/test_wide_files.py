@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -159,6 +160,18 @@ def test_the_last_batch_removed_of_several_files_is_killed(tmp_path, several, mo
     assert len(digests(tmp_path / "run")) == 5 + 3
     run(made(tmp_path), Quiet())
     assert len(digests(tmp_path / "run")) == 3
+
+
+def test_a_batch_that_is_written_once_more_after_the_merge_is_removed(tmp_path, several, monkeypatch):
+    def late(folder, *args):
+        shutil.copy(folder.batch_path(3), tmp_path / "late")
+        merge(folder, *args)
+        shutil.copy(tmp_path / "late", folder.batch_path(3))
+
+    merge = RunFolder.merge
+    monkeypatch.setattr(RunFolder, "merge", late)
+    run(made(tmp_path), Quiet())
+    assert [name[:4] for name in digests(tmp_path / "run")] == ["wide"] * 3
 
 
 def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several):

@@ -101,6 +101,13 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
             skipped.add(len(left_out), left_out)
             yield chunk
         for table in tables:
+            for row, text in table.malformed:
+                if "\n" in text:
+                    n_lines = text.count("\n") + 1
+                    raise InputError(
+                        f"{_line(table, row)}: a quoted cell takes {n_lines} lines, so these are no row",
+                        hint="end its quotes; only then can the rows after it be read",
+                    )
             skipped.add(len(table.malformed), (_malformed(table, *row) for row in table.malformed))
 
     return EdgeList(

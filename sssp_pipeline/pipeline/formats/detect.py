@@ -107,7 +107,8 @@ def _refuse_headless_dimacs(sample: Sample) -> None:
         raise InputError(
             f"{sample.place}: rows begin with `{rows[0][0]}`, as those of DIMACS, but no line `p sp VERTICES EDGES` "
             "precedes them",
-            hint="add the line `p sp VERTICES EDGES` before them; if these are vertices, set `graph.format: text`",
+            hint="add the line `p sp VERTICES EDGES` before them; if these are vertices, set `graph.format: text` "
+            "and `graph.ids: string`",
         )
 
 

@@ -136,7 +136,7 @@ def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptio
     rows = [[cell.strip() for cell in split(row)] for row in sample.rows]
     first = rows[0]
     alike = [row for row in rows if len(row) == len(first)]
-    has_header = _has_header(place, alike, options)
+    has_header = _has_header(sample, alike, options)
     body = alike[1:] if has_header else alike
     if has_header and len(rows) == 1:
         raise InputError(
@@ -156,8 +156,9 @@ def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptio
     return Layout(sample, has_header, columns, ids, why)
 
 
-def _has_header(place: str, rows: list[list[str]], options: ReadOptions) -> bool:
-    """Return whether the first of `rows`, all of one length, names the columns."""
+def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> bool:
+    """Return whether the first of `rows`, the cells of those of one length, names the columns."""
+    place, shown = sample.place, sample.rows[0][:60]
     first, rest = rows[0], rows[1:]
     if (
         options.header is True
@@ -165,7 +166,7 @@ def _has_header(place: str, rows: list[list[str]], options: ReadOptions) -> bool
         and not are_numbered(first)
     ):
         raise InputError(
-            f"{place}: `{' '.join(first)[:60]}` holds only numbers, and `graph.header` says that it names columns",
+            f"{place}: `{shown}` holds only numbers, and `graph.header` says that it names columns",
             hint="set `graph.header: false` if it is an edge",
         )
     if isinstance(options.header, bool):
@@ -192,7 +193,7 @@ def _has_header(place: str, rows: list[list[str]], options: ReadOptions) -> bool
     if is_named and not speaks_against:
         return True
     raise InputError(
-        f"{place}: `{' '.join(first)[:60]}` may be a header or an edge",
+        f"{place}: `{shown}` may be a header or an edge",
         hint="set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge",
     )
 

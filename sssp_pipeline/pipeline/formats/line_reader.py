@@ -307,7 +307,8 @@ def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax)
             | faults.INEXACT_INTEGER
             | faults.NOT_SCALED
         ):
-            return weight_error(place, shown, fault.code, syntax.scale)
+            # Formats that count their vertices have no choice of columns, and leave no row out.
+            return weight_error(place, shown, fault.code, syntax.scale, of_table=syntax.min_id == 0)
         case faults.BAD_UTF8:
             word = _token_at(block.data, fault.position).decode("latin-1")
             return not_utf8_error(place, shown, word)
@@ -350,13 +351,13 @@ def not_utf8_error(place: str, shown: str, as_latin_1: str) -> InputError:
     )
 
 
-def weight_error(place: str, shown: str, code: int, scale: int = 0) -> InputError:
-    """Return the error of a weight with a fault `code` of `numbers_in_text`."""
+def weight_error(place: str, shown: str, code: int, scale: int = 0, *, of_table: bool = True) -> InputError:
+    """Return the error of a weight with a fault `code` of `numbers_in_text`; `of_table` in text and tables."""
     match code:
         case faults.NOT_FINITE:
             return InputError(
                 f"{place}: weight `{shown}` is not finite",
-                hint="leave such edges out, or set `graph.unreadable: skip`",
+                hint="leave such edges out" + ", or set `graph.unreadable: skip`" * of_table,
             )
         case faults.UNDERFLOW:
             return InputError(
@@ -373,14 +374,13 @@ def weight_error(place: str, shown: str, code: int, scale: int = 0) -> InputErro
                 f"{place}: weight `{shown}` times {scale} is no integer",
                 hint="raise `graph.weights.scale`, or remove it to compute with decimals",
             )
-    comma = re.fullmatch(r"[-+]?\d+,\d+", shown) is not None
-    return InputError(
-        f"{place}: `{shown}` is not a weight",
-        hint=f"set `graph.decimal: comma` to read it as {shown.replace(',', '.')}"
-        if comma
-        else "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
-        "`graph.unreadable: skip` leaves such rows out",
-    )
+    hint = "weights are numbers such as 12, 0.5 or 3e-2"
+    if of_table and re.fullmatch(r"[-+]?[0-9]+,[0-9]+", shown):
+        hint = f"set `graph.decimal: comma` to read it as {shown.replace(',', '.')}"
+    elif of_table:
+        hint += "; `graph.weights.column` names another column, or `none`"
+        hint += "; `graph.unreadable: skip` leaves such rows out"
+    return InputError(f"{place}: `{shown}` is not a weight", hint=hint)
 
 
 def _columns_hint(code: int, syntax: LineSyntax) -> str:

@@ -104,7 +104,7 @@ def _read_header(url: str) -> _Header:
         layout = (words[2].decode().lstrip("0") or "0") if len(words) > 2 else "0"
         if layout not in _FORMATS:
             raise InputError(
-                f"{where(url, n_lines)}: unknown METIS format `{words[2].decode()}`",
+                f"{where(url, n_lines)}: unknown METIS format `{words[2].decode()[:20]}`",
                 hint="known formats: " + ", ".join(name.zfill(3) for name in _FORMATS),
             )
         has_size, has_vertex_weights, has_edge_weights = (digit == "1" for digit in layout.zfill(3))

@@ -207,8 +207,7 @@ def test_the_reading_in_words(write, read):
     reading = found.edge_list.reading
     assert reading.delimiter == "semicolon"
     assert reading.lines() == [
-        "csv, semicolon between columns, a header, integer ids",
-        "source `from_stop`, target `to_stop`, weight `km`; not used: `id`",
+        "csv, semicolon, header; source `from_stop`, target `to_stop`, weight `km`; not used: `id`; integer ids",
     ]
 
 
@@ -376,23 +375,24 @@ def test_integers_where_asked(write, read, refused, name, convert):
     )
 
 
-NAMES_FIRST = pytest.mark.xfail(strict=True, reason="only the first row of the sample is asked for its ids")
-
-
 @KINDS
 @pytest.mark.parametrize(
     "content",
     [
         "from to\n7 9\nOslo Bergen\n",
         "1 bob\n",
-        pytest.param("from to\nOslo Bergen\n7 9\n", marks=NAMES_FIRST),
-        pytest.param("from to\nOslo Bergen\nOslo 7\n", marks=NAMES_FIRST),
     ],
 )
 def test_numbers_and_names_together(write, read, refused, name, convert, content):
     file = write(name, convert(content))
     assert "graph.ids: string" in refused(file)[1]
     assert read(file, ids="string").src.type == pa.large_string()
+
+
+@KINDS
+def test_after_names_digits_are_names_too(write, read, name, convert):
+    found = read(write(name, convert("from to\nOslo Bergen\n7 Oslo\n7 09\n")))
+    assert found.rows() == [("Oslo", "Bergen"), ("7", "Oslo"), ("7", "09")]
 
 
 def test_typed_strings_are_names(tmp_path, monkeypatch, read):

@@ -111,7 +111,6 @@ def test_a_weight_that_is_no_number(write, refused):
     assert hint.startswith("weights are numbers such as 12, 0.5 or 3e-2")
 
 
-@pytest.mark.xfail(strict=True, reason="the hint is that of tables")
 def test_hints_name_only_options_that_the_format_has(write, refused):
     assert "unreadable" not in refused(write("m.graph", "2 1 1\n2 5\n1 y\n"))[1]
 
