@@ -157,7 +157,7 @@ def test_all_targets_are_no_targets(at):
         (
             ["edges.txt", "--from", "1", "--from", "", "--out", "r"],
             "`--from`: `sources.ids[1]` is empty, wanted an integer of at least 0 or text",
-            "",
+            "correct `sources.ids[1]`: write an integer of at least 0 or text",
         ),
         (
             ["edges.txt", "--from", "1", "--out", "r", "--set", "graph.store=r/g"],
@@ -183,7 +183,8 @@ def test_all_targets_are_no_targets(at):
         (
             ["edges.txt", "--from", "99", "--out", "r"],
             "source `99` is not in the graph",
-            "its 30 ids run from 0 to 29",
+            "the 30 ids of the graph run from 0 to 29; "
+            "`sources.unknown: skip` leaves out those that are not in the graph",
         ),
     ],
 )  # fmt: skip

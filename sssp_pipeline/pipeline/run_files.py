@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:  # `inspect` needs neither
+    pa, pq = LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
 
 #: Files looked at side by side: an object store answers each request after some milliseconds.
 _READERS = 16
