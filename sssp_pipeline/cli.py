@@ -701,7 +701,7 @@ def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> N
     if record.get("targets") == 0:
         query = f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
     elif record["identity"]["layout"] == "long":
-        query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source"
+        query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source ORDER BY source"
     else:
         query = f"SELECT * FROM '{glob}' LIMIT 10"
     _print(f'query: duckdb -c "{query}"')

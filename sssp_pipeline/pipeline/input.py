@@ -82,7 +82,7 @@ def look(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
     urls, files = files_of(spec)
     edge_list = opened_input(spec, urls, _LOOK_BYTES)
     sample: list[tuple] = []
-    weights = "none in the input"
+    weights = ""
     chunks = chunks_of(edge_list, spec, 1)
     for chunk in chunks:
         sample += sample_of(chunk, SAMPLE_EDGES - len(sample))
@@ -97,6 +97,8 @@ def look(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
 
 def complete(edge_list: EdgeList, spec: workflow.Graph, sample: list[tuple], weights: str) -> Reading:
     """Return the reading of an edge list with what is known after edges were read."""
+    if not edge_list.has_weights:
+        weights = f"every edge weighs {spec.weights.default}"
     known: dict[str, Any] = {
         "weights": weights,
         "edges": _directions(edge_list, spec),

@@ -70,7 +70,9 @@ class Reading(BaseModel):
             form.append("header" if self.header else "no header")
         parts = [", ".join(form)]
         if self.source is not None and self.target is not None and self.weight is not None:
-            weight = f"weight `{self.weight.column}`" if self.weight.column else self.weight.why
+            weight = f"weight `{self.weight.column}`"
+            if self.weight.column is None:
+                weight = ", ".join(part for part in (self.weight.why, self.weights) if part)
             parts.append(f"source `{self.source.column}`, target `{self.target.column}`, {weight}")
         if self.unused:
             parts.append("not used: " + ", ".join(f"`{name}`" for name in self.unused))
