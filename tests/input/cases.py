@@ -946,7 +946,14 @@ good("comments before the header", "e.csv", "# made in 2026\nfrom,to,km\n1,2,5\n
 good("comments and blank lines: text", "e.txt", "# made\n\n1 2 5\n% more\n2 3 6\n\n", [(1, 2, 5), (2, 3, 6)])
 good("a header in a comment: text", "e.txt", "# FromNodeId\tToNodeId\n1\t2\n2\t3\n", [(1, 2, 1), (2, 3, 1)])
 good("a header in a text", "e.txt", "von nach km\n1 2 5\n", [(1, 2, 5)])
-bad("a header of other words in a text", "e.txt", "zdroj cil km\n1 2 5\n", "line 1", "`zdroj`", hint="graph.")
+bad(
+    "a header of other words in a text",
+    "e.txt",
+    "zdroj cil km\n1 2 5\n",
+    "line 1",
+    "`zdroj`",
+    hint="columns: {source: ",
+)
 good(
     "header false with a header of words",
     "e.csv",
