@@ -823,6 +823,9 @@ good(
     columns={"source": "2", "target": "3"},
     weights={"column": 4},
 )
+for name, separator in (("text", " "), ("csv", ","), ("tabs", "\t")):
+    wide = separator.join(["1", "2", "5", *["x"] * 20_000]) + "\n"
+    good(f"a row of 20,003 columns: {name}", "e.txt", wide, [(1, 2, 5)])
 good("one row", "e.csv", "1,2,5\n", [(1, 2, 5)])
 bad("one column", "e.txt", "1\n2\n", "line 1", "1 column")
 bad("one column: csv", "e.csv", "1,\n2,\n", "line 1")
@@ -1356,6 +1359,7 @@ bad("comments alone", "e.txt", b"# a\n% b\n", "no edges")
 FORMATS = ("csv", "parquet", "dimacs", "metis")
 bad("random bytes", "e.bin", bytes(np.random.default_rng(5).integers(0, 256, 4096, np.uint8)), hint=FORMATS)
 bad("zeros", "e.bin", bytes(4096), hint=FORMATS)
+bad("two control characters", "e.txt", b"\x1f\x1f")
 bad("a PNG", "e.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(40), hint=FORMATS)
 bad("a PDF", "e.pdf", b"%PDF-1.7\n1 0 obj\n<</Type/Catalog>>\nendobj\n")
 bad("JSON", "e.json", b'{"edges": [[1, 2, 5], [2, 3, 6]]}\n')
