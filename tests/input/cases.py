@@ -823,6 +823,9 @@ good(
     columns={"source": "2", "target": "3"},
     weights={"column": 4},
 )
+for name, separator in (("text", " "), ("csv", ","), ("tabs", "\t")):
+    wide = separator.join(["1", "2", "5", *["x"] * 3000]) + "\n"
+    good(f"a row of 3,003 columns: {name}", "e.txt", wide, [(1, 2, 5)])
 good("one row", "e.csv", "1,2,5\n", [(1, 2, 5)])
 bad("one column", "e.txt", "1\n2\n", "line 1", "1 column")
 bad("one column: csv", "e.csv", "1,\n2,\n", "line 1")
@@ -946,7 +949,14 @@ good("comments before the header", "e.csv", "# made in 2026\nfrom,to,km\n1,2,5\n
 good("comments and blank lines: text", "e.txt", "# made\n\n1 2 5\n% more\n2 3 6\n\n", [(1, 2, 5), (2, 3, 6)])
 good("a header in a comment: text", "e.txt", "# FromNodeId\tToNodeId\n1\t2\n2\t3\n", [(1, 2, 1), (2, 3, 1)])
 good("a header in a text", "e.txt", "von nach km\n1 2 5\n", [(1, 2, 5)])
-bad("a header of other words in a text", "e.txt", "zdroj cil km\n1 2 5\n", "line 1", "`zdroj`", hint="graph.")
+bad(
+    "a header of other words in a text",
+    "e.txt",
+    "zdroj cil km\n1 2 5\n",
+    "line 1",
+    "`zdroj`",
+    hint="columns: {source: ",
+)
 good(
     "header false with a header of words",
     "e.csv",
@@ -1349,6 +1359,7 @@ bad("comments alone", "e.txt", b"# a\n% b\n", "no edges")
 FORMATS = ("csv", "parquet", "dimacs", "metis")
 bad("random bytes", "e.bin", bytes(np.random.default_rng(5).integers(0, 256, 4096, np.uint8)), hint=FORMATS)
 bad("zeros", "e.bin", bytes(4096), hint=FORMATS)
+bad("two control characters", "e.txt", b"\x1f\x1f")
 bad("a PNG", "e.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(40), hint=FORMATS)
 bad("a PDF", "e.pdf", b"%PDF-1.7\n1 0 obj\n<</Type/Catalog>>\nendobj\n")
 bad("JSON", "e.json", b'{"edges": [[1, 2, 5], [2, 3, 6]]}\n')

@@ -99,7 +99,7 @@ def read_matrix_market(text: str, graph: dict) -> Graph:
     for row in rows[1:]:
         if len(row) != (2 if field == "pattern" else 3):
             raise Refused(f"{row} is no entry")
-        if field == "integer" and not INTEGER.fullmatch(row[2]):
+        if field == "integer" and not _weightless(graph) and not INTEGER.fullmatch(row[2]):
             raise Refused(f"{row[2]} is no integer")
         edges.append((row[0], row[1], row[2] if field != "pattern" and not _weightless(graph) else None))
     result = _declared(edges, range(1, n_rows + 1), n_entries, graph)
@@ -140,15 +140,14 @@ def read_metis(text: str, graph: dict) -> Graph:
         if len(entries) % step:
             raise Refused(f"the last neighbour of vertex {u} has no weight")
         for i in range(0, len(entries), step):
-            rows.append((str(u), entries[i], entries[i + 1] if step == 2 else None))
+            weight = entries[i + 1] if step == 2 and not _weightless(graph) else None
+            rows.append((str(u), entries[i], weight))
     result = _declared(rows, range(1, n_vertices + 1), 2 * n_edges, graph)
     result.both_ways = True
     there = Counter(result.edges)
     back = Counter((v, u, w) for u, v, w in result.edges)
     if there != back:
         raise Refused("an edge without its reverse")
-    if _weightless(graph):
-        result.edges = [(u, v, None) for u, v, _ in result.edges]
     return result
 
 

@@ -274,7 +274,8 @@ def weight_types(read: Graph, graph: dict) -> list[str]:
         return ["float32", "float64"] if read.typed in ("float16", "float32") else ["float64"]
     if read.inexact:
         raise Refused("float64 does not hold an integer beside decimals")
-    return ["float32"] if all(is_exact(w, "float32") for w in given) else ["float64"]
+    rounded = [Fraction(stored_weight(w, "float64")) for w in given]
+    return ["float32"] if all(is_exact(w, "float32") for w in rounded) else ["float64"]
 
 
 def stored_weight(value: Fraction, dtype: str, scale: int | None = None) -> int | float:

@@ -117,9 +117,11 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
         if len(fitting) > 1:
             raise Refused(f"the delimiters {fitting} both fit")
         delimiter = fitting[0] if fitting else None
+        # Tabs without a header are white space, unless names with blanks make that impossible.
         is_text = delimiter is None or (
             delimiter == "\t"
             and header is not True
+            and len({len(words(line)) for line in lines[:SAMPLE]}) == 1
             and not _is_header([cells(line, "\t") for line in lines], graph)
         )
         if is_text and (
@@ -130,8 +132,9 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
             if must_be_csv:
                 raise Refused("no delimiter fits")
             return read_text(text, graph)
-    if any(line.strip()[0] in "#%" for line in lines):
+    if any(line.strip()[0] in "#%" for line in lines) and delimiter != " ":
         raise Refused("a comment or an edge")
+    lines = [line for line in lines if line.strip()[0] not in "#%"]
     rows = [cells(line, delimiter) for line in lines]
     if len(rows[0]) < 2:
         raise Refused("one column")
@@ -157,6 +160,8 @@ def _fits(lines: list[str], delimiter: str, graph: dict) -> bool:
     try:
         counts = Counter(len(cells(line, delimiter)) for line in lines[: SAMPLE + 1])
         first = len(cells(lines[0], delimiter))
+        if first == 2 and not any(cells(line, delimiter)[1:] != [""] for line in lines[: SAMPLE + 1]):
+            return False  # it only ends every line
     except Refused:
         return False
     if graph.get("unreadable") == "skip":

@@ -26,9 +26,9 @@ def fuzzed(tmp_path: Path, *options: str) -> str:
 
 
 def test_mutated_inputs(tmp_path):
-    printed = fuzzed(tmp_path, "--inputs", "1000", "--seed", "1")
+    printed = fuzzed(tmp_path, "--inputs", "600", "--seed", "1")
     for name in MAKERS:
-        assert f"{name}: 1000 inputs" in printed
+        assert f"{name}: 600 inputs" in printed
 
 
 def test_inputs_that_once_failed(tmp_path):
