@@ -45,7 +45,8 @@ def test_run_then_look_at_everything(at):
     assert result.exit_code == 0, result.stderr
     assert result.stdout == (
         "results: run\n"
-        "query: duckdb -c \"SELECT source, avg(distance) FROM 'run/distances/*.parquet' GROUP BY source ORDER BY source\"\n"
+        "query: duckdb -c \"SELECT source, avg(distance) FROM 'run/distances/*.parquet' "
+        'GROUP BY source ORDER BY source"\n'
     )
     # Where numba has compiled nothing yet, it says so, and a slow machine tells of a long stage.
     told = [line for line in result.stderr.splitlines() if re.search("graph: |solve|verified", line)]
