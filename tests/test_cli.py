@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -334,7 +335,7 @@ def test_a_failure_is_an_object_where_json_is_asked_for(at):
     answer = json.loads(result.stdout)
     assert (answer["exit_code"], result.exit_code) == (3, 3)
     assert "vertex `5`: stored distance 1" in answer["error"]
-    assert answer["hint"].startswith("remove the run folder")
+    assert answer["hint"].startswith("`sssp-pipeline run WORKFLOW --overwrite` solves it anew")
 
 
 def test_quiet_leaves_the_answer_out_and_json_keeps_it(at):
@@ -391,13 +392,19 @@ def test_small_words():
 def test_how_to_go_on_with_a_dated_run_names_its_folder(at, monkeypatch):
     Path("w.yaml").write_text(WORKFLOW.replace("path: run", "path: '${OUT}/{name}-{time}'"))
     monkeypatch.setenv("OUT", "runs")
-    overrides: list[str] = []
-    with console("text") as told:
-        loaded = cli._load("w.yaml", overrides, told)
-    (override,) = overrides
+    monkeypatch.setattr(cli, "_to_go_on", [])
+    monkeypatch.setattr(sys, "argv", ["sssp-pipeline", "run", "w.yaml", "--overwrite", "-q"])
+
+    def loaded():
+        with console("text") as told:
+            return cli._load(["w.yaml"], [], [], None, [], None, told)
+
+    begun = loaded()
+    *command, override = shlex.split(cli._same_command())
+    assert command == ["sssp-pipeline", "run", "w.yaml", "-q", "--set"]
     assert re.fullmatch(r"output\.path=\$\{OUT\}/w-\d{6}", override)
-    assert load_workflow("w.yaml", overrides).output.path == loaded.output.path
+    assert load_workflow("w.yaml", [override]).output.path == begun.output.path
+    cli._to_go_on.clear()
     Path("w.yaml").write_text(WORKFLOW)
-    with console("text") as told:
-        cli._load("w.yaml", overrides := [], told)
-    assert overrides == []
+    loaded()
+    assert cli._same_command() == "sssp-pipeline run w.yaml -q"
