@@ -117,7 +117,7 @@ def _ingested(
         ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
         sample: list[tuple] = []
         weights = _read_edges(edge_list, ids, spill, spec, threads, progress, sample)
-        dtype, why = weights.dtype(spec.weights, edge_list.weight_dtype)
+        dtype, why = weights.dtype(spec.weights, edge_list.weight_dtype, _place(spec))
         vertex_ids = ids.finish()
         if vertex_ids.n_vertices > MAX_VERTICES:
             raise InputError(

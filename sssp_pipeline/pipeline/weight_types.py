@@ -66,7 +66,9 @@ class WeightRange:
             found = (int(v) for v, d in zip(values.tolist(), as_double.tolist(), strict=True) if v != d)
             self.inexact = next(found, None)
 
-    def dtype(self, spec: workflow.Weights, typed: np.dtype | None) -> tuple[np.dtype, str]:
+    def dtype(
+        self, spec: workflow.Weights, typed: np.dtype | None, place: str = "the input"
+    ) -> tuple[np.dtype, str]:
         """Return the type asked for, or the one that the weights need, and why, as the head of this module tells.
 
         Parameters
@@ -75,6 +77,8 @@ class WeightRange:
             The workflow's `graph.weights`.
         typed
             The type of the weights' column, where the format is typed.
+        place
+            The words for the input.
 
         Raises
         ------
@@ -86,13 +90,13 @@ class WeightRange:
         if self.fractional:
             if self.inexact is not None:
                 raise InputError(
-                    f"weight {self.inexact} is an integer that no type holds exactly beside the other weights",
+                    f"{place}: weight {self.inexact} is an integer that no type holds exactly beside the other weights",
                     hint="set `graph.weights.dtype: float64` to round it, or scale the weights down",
                 )
             single = np.finfo(np.float32)
             fits = self.single and self.huge <= float(single.max) and self.tiny >= float(single.tiny)
             if typed is not None and typed.kind == "f":
-                return np.dtype(np.float64 if typed == np.float64 else np.float32), "as in the file"
+                return np.dtype(np.float64 if typed.itemsize == 8 else np.float32), "as in the file"
             if fits:
                 return np.dtype(np.float32), "every weight is exact in it"
             return np.dtype(np.float64), "float32 would round some weights"
@@ -101,7 +105,7 @@ class WeightRange:
             if np.iinfo(name).min <= self.low and self.high < np.iinfo(name).max:
                 return np.dtype(name), "every weight is an integer"
         raise InputError(
-            f"no integer type holds both the weights {self.low} and {self.high}",
+            f"{place}: no integer type holds both the weights {self.low} and {self.high}",
             hint="set `graph.weights.dtype: float64`",
         )
 

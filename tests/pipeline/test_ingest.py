@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -314,6 +315,7 @@ def test_coordinates_come_along(tmp_path, data_file):
 def test_decimals_are_float32_only_where_every_weight_is_exact_in_it(tmp_path, content, dtype, weights):
     manifest, graph = ingested(tmp_path, content)
     assert (manifest.weights.dtype, graph.weights.tolist()) == (dtype, weights)
+    shutil.rmtree(tmp_path / "graph")
     asked, rounded = ingested(tmp_path, content, weights={"dtype": "float32"})
     assert asked.weights.dtype == "float32"
     assert rounded.weights.tolist() == np.array(weights, np.float32).tolist()
@@ -329,13 +331,20 @@ def test_an_integer_beside_decimals_is_not_rounded_in_silence(tmp_path):
 
 
 def test_scaled_weights_are_integers(tmp_path):
-    manifest, graph = ingested(tmp_path, "0 1 0.1\n1 2 2.125\n2 3 7\n", weights={"scale": 1000})
+    def scaled(name: str, text: str, **weights) -> tuple[Manifest, CsrGraph]:
+        (tmp_path / name).mkdir()
+        return ingested(tmp_path / name, text, weights=weights)
+
+    manifest, graph = scaled("all", "0 1 0.1\n1 2 2.125\n2 3 7\n", scale=1000)
     assert (manifest.weights.dtype, manifest.weights.scale) == ("uint32", 1000)
     assert graph.weights.tolist() == [100, 2125, 7000]
-    _, graph = ingested(tmp_path, "0 1\n", weights={"scale": 100, "default": 0.25})
-    assert graph.weights.tolist() == [25]
-    same = [ingested(tmp_path, "0 1 1\n", weights={"scale": scale})[0].content_id for scale in (None, 10)]
-    assert same[0] != same[1]
+    assert scaled("default", "0 1\n", scale=100, default=0.25)[1].weights.tolist() == [25]
+    # The same integers in another unit are another graph.
+    ids = [
+        scaled(f"{scale}", f"0 1 {weight}\n", scale=scale)[0].content_id
+        for scale, weight in ((None, 10), (10, 1))
+    ]
+    assert ids[0] != ids[1]
 
 
 @pytest.mark.parametrize("weight", ["0.1234", "0.1230000000000000000000000001", "99999999999999.5", "1e-09"])

@@ -308,7 +308,8 @@ def read_blocks(files: list[LineFile], block_bytes: int) -> Iterator[TextBlock]:
     for file in files:
         is_first = True
         for data in _cut_at_line_ends(file, block_bytes):
-            has_mark = is_first and data[: len(BYTE_ORDER_MARK)].tobytes() == BYTE_ORDER_MARK
+            at_beginning = is_first and not file.skip_bytes
+            has_mark = at_beginning and data[: len(BYTE_ORDER_MARK)].tobytes() == BYTE_ORDER_MARK
             yield TextBlock(file, is_first, data[len(BYTE_ORDER_MARK) :] if has_mark else data)
             is_first = False
 

@@ -24,7 +24,15 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.byte_streams import opened, read_lines, text_encoding
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.layout import Layout, Sample, decide, is_number, read_sample
+from sssp_pipeline.pipeline.formats.layout import (
+    BLANKS,
+    Layout,
+    Sample,
+    cells_of_text,
+    decide,
+    is_number,
+    read_sample,
+)
 from sssp_pipeline.pipeline.formats.line_reader import (
     MAX_ID,
     ZERO_LED_HINT,
@@ -185,11 +193,13 @@ def is_table_of_tabs(sample: Sample) -> bool:
     """
     rows = sample.rows
     cells = [row.split("\t") for row in rows]
+    while len(cells[0]) > 1 and all(len(row) > 1 and not row[-1].strip(BLANKS) for row in cells):
+        cells = [row[:-1] for row in cells]  # a tab at the end of every row
     if len(cells[0]) < 2 or any(len(row) != len(cells[0]) for row in cells):
         return False
-    if all(cell.strip() and len(cell.split()) == 1 for row in cells for cell in row):
+    if all(len(cells_of_text(cell)) == 1 for row in cells for cell in row):
         return False
-    if len({len(row.split()) for row in rows}) == 1:
+    if len({len(cells_of_text(row)) for row in rows}) == 1:
         raise InputError(
             f"{sample.place}: the columns of `{rows[0][:60]}` may be separated by tab, or by any white space",
             hint="set `graph.delimiter: tab` or `graph.format: text`",
@@ -321,7 +331,7 @@ def _texts(cells: pa.Array, bad: _Faults) -> pa.Array:
                 bad.setdefault(i, partial(not_utf8_error, shown=shown[0][:60], as_latin_1=shown[1]))
                 found[i] = b""
         texts = pc.cast(pa.array(found, pa.large_binary()), pa.large_string())
-    return pc.utf8_trim_whitespace(texts)
+    return pc.utf8_trim(texts, BLANKS)
 
 
 def _to_names(texts: pa.Array, options: ReadOptions, bad: _Faults, may_be_comments: bool) -> pa.Array:

@@ -12,7 +12,7 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, opened, read_lines, zip_members
 from sssp_pipeline.pipeline.formats.csv_table import delimiter_of, is_table_of_tabs
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.layout import SAMPLE_ROWS, Sample, read_sample
+from sssp_pipeline.pipeline.formats.layout import SAMPLE_ROWS, Sample, cells_of_text, read_sample
 from sssp_pipeline.pipeline.formats.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
 
 _COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz")
@@ -77,7 +77,7 @@ def _row_format(url: str, options: ReadOptions) -> str:
     rows = sample.rows
     if "\ufffd" in rows[0] and not _is_printable(rows[0]):
         raise _unknown(url, "is in no known format")
-    words = rows[0].split()
+    words = cells_of_text(rows[0])
     if _has_metis_name(url) and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
         return "metis"
     _refuse_headless_dimacs(sample)
@@ -98,8 +98,8 @@ def _is_printable(row: str) -> bool:
 
 def _refuse_headless_dimacs(sample: Sample) -> None:
     """Raise `InputError` if the rows are those of DIMACS, which declares its counts before them."""
-    rows = [row.split() for row in sample.rows]
-    rows = [row for row in rows if row[0] != "c"]
+    rows = [cells_of_text(row) for row in sample.rows]
+    rows = [row for row in rows if row and row[0] != "c"]
     if rows and all(
         row[0] in ("a", "e") and len(row) in (3, 4) and all(cell.isdecimal() for cell in row[1:3])
         for row in rows
@@ -107,14 +107,14 @@ def _refuse_headless_dimacs(sample: Sample) -> None:
         raise InputError(
             f"{sample.place}: rows begin with `{rows[0][0]}`, as those of DIMACS, but no line `p sp VERTICES EDGES` "
             "precedes them",
-            hint="add the line `p sp VERTICES EDGES` before them; if these are vertices, set `graph.format: text` "
-            "and `graph.ids: string`",
+            hint=f"add the line `p {'sp' if rows[0][0] == 'a' else 'edge'} VERTICES EDGES` before them; "
+            "if these are vertices, set `graph.format: text` and `graph.ids: string`",
         )
 
 
 def _refuse_nameless_metis(sample: Sample) -> None:
     """Raise `InputError` if the rows are as well a METIS graph, whose first row counts vertices and edges."""
-    rows = [row.split() for row in sample.rows]
+    rows = [cells_of_text(row) for row in sample.rows]
     if len(rows) >= SAMPLE_ROWS or not all(cell.isdecimal() for row in rows for cell in row):
         return
     if not 2 <= len(rows[0]) <= 4 or len({len(row) for row in rows}) > 1 or max(map(len, sample.rows)) > 1000:

@@ -14,7 +14,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, read_lines
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.line_reader import where
+from sssp_pipeline.pipeline.formats.line_reader import control_error, not_utf8_error, where
 from sssp_pipeline.pipeline.formats.tables import (
     EdgeColumns,
     are_numbered,
@@ -30,6 +30,8 @@ _ROWS_TO_DOUBT = 100
 _NUMBER = re.compile(
     r"[-+]?(\d+([.]\d*)?|[.]\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII
 )
+#: A number that is written with digits: `nan` may be a name.
+_NUMERAL = re.compile(r"[-+.]*[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
 _ZERO_LED = re.compile(r"\+[0-9]+|0[0-9]+")
 _DIGITS = re.compile(r"\+?[0-9]+")
 
@@ -43,7 +45,7 @@ class Sample:
     url
         Of the file.
     rows
-        The first rows as text; at least one.
+        The first rows as text, without their line ends; at least one.
     lines
         Number of the line of each, from 1.
     first_bytes
@@ -84,6 +86,18 @@ class Layout:
     ids_why: str
 
 
+#: What is blank in a text and around the cells of a table, as for the scans of `tokenizer`; a no-break space is not.
+BLANKS = " \t\v\f\r\n"
+_CELLS = re.compile(rf"[^{BLANKS}]+")
+#: No text holds them.
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
+
+def cells_of_text(row: str) -> list[str]:
+    """Return the cells of a row that white space separates."""
+    return _CELLS.findall(row)
+
+
 def read_sample(url: str, encoding: str, comments_anywhere: bool) -> Sample:
     """Return the first rows of `url`, without comments, which in a table stand before its first row only.
 
@@ -107,13 +121,16 @@ def _rows(url: str, encoding: str, comments_anywhere: bool) -> Iterator[tuple[in
     seen, n_bytes = False, 0
     for line, content in enumerate(read_lines(url, encoding), 1):
         n_bytes += len(content)
-        row = (content.removeprefix(BYTE_ORDER_MARK) if line == 1 else content).strip()
-        if b"\r" in row:
+        row = (content.removeprefix(BYTE_ORDER_MARK) if line == 1 else content).rstrip(b"\r\n")
+        if (control := _CONTROLS.search(row)) is not None:
+            raise control_error(where(url, line), control[0][0])
+        if b"\r" in row.strip():
             raise InputError(
                 f"{where(url, line)} has a carriage return without a line feed, as old Macs end lines",
                 hint="end lines with line feeds: `tr '\\r' '\\n'` turns the one into the other",
             )
-        if not row or (row[0] in COMMENTS and (comments_anywhere or not seen)):
+        first = row.lstrip()[:1]
+        if not first or (first in COMMENTS and (comments_anywhere or not seen)):
             continue
         seen = True
         yield line, n_bytes, row.decode("utf-8", "replace")
@@ -133,10 +150,12 @@ def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptio
         More than one reading fits, or the options name a column that is not there.
     """
     place = sample.place
-    rows = [[cell.strip() for cell in split(row)] for row in sample.rows]
+    rows = [[cell.strip(BLANKS) for cell in split(row)] for row in sample.rows]
     first = rows[0]
     alike = [row for row in rows if len(row) == len(first)]
     has_header = _has_header(sample, alike, options)
+    if has_header and "\ufffd" in sample.rows[0]:
+        raise not_utf8_error(place, sample.rows[0][:60], sample.rows[0])
     body = alike[1:] if has_header else alike
     if has_header and len(rows) == 1:
         raise InputError(
@@ -223,8 +242,8 @@ def _id_kind(
     if not rows:
         return "string", "no row says otherwise"
     ends = [rows[0][columns.source], rows[0][columns.target]]
-    # `-3`, `2x3` and `4.5` are numbers gone wrong rather than names: the scan tells what is wrong with them.
-    is_name = [not end.lstrip("+-.")[:1].isdecimal() for end in ends]
+    # `-3` and `4.5` are numbers gone wrong rather than names: the scan tells what is wrong with them.
+    is_name = [not _NUMERAL.fullmatch(end) for end in ends]
     if all(is_name):
         return "string", f"`{ends[0]}` is a name"
     if any(is_name):

@@ -114,10 +114,7 @@ def scan_files(
             n_lines = block.file.n_lines
         if control >= 0 and (scanned.fault is None or control < scanned.fault.position):
             line = n_lines + block.data[:control].tobytes().count(b"\n") + 1
-            raise InputError(
-                f"{where(block.file.url, line)} holds the control character 0x{block.data[control]:02x}",
-                hint="the file may be damaged, or no text: fetch it again, or see `graph.format`",
-            )
+            raise control_error(where(block.file.url, line), block.data[control])
         if scanned.fault:
             raise _explained(scanned.fault, block, n_lines, syntax)
         if skipped is not None and scanned.skipped:
@@ -332,6 +329,14 @@ def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax)
             )
 
 
+def control_error(place: str, byte: int) -> InputError:
+    """Return the error of a byte that no text holds."""
+    return InputError(
+        f"{place} holds the control character 0x{byte:02x}",
+        hint="the file may be damaged, or no text: fetch it again, or see `graph.format`",
+    )
+
+
 def zero_led(shown: str) -> str:
     """Return what is wrong with an id of digits that is no plain number."""
     sign = "a plus sign" if shown.startswith("+") else "a leading zero"
@@ -387,7 +392,8 @@ def _columns_hint(code: int, syntax: LineSyntax) -> str:
     if code == faults.NO_COORDINATE_ROW:
         return "every line holds a vertex id, x and y"
     named = {2: "source and target", 3: "source, target and weight"}.get(syntax.n_columns)
-    return f"every line holds {named}" if named else "every line has as many columns as the first"
+    hint = f"every line holds {named}" if named else "every line has as many columns as the first"
+    return hint + "; `graph.unreadable: skip` leaves others out" * (syntax.min_id == 0)
 
 
 def _id_hint(syntax: LineSyntax) -> str:

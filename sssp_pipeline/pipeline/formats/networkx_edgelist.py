@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,14 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.byte_streams import read_lines, text_encoding
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.layout import Sample, decide, is_number, read_sample
+from sssp_pipeline.pipeline.formats.layout import (
+    BLANKS,
+    Sample,
+    cells_of_text,
+    decide,
+    is_number,
+    read_sample,
+)
 from sssp_pipeline.pipeline.formats.line_reader import (
     MAX_ID,
     ZERO_LED_HINT,
@@ -54,8 +60,8 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     samples = [read_sample(url, options.encoding, True) for url in urls]
     keys = _attributes(samples, options)
     first = samples[0]
-    pairs = Sample(first.url, [" ".join(row.split()[:2]) for row in first.rows], first.lines, 0)
-    layout = decide(pairs, str.split, replace(options, header=False, weight_column="none"))
+    pairs = Sample(first.url, [" ".join(cells_of_text(row)[:2]) for row in first.rows], first.lines, 0)
+    layout = decide(pairs, cells_of_text, replace(options, header=False, weight_column="none"))
     named = choose_columns(
         first.place,
         ["source", "target", *keys],
@@ -118,21 +124,33 @@ def _attributes(samples: list[Sample], options: ReadOptions) -> dict[str, bool]:
 
 def _parsed(place: str, row: str) -> tuple[str, str, dict[str, str]]:
     """Return the ends of a row, and the attributes as they are written."""
-    words = row.split(None, 2)
-    if len(words) == 3 and len(row) <= _LONGEST_LINE:
+    words = _ENDS.fullmatch(row)
+    if words is not None and len(row) <= _LONGEST_LINE:
         try:
-            parsed = ast.parse(words[2], mode="eval").body
+            parsed = ast.parse(words[3], mode="eval").body
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             parsed = None
         if isinstance(parsed, ast.Dict):
             keys = [str(key.value) for key in parsed.keys if isinstance(key, ast.Constant)]
-            texts = [ast.get_source_segment(words[2], value) or "" for value in parsed.values]
-            if len(set(keys)) == len(texts):
-                return words[0], words[1], dict(zip(keys, texts, strict=True))
+            texts = [ast.get_source_segment(words[3], value) or "" for value in parsed.values]
+            if len(set(keys)) == len(texts) and all(map(_is_literal, texts)):
+                return words[1], words[2], dict(zip(keys, texts, strict=True))
     raise InputError(
         f"{place}: `{row[:60]}` is not an edge as NetworkX writes it",
         hint="an edge reads `source target {'weight': 5}`, with ids that have no white space",
     )
+
+
+_ENDS = re.compile(rf"[{BLANKS}]*([^{BLANKS}]+)[{BLANKS}]+([^{BLANKS}]+)[{BLANKS}]+(.*?)[{BLANKS}]*")
+
+
+def _is_literal(text: str) -> bool:
+    """Return whether Python writes such a value; `nan` and `inf` too, which are no literals."""
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return is_number(text)
+    return True
 
 
 def _read_edges(
@@ -141,7 +159,7 @@ def _read_edges(
     rows_of_a_chunk = max(1, options.block_bytes // 64)
     edges: list[tuple] = []
     for line, content in enumerate(read_lines(url, options.encoding), 1):
-        row = content.decode("utf-8-sig" if line == 1 else "utf-8", "replace").strip()
+        row = content.decode("utf-8-sig" if line == 1 else "utf-8", "replace").strip(BLANKS)
         if not row or row[0] in "#%":
             continue
         try:
@@ -214,7 +232,10 @@ def _id(place: str, name: str, options: ReadOptions) -> int:
 
 def _chunks(edges: list[tuple], ids: str, weight: str | None) -> Iterator[EdgeChunk]:
     """Give the edges in chunks whose weights are of one kind, so that no integer becomes a float64."""
-    for kind, same in groupby(edges, key=lambda edge: _kind(edge[2])):
+    of_kind: dict[str, list[tuple]] = {}
+    for edge in edges:
+        of_kind.setdefault(_kind(edge[2]), []).append(edge)
+    for kind, same in of_kind.items():
         src, dst, values = zip(*same, strict=True)
         ends = [
             pa.array(end, pa.large_string()) if ids == "string" else np.array(end, np.int64)

@@ -179,6 +179,11 @@ def _arrow_errors(url: str) -> Iterator[None]:
             f"`{storage.redacted(url)}`: the name of a column is not UTF-8: {error}",
             hint="write the table again with names in UTF-8",
         ) from error
+    except MemoryError as error:
+        raise InputError(
+            f"`{storage.redacted(url)}` is damaged, or a batch of it is larger than the memory: {error}",
+            hint="fetch or write it again, in row groups of a few million rows",
+        ) from error
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -192,6 +197,9 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[tuple[_Table, int
     rows = max(1, block_bytes // _EDGE_BYTES)
     with _record_batches(table.url, rows, table.used) as (_, batches):
         for batch in batches:
+            batch.validate(
+                full=True
+            )  # text that is not UTF-8; of Arrow's files also offsets that lead outside
             yield table, n_rows, batch
             n_rows += len(batch)
 

@@ -6,6 +6,7 @@ memory whole.
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
 #: What NumPy raises for a file that is damaged; one of its arrays may be declared larger than any memory.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError, OverflowError, OSError),
-    MemoryError,
+    *(MemoryError, AttributeError, RuntimeError, NotImplementedError, SyntaxError, tokenize.TokenError),
 )
 
 
@@ -94,6 +95,8 @@ def _read(url: str) -> _Matrix:
                     f"`{shown}` is a matrix of layout `{layout[:20]}`; csr, csc and coo are read",
                     hint="save `matrix.tocsr()`",
                 )
+            if arrays["shape"].dtype.kind not in "iu":
+                raise ValueError("its shape is no integers")
             shape = [int(n) for n in arrays["shape"]]
             first, second, data = (arrays[name] for name in _ARRAYS[layout])
     except _DAMAGES as error:
@@ -110,8 +113,7 @@ def _read(url: str) -> _Matrix:
     n = shape[0]
     if data.ndim != 1 or data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
         raise InputError(f"`{shown}` has values of type {data.dtype}", hint="weights are integers or floats")
-    if data.dtype == np.float16:
-        data = data.astype(np.float32)
+    data = data.astype(np.float32 if data.dtype == np.float16 else data.dtype.newbyteorder("="), copy=False)
     for array in (first, second):
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise InputError(

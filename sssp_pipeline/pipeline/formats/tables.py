@@ -7,6 +7,7 @@ fit.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import product
@@ -21,11 +22,19 @@ PAIRS = (
     *(("source", "target"), ("src", "dst"), ("src", "dest"), ("src", "tgt"), ("src", "trg")),
     *(("source", "dest"), ("source", "destination"), ("origin", "destination"), ("origin", "dest")),
     *(("orig", "dest"), ("from", "to"), ("tail", "head"), ("start", "end"), ("begin", "end")),
-    *(("u", "v"), ("i", "j"), ("o", "d"), ("von", "nach"), ("fromnode", "tonode"), ("fromid", "toid")),
+    *(("u", "v"), ("von", "nach"), ("fromnode", "tonode"), ("fromid", "toid")),
     *(("fromnodeid", "tonodeid"), ("sourceid", "targetid"), ("srcid", "dstid")),
 )
 #: Words that are too common to mean an end unless another name differs in them alone: `node1`, `node2`.
-WEAK_PAIRS = (("1", "2"), ("a", "b"), ("first", "second"), ("row", "col"), ("row", "column"))
+WEAK_PAIRS = (
+    ("1", "2"),
+    ("a", "b"),
+    ("i", "j"),
+    ("o", "d"),
+    ("first", "second"),
+    ("row", "col"),
+    ("row", "column"),
+)
 WEIGHT_WORDS = frozenset(
     (
         *("weight", "weights", "w", "wt", "length", "len", "distance", "dist", "cost", "costs", "time"),
@@ -73,8 +82,9 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def names_both_ends(names: Sequence[str]) -> bool:
-    """Return whether exactly one pair of `names` means source and target."""
-    return len(_pairs(names, range(len(names)))) == 1
+    """Return whether exactly one pair of `names` means source and target; `a` and `b` alone may be vertices."""
+    found = _pairs(names, range(len(names)))
+    return len(found) == 1 and (words(names[found[0][0]]), words(names[found[0][1]])) not in _ALONE
 
 
 def are_numbered(names: Sequence[str]) -> bool:
@@ -110,9 +120,9 @@ def choose_columns(
         raise InputError(
             f"{place} has 1 column, `{''.join(names)[:60]}`, wanted source and target",
             hint="a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, "
-            "`|` or tab",
+            "`|` or tab; `graph.delimiter` says which",
         )
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
         raise InputError(f"{place} has two columns `{twice}`", hint="give each column its own name")
     asked = [
@@ -191,21 +201,25 @@ def _pairs(
         return list(product(sources if source is None else [source], targets if target is None else [target]))
     if len(sources) == 1 and len(targets) == 1:
         return [(sources[0], targets[0])]
+    # Names that differ only in the words of a pair; looked up, since a table may have thousands of columns.
+    by_words: dict[tuple[str, ...], list[int]] = {}
+    for i in free:
+        by_words.setdefault(cut[i], []).append(i)
     return [
         (i, j)
-        for i, j in product(free, free)
-        if i != j and any(_differ(cut[i], cut[j], p) for p in _ALL_PAIRS)
+        for i in free
+        for k, word in enumerate(cut[i])
+        for other in _PARTNERS.get(word, ())
+        for j in by_words.get((*cut[i][:k], other, *cut[i][k + 1 :]), ())
     ]
 
 
-_ALL_PAIRS = (*PAIRS, *WEAK_PAIRS)
-
-
-def _differ(source: tuple[str, ...], target: tuple[str, ...], pair: tuple[str, str]) -> bool:
-    """Return whether two names differ in one word, which is one of `pair` and the other."""
-    if len(source) != len(target):
-        return False
-    return [two for two in zip(source, target, strict=True) if two[0] != two[1]] == [pair]
+#: The words for a target that go with each word for a source.
+_PARTNERS: dict[str, list[str]] = {}
+for _source, _target in (*PAIRS, *WEAK_PAIRS):
+    _PARTNERS.setdefault(_source, []).append(_target)
+#: Names that are nothing but a weak pair.
+_ALONE = {((source,), (target,)) for source, target in WEAK_PAIRS}
 
 
 def _weight(

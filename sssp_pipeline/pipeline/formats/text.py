@@ -11,7 +11,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import LineFile, text_encoding
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.layout import COMMENTS, Layout, decide, read_sample
+from sssp_pipeline.pipeline.formats.layout import COMMENTS, Layout, cells_of_text, decide, read_sample
 from sssp_pipeline.pipeline.formats.line_reader import MAX_ID, read_edges
 from sssp_pipeline.pipeline.formats.numbers_in_text import COMMA, POINT
 from sssp_pipeline.pipeline.formats.tables import same_columns
@@ -28,7 +28,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
         A file holds no edge, its first row can be read in two ways, files differ in their columns, or the options name
         a column that is not there.
     """
-    layouts = [decide(read_sample(url, options.encoding, True), str.split, options) for url in urls]
+    layouts = [decide(read_sample(url, options.encoding, True), cells_of_text, options) for url in urls]
     refuse_different(urls, layouts)
     _refuse_other_places(urls, layouts)
     first = layouts[0]

@@ -151,7 +151,7 @@ COLUMNS_HINT = (
 @pytest.mark.parametrize(
     ("content", "options", "message", "hint"),
     [
-        ("u,v\n1,2x3\n", {}, "`e.csv` line 2: `2x3` is not a vertex id", ID_HINT),
+        ("u,v\n1,2\n1,2x3\n", {}, "`e.csv` line 3: `2x3` is not a vertex id", ID_HINT),
         ("u,v\n1,2\n1,0x1f\n", {}, "`e.csv` line 3: `0x1f` is not a vertex id", ID_HINT),
         ("u,v\n1,2\n1,\n", {}, "`e.csv` line 3: a vertex id is empty", EMPTY_HINT),
         ("u,v\n1,2\n+1,2\n", {"ids": "integer"}, "`e.csv` line 3: `+1` is not a vertex id", ID_HINT),

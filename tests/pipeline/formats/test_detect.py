@@ -62,7 +62,7 @@ READ_HINT = (
 )
 
 
-@pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", b"\xfe\xfd\x01\x02 2\n"])
+@pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", b"\0" * 100])
 def test_what_is_no_known_format(write, refused, content):
     assert refused(write("x", content)) == ("`x` is in no known format", READ_HINT)
 
@@ -108,7 +108,8 @@ def test_dimacs_without_its_problem_line(write, refused, content, letter):
     assert message.endswith(
         f": rows begin with `{letter}`, as those of DIMACS, but no line `p sp VERTICES EDGES` precedes them"
     )
-    assert hint.startswith("add the line `p sp VERTICES EDGES` before them; if these are vertices, set ")
+    kind = {"a": "sp", "e": "edge"}[letter]
+    assert hint.startswith(f"add the line `p {kind} VERTICES EDGES` before them; if these are vertices, set ")
 
 
 def test_rows_of_letters_are_no_dimacs(write, read):

@@ -177,7 +177,8 @@ FAULTS = [
         {"u": [1]},
         {},
         "`e.parquet` has 1 column, `u`, wanted source and target",
-        "a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, `|` or tab",
+        "a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, `|` or tab; "
+        "`graph.delimiter` says which",
     ),
     (
         {"u": pa.array([], pa.int64()), "v": pa.array([], pa.int64())},

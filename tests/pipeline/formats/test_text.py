@@ -17,6 +17,11 @@ from sssp_pipeline.pipeline.weight_types import WeightRange
 
 ID_HINT = "ids are whole numbers from 0; for names set `graph.ids: string`"
 
+SKIP_HINT = "; `graph.unreadable: skip` leaves others out"
+TWO = "every line holds source and target" + SKIP_HINT
+THREE = "every line holds source, target and weight" + SKIP_HINT
+AS_FIRST = "every line has as many columns as the first" + SKIP_HINT
+
 
 def test_white_space_comments_and_blank_lines_are_anything(write, read):
     name = write("e.txt", b"# head\r\n\r\n1\t2\r\n  3 \t 4  \n% middle 9 9\n\t# indented\n\n\x0b5\x0c6\n7 8")
@@ -236,10 +241,10 @@ def test_any_names_come_back(tmp_path_factory, pairs, block_bytes):
 # ---- what is refused
 
 FAULTS = [
-    ("1 2\n3\n", "`e.txt` line 2 has 1 column, wanted 2", "every line holds source and target"),
-    ("1 2 5\n# c\n3 4\n", "`e.txt` line 3 has 2 columns, wanted 3", "every line holds source, target and weight"),
-    ("1 2\n3 4 5\n", "`e.txt` line 2 has 3 columns, wanted 2", "every line holds source and target"),
-    ("1 2 3 4\n1 2 3 4 5\n", "`e.txt` line 2 has 5 columns, wanted 4", "every line has as many columns as the first"),
+    ("1 2\n3\n", "`e.txt` line 2 has 1 column, wanted 2", TWO),
+    ("1 2 5\n# c\n3 4\n", "`e.txt` line 3 has 2 columns, wanted 3", THREE),
+    ("1 2\n3 4 5\n", "`e.txt` line 2 has 3 columns, wanted 2", TWO),
+    ("1 2 3 4\n1 2 3 4 5\n", "`e.txt` line 2 has 5 columns, wanted 4", AS_FIRST),
     ("1 2\n\n3 2x3\n", "`e.txt` line 3: `2x3` is not a vertex id", ID_HINT),
     ("1 2\n3 4.5\n", "`e.txt` line 2: `4.5` is not a vertex id", ID_HINT),
     ("1 2\n-0 4\n", "`e.txt` line 2: vertex id `-0` is negative", ID_HINT),
@@ -265,7 +270,8 @@ def test_a_single_column(write, refused):
     message, hint = refused(write("e.txt", "7\n"))
     assert message.startswith("`e.txt` line 1 has 1 column, ")
     assert hint == (
-        "a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, `|` or tab"
+        "a row holds source, target and perhaps a weight, separated by white space, a comma, a semicolon, `|` or tab; "
+        "`graph.delimiter` says which"
     )
 
 
