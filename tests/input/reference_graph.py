@@ -19,6 +19,8 @@ INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 NATURAL = re.compile(r"0|[1-9]\d*", re.ASCII)
 ODD_NATURAL = re.compile(r"\+?\d+", re.ASCII)
 DIGITS = re.compile(r"\d+", re.ASCII)
+#: Digits with what numbers have around them: such a first id is no name.
+NUMERAL = re.compile(r"[-+.]*\d[\d.,]*([eE][-+]?\d+)?", re.ASCII)
 #: Not blanks, not text: a row with one of these is damaged.
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 #: White space in a line of text; a carriage return ends a line.
@@ -144,6 +146,12 @@ def as_ids(found: list[str], asked: str) -> tuple[list[int] | list[str], str]:
         raise Refused(f"id {bad!r} is not UTF-8")
     if asked == "string":
         return found, "string"
+    # The first edge decides: after names everything is a name.
+    named = [not NUMERAL.fullmatch(i) for i in found[:2]]
+    if asked == "auto" and found and all(named):
+        return found, "string"
+    if asked == "auto" and any(named):
+        raise Refused("one end of the first edge is a number, the other a name")
     spelled = [
         "natural" if NATURAL.fullmatch(i) else "odd" if ODD_NATURAL.fullmatch(i) else "name" for i in found
     ]
@@ -155,7 +163,7 @@ def as_ids(found: list[str], asked: str) -> tuple[list[int] | list[str], str]:
         if any(len(i) > 19 or int(i) > MAX_ID for i in stripped):
             raise Refused("an id is above 2^63 - 1")
         return [int(i) for i in stripped], "integer"
-    if "name" in spelled and (sample != {"name"} or any(NUMBER.fullmatch(i) for i in found)):
+    if "name" in spelled:
         raise Refused("ids are numbers and names, or numbers that are no ids")
     return found, "string"
 

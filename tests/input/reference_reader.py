@@ -130,11 +130,7 @@ def _text_format(text: str, name: str, graph: dict) -> str:
     for line in text.split("\n"):
         first = line.split()
         if first and not first[0].startswith("c"):
-            if (
-                first[0] == "p"
-                and len(first) >= 4
-                and all(DIGITS.fullmatch(w) or w == "co" for w in first[-2:])
-            ):
+            if first[0] == "p" and first[1:2] and first[1] in ("sp", "edge", "col", "tw", "aux", "max"):
                 return "dimacs"
             break
     rows = rows_of(text, "#%")

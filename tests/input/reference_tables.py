@@ -88,14 +88,21 @@ DELIMITERS = {",": ",", ";": ";", "|": "|", "tab": "\t"}
 
 def read_text(text: str, graph: dict) -> Graph:
     """`source target [weight]` a line; white space separates, and every line has as many columns."""
-    if graph.get("delimiter", "auto") != "auto" or graph.get("header") is True:
-        raise Refused("a text has neither a delimiter nor a header")
+    if graph.get("delimiter", "auto") != "auto":
+        raise Refused("a text has no delimiter")
     rows = [words(line) for _, line in rows_of(text, "#%")]
     if not rows:
         raise Refused("no edges")
-    if names_both_ends(rows[0]):
-        raise Refused("the first line is a header")
-    return _without_header(rows, graph)
+    return _with_or_without_header(rows, graph)
+
+
+def _with_or_without_header(rows: list[list[str]], graph: dict) -> Graph:
+    header = graph.get("header", "auto")
+    if header == "auto":
+        header = _is_header(rows, graph)
+        if header is None:
+            raise Refused("the first row may be a header or an edge")
+    return _with_header(rows[0], rows[1:], graph) if header else _without_header(rows, graph)
 
 
 def read_csv(text: str, graph: dict) -> Graph:
@@ -109,40 +116,37 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
     if not lines:
         raise Refused("no edges")
     asked = graph.get("delimiter", "auto")
-    header = graph.get("header", "auto")
     if asked != "auto":
-        delimiter = {"space": " "}.get(asked) or DELIMITERS.get(asked, asked)
+        delimiter = DELIMITERS.get(asked, asked)
     else:
         fitting = [d for d in DELIMITERS.values() if _fits(lines, d, graph)]
         if len(fitting) > 1:
             raise Refused(f"the delimiters {fitting} both fit")
         delimiter = fitting[0] if fitting else None
-        # Tabs without a header are white space, unless names with blanks make that impossible.
-        is_text = delimiter is None or (
-            delimiter == "\t"
-            and header is not True
-            and len({len(words(line)) for line in lines[:SAMPLE]}) == 1
-            and not _is_header([cells(line, "\t") for line in lines], graph)
-        )
-        if is_text and (
-            header is True or names_both_ends(words(lines[0])) or _names_asked(words(lines[0]), graph)
-        ):
-            delimiter = delimiter or " "
-        elif is_text and not (must_be_csv and delimiter):
-            if must_be_csv:
-                raise Refused("no delimiter fits")
+        if must_be_csv and delimiter is None:
+            raise Refused("no delimiter fits")
+        if not must_be_csv and (delimiter is None or (delimiter == "\t" and not _is_table_of_tabs(lines))):
             return read_text(text, graph)
-    if any(line.strip()[0] in "#%" for line in lines) and delimiter != " ":
+    if any(line.strip()[0] in "#%" for line in lines):
         raise Refused("a comment or an edge")
-    lines = [line for line in lines if line.strip()[0] not in "#%"]
     rows = [cells(line, delimiter) for line in lines]
     if len(rows[0]) < 2:
         raise Refused("one column")
-    if header == "auto":
-        header = _is_header(rows, graph)
-        if header is None:
-            raise Refused("the first row may be a header or an edge")
-    return _with_header(rows[0], rows[1:], graph) if header else _without_header(rows, graph)
+    return _with_or_without_header(rows, graph)
+
+
+def _is_table_of_tabs(lines: list[str]) -> bool:
+    """Return whether tabs, and no other white space, separate the columns: a cell is empty or has blanks."""
+    rows = [line.split("\t") for line in lines[:SAMPLE]]
+    while len(rows[0]) > 1 and all(len(row) > 1 and not row[-1].strip() for row in rows):
+        rows = [row[:-1] for row in rows]  # a tab at the end of every line
+    if len({len(row) for row in rows}) > 1 or all(
+        cell.strip() and len(words(cell)) == 1 for row in rows for cell in row
+    ):
+        return False
+    if len({len(words(line)) for line in lines[:SAMPLE]}) == 1:
+        raise Refused("tabs or white space separate the columns")
+    return True
 
 
 def _without_leading_comments(text: str) -> str:
@@ -174,14 +178,19 @@ def _is_header(rows: list[list[str]], graph: dict) -> bool | None:
     first, rest = rows[0], [row for row in rows[1 : SAMPLE + 1] if len(row) == len(rows[0])]
     decimal = graph.get("decimal", "point")
     numeric = [is_number(cell, decimal) for cell in first]
-    speaks = any(
-        not numeric[c] and rest and all(is_number(row[c], decimal) for row in rest) for c in range(len(first))
-    )
-    if speaks or _names_asked(first, graph):
-        return True
-    if any(numeric):
+    over = [
+        any(row[c] for row in rest) and all(is_number(row[c], decimal) for row in rest if row[c])
+        for c in range(len(first))
+    ]
+    speaks = any(over[c] and first[c] and not numeric[c] for c in range(len(first)))
+    comes_again = {cell for row in rest for cell in row if not is_number(cell, decimal)} & set(first)
+    against = bool(comes_again) or any(over[c] and numeric[c] for c in range(len(first)))
+    named = names_both_ends(first) or _names_asked(first, graph)
+    if speaks:
+        return True if named or not against else None
+    if any(numeric) or (against and not named):
         return False
-    return True if names_both_ends(first) else None
+    return True if named and not against else None
 
 
 def name_words(name: str) -> list[str]:
@@ -272,10 +281,6 @@ def _with_header(names: list[str], rows: list[list[str]], graph: dict) -> Graph:
             bool(column) and all(is_number(cell, graph.get("decimal", "point")) for cell in column)
         )
     source, target, weight = choose_columns(names, numeric, graph)
-    if graph.get("header") is not True and {names[source], names[target]} & {
-        row[c] for row in kept for c in (source, target)
-    }:
-        raise Refused("the header may be an edge: a vertex has the name of a column")
     return _from_columns(rows, len(names), (source, target, weight), graph)
 
 

@@ -211,7 +211,7 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
     """Give the rows of a table in batches, all cells strings."""
     columns = table.layout.columns
     names = [str(i) for i in range(len(columns.names))]
-    used = [names[i] for i in columns.used]
+    used = [names[i] for i in dict.fromkeys([*columns.used, 0])]  # the first one for comments
     n_rows = 0
 
     def leave_out(row: pa_csv.InvalidRow) -> str:
@@ -283,6 +283,7 @@ def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
         A row is no edge, and such rows are not left out.
     """
     table, cells = rows.table, rows.batch.columns
+    n_used = len(table.layout.columns.used)
     bad: _Faults = {}
     lost: _Faults = {}
     left_out: list[str] = []
@@ -290,7 +291,9 @@ def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
     chunk = _converted(table, cells, id_kind, bad, lost)
     if bad and table.options.skips:
         for row in sorted(bad)[: SkippedRows.KEPT]:
-            shown = table.delimiter.join(cell[row].as_py().decode("utf-8", "replace") for cell in cells)
+            shown = table.delimiter.join(
+                cell[row].as_py().decode("utf-8", "replace") for cell in cells[:n_used]
+            )
             left_out.append(f"{bad[row](_place(table, rows.n_before + row)).message}: {shown}")
         left_out += [""] * (len(bad) - len(left_out))
         places = np.delete(places, list(bad))
@@ -308,12 +311,15 @@ def _converted(table: _Table, cells: list[pa.Array], id_kind: str, bad: _Faults,
 
     The rows that are no edge are noted in `bad`; those whose weight cannot be kept as it is in `lost`.
     """
-    columns, options = table.layout.columns, table.options
-    texts = [_texts(column, bad) for column in cells]
+    used, options = table.layout.columns.used, table.options
+    texts = [_texts(column, bad) for column in cells[: len(used)]]
     to_ends = _to_names if id_kind == "string" else _to_ids
-    may_be_comments = options.ids == "auto" and id_kind == "string"
-    ends = [to_ends(texts[k], options, bad, may_be_comments and columns.used[k] == 0) for k in range(2)]
-    weights = _to_weights(texts[2], options, bad, lost) if len(texts) > 2 else None
+    ends = [to_ends(texts[k], options, bad) for k in range(2)]
+    weights = _to_weights(texts[2], options, bad, lost) if len(used) > 2 else None
+    if not (options.ids == "string" and 0 in used[:2]):
+        first = cells[used.index(0) if 0 in used else len(used)]
+        for row in _where(pc.match_substring_regex(first, "^[ \\t]*[#%]")):
+            bad.setdefault(row, partial(_comment_or_id, text=first[row].as_py().decode("utf-8", "replace")))
     return EdgeChunk(ends[0], ends[1], weights)
 
 
@@ -334,12 +340,9 @@ def _texts(cells: pa.Array, bad: _Faults) -> pa.Array:
     return pc.utf8_trim(texts, BLANKS)
 
 
-def _to_names(texts: pa.Array, options: ReadOptions, bad: _Faults, may_be_comments: bool) -> pa.Array:
+def _to_names(texts: pa.Array, options: ReadOptions, bad: _Faults) -> pa.Array:
     for row in _where(pc.equal(texts, "")):
         bad.setdefault(row, _empty_id)
-    if may_be_comments:
-        for row in _where(pc.starts_with(texts, "#")):
-            bad.setdefault(row, partial(_comment_or_id, text=texts[row].as_py()))
     return texts
 
 
@@ -348,7 +351,7 @@ def _where(are: pa.Array) -> list[int]:
     return np.flatnonzero(are.to_numpy(zero_copy_only=False)).tolist()
 
 
-def _to_ids(texts: pa.Array, options: ReadOptions, bad: _Faults, may_be_comments: bool) -> np.ndarray:
+def _to_ids(texts: pa.Array, options: ReadOptions, bad: _Faults) -> np.ndarray:
     ids = _cast(texts, pa.int64())
     keeps_zeros = options.ids == "integer"
     if ids is not None and (not len(ids) or int(ids.min()) >= 0) and not _has_odd_digits(texts, keeps_zeros):
@@ -402,8 +405,8 @@ def _empty_id(place: str) -> InputError:
 
 def _comment_or_id(place: str, text: str) -> InputError:
     return InputError(
-        f"{place} begins with `{text[:60]}`: it may be a comment, or the id of a vertex",
-        hint="set `graph.ids: string` if it is an id, or remove comments after the first row",
+        f"{place} begins with `{text[:60]}`: it may be a comment, or a cell",
+        hint="remove comments after the first row; `graph.ids: string` takes it for an id if the first column has ids",
     )
 
 

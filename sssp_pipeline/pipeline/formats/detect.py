@@ -11,6 +11,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, opened, read_lines, zip_members
 from sssp_pipeline.pipeline.formats.csv_table import delimiter_of, is_table_of_tabs
+from sssp_pipeline.pipeline.formats.dimacs import VARIANTS
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.layout import SAMPLE_ROWS, Sample, cells_of_text, read_sample
 from sssp_pipeline.pipeline.formats.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
@@ -146,7 +147,7 @@ def _has_problem_line(url: str) -> bool:
     for line in islice(read_lines(url), _MAX_COMMENT_LINES):
         words = line.split()
         if words and not words[0].startswith(b"c"):
-            return words[0] == b"p" and len(words) >= 4 and all(w.isdigit() or w == b"co" for w in words[-2:])
+            return words[0] == b"p" and len(words) > 1 and words[1] in (*VARIANTS, b"aux", b"max")
     return False
 
 

@@ -46,7 +46,8 @@ class _Variant:
     is_undirected: bool
 
 
-_VARIANTS = {
+#: The kinds of DIMACS graph, by the second word of the problem line.
+VARIANTS = {
     b"sp": _Variant(ord("a"), True, False),
     b"edge": _Variant(ord("e"), False, True),
     b"col": _Variant(ord("e"), False, True),
@@ -110,7 +111,7 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
 def _read_header(url: str) -> tuple[_Variant, LineFile, int, int]:
     """Return the variant, where the rows begin, and the declared numbers of vertices and edges."""
     file, words = _problem_line(url)
-    if len(words) != 4 or words[1] not in _VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
+    if len(words) != 4 or words[1] not in VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
         shown = b" ".join(words).decode("utf-8", "replace")
         raise InputError(
             f"{where(url, file.n_lines)}: `{shown}` is not a problem line",
@@ -118,7 +119,7 @@ def _read_header(url: str) -> tuple[_Variant, LineFile, int, int]:
         )
     n_vertices = declared_count(where(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
     n_edges = declared_count(where(url, file.n_lines), words[3], "edges", MAX_EDGES)
-    return _VARIANTS[words[1]], file, n_vertices, n_edges
+    return VARIANTS[words[1]], file, n_vertices, n_edges
 
 
 def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:

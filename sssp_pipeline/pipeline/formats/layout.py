@@ -50,12 +50,15 @@ class Sample:
         Number of the line of each, from 1.
     first_bytes
         Bytes of the file up to the end of the first row's line.
+    first_row
+        The first row as it is in the file.
     """
 
     url: str
     rows: list[str]
     lines: list[int]
     first_bytes: int
+    first_row: bytes
 
     @property
     def place(self) -> str:
@@ -113,11 +116,12 @@ def read_sample(url: str, encoding: str, comments_anywhere: bool) -> Sample:
             f"`{storage.redacted(url)}` holds no edges, only comments and blank lines",
             hint="check that this is the file you mean",
         )
-    return Sample(url, [row for _, _, row in found], [line for line, _, _ in found], found[0][1])
+    rows = [row.decode("utf-8", "replace") for _, _, row in found]
+    return Sample(url, rows, [line for line, _, _ in found], *found[0][1:])
 
 
-def _rows(url: str, encoding: str, comments_anywhere: bool) -> Iterator[tuple[int, int, str]]:
-    """Give each row with the number of its line and the bytes up to its end."""
+def _rows(url: str, encoding: str, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
+    """Give the number of the line of each row, the bytes of the file up to its end, and the row."""
     seen, n_bytes = False, 0
     for line, content in enumerate(read_lines(url, encoding), 1):
         n_bytes += len(content)
@@ -133,7 +137,7 @@ def _rows(url: str, encoding: str, comments_anywhere: bool) -> Iterator[tuple[in
         if not first or (first in COMMENTS and (comments_anywhere or not seen)):
             continue
         seen = True
-        yield line, n_bytes, row.decode("utf-8", "replace")
+        yield line, n_bytes, row
 
 
 def is_number(cell: str, point: str = ".") -> bool:
@@ -153,9 +157,9 @@ def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptio
     rows = [[cell.strip(BLANKS) for cell in split(row)] for row in sample.rows]
     first = rows[0]
     alike = [row for row in rows if len(row) == len(first)]
-    has_header = _has_header(sample, alike, options)
+    has_header = len(first) > 1 and _has_header(sample, alike, options)
     if has_header and "\ufffd" in sample.rows[0]:
-        raise not_utf8_error(place, sample.rows[0][:60], sample.rows[0])
+        raise not_utf8_error(place, sample.rows[0][:60], sample.first_row.decode("latin-1"))
     body = alike[1:] if has_header else alike
     if has_header and len(rows) == 1:
         raise InputError(

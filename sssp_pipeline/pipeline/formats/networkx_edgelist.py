@@ -60,7 +60,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     samples = [read_sample(url, options.encoding, True) for url in urls]
     keys = _attributes(samples, options)
     first = samples[0]
-    pairs = Sample(first.url, [" ".join(cells_of_text(row)[:2]) for row in first.rows], first.lines, 0)
+    pairs = Sample(first.url, [" ".join(cells_of_text(row)[:2]) for row in first.rows], first.lines, 0, b"")
     layout = decide(pairs, cells_of_text, replace(options, header=False, weight_column="none"))
     named = choose_columns(
         first.place,

@@ -187,8 +187,9 @@ def _arrow_errors(url: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
+        what = "has text that is not UTF-8" if "UTF8" in str(error) else "is cut short or damaged"
         raise InputError(
-            f"`{storage.redacted(url)}` is cut short or damaged: {error}", hint="fetch or write it again"
+            f"`{storage.redacted(url)}` {what}: {error}", hint="fetch or write it again"
         ) from error
 
 

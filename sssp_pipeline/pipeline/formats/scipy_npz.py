@@ -99,6 +99,8 @@ def _read(url: str) -> _Matrix:
                 raise ValueError("its shape is no integers")
             shape = [int(n) for n in arrays["shape"]]
             first, second, data = (arrays[name] for name in _ARRAYS[layout])
+            if not all(isinstance(array, np.ndarray) for array in (first, second, data)):
+                raise ValueError("a member of it is no array")
     except _DAMAGES as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
