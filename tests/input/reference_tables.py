@@ -138,11 +138,11 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
 def _is_table_of_tabs(lines: list[str]) -> bool:
     """Return whether tabs, and no other white space, separate the columns: a cell is empty or has blanks."""
     rows = [line.split("\t") for line in lines[:SAMPLE]]
-    while len(rows[0]) > 1 and all(len(row) > 1 and not row[-1].strip() for row in rows):
+    while len(rows[0]) > 1 and all(len(row) > 1 and not row[-1].strip(BLANKS) for row in rows):
         rows = [row[:-1] for row in rows]  # a tab at the end of every line
-    if len({len(row) for row in rows}) > 1 or all(
-        cell.strip() and len(words(cell)) == 1 for row in rows for cell in row
-    ):
+    if len(rows[0]) < 2 or len({len(row) for row in rows}) > 1:
+        return False
+    if all(cell.strip(BLANKS) and len(words(cell)) == 1 for row in rows for cell in row):
         return False
     if len({len(words(line)) for line in lines[:SAMPLE]}) == 1:
         raise Refused("tabs or white space separate the columns")

@@ -83,7 +83,7 @@ def opened(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
                 _check_encoding(encoding)
                 stream = stack.enter_context(io.BufferedReader(_Transcoded(url, stream, encoding)))
             yield stream
-        except (EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, tarfile.TarError, OSError) as error:
+        except _DAMAGES as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise _damaged(url, error) from error
@@ -104,6 +104,13 @@ def text_encoding(url: str, asked: str) -> str | None:
     with opened(url, asked) as stream:
         transcoded = getattr(stream, "raw", None)
         return transcoded.encoding if isinstance(transcoded, _Transcoded) else None
+
+
+#: What is raised where a compressed file is damaged; a zip file may also need a newer version of the format.
+_DAMAGES = (
+    *(EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, tarfile.TarError, OSError),
+    NotImplementedError,
+)
 
 
 #: A tar file in a gzip file in a zip file; more is no data.

@@ -7,12 +7,14 @@ decimals anywhere in the file.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +38,8 @@ from sssp_pipeline.pipeline.formats.layout import (
 from sssp_pipeline.pipeline.formats.line_reader import (
     MAX_ID,
     ZERO_LED_HINT,
+    carriage_return_error,
+    control_error,
     lost_in_float64,
     not_utf8_error,
     weight_error,
@@ -220,7 +224,7 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
 
     with opened(table.url, table.options.encoding) as stream, _arrow_errors(table):
         reader = pa_csv.open_csv(
-            stream,
+            _CheckedLines(stream, table.url),
             pa_csv.ReadOptions(
                 # Without threads Arrow tells the row of a fault; the cells are converted on ours.
                 use_threads=False,
@@ -245,6 +249,45 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
             n_rows += len(batch)
     if not n_rows:
         raise _no_rows(table.url)
+
+
+class _CheckedLines(io.RawIOBase):
+    """A stream of text that refuses what Arrow would read in its own way.
+
+    That is a carriage return alone, which Arrow takes for a line end, and a control character.
+    """
+
+    def __init__(self, stream: IO[bytes], url: str) -> None:
+        self._stream, self._url = stream, url
+        self._n_lines = 0
+        self._last = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._stream.read(len(buffer))
+        buffer[: len(content)] = content
+        text = self._last + content
+        self._last = content[-1:] if content[-1:] == b"\r" else b""
+        # A return at the end may be half of a line end.
+        if text.count(b"\r") - len(self._last) != text.count(b"\r\n"):
+            at = re.search(rb"\r(?!\n|\Z)", text)
+            if at is not None:
+                raise carriage_return_error(self._place(text, at.start()))
+        if len(content.translate(None, _CONTROLS)) != len(content):
+            at = re.search(b"[" + re.escape(_CONTROLS) + b"]", content)
+            assert at is not None
+            raise control_error(self._place(content, at.start()), at[0][0])
+        self._n_lines += content.count(b"\n")
+        return len(content)
+
+    def _place(self, text: bytes, position: int) -> str:
+        return where(self._url, self._n_lines + text.count(b"\n", 0, position) + 1)
+
+
+#: What no cell of a table holds.
+_CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
 
 
 @contextmanager
@@ -477,12 +520,13 @@ def _line(table: _Table, row: int) -> str:
     lines = islice(read_lines(table.url, table.options.encoding), table.n_skipped, None)
     reader = csv.reader((line.decode("utf-8", "replace") for line in lines), delimiter=table.delimiter)
     begins, n_rows = 1, 0
-    for cells in reader:
-        if cells:
-            if n_rows == row:
-                return where(table.url, table.n_skipped + begins)
-            n_rows += 1
-        begins = reader.line_num + 1
+    with suppress(csv.Error):  # a cell beyond csv's limit
+        for cells in reader:
+            if cells:
+                if n_rows == row:
+                    return where(table.url, table.n_skipped + begins)
+                n_rows += 1
+            begins = reader.line_num + 1
     return f"`{storage.redacted(table.url)}` row {row + 1}"
 
 

@@ -135,13 +135,18 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
                 f"`{storage.redacted(url)}` declares {header.n_edges} edges but its rows end at {done}",
                 hint="the file may be damaged: fetch it again",
             )
-        if weights is not None or not header.weight_bytes:
-            last, padding = (targets, 4 * (done % 2)) if weights is None else (weights, 0)
-            if len(last.read(padding + 1)) > padding:
-                raise InputError(
-                    f"`{storage.redacted(url)}` goes on after its {done} edges",
-                    hint="the file may be damaged: fetch it again",
-                )
+        last, rest = weights, 0
+        if last is None and header.weight_bytes:  # there are weights, and they are not asked for
+            last, rest = _cursor(stack, url, header.weights_at + header.weight_bytes * max(done - 1, 0)), 0
+            if done:
+                _take(last, url, np.dtype(f"<u{header.weight_bytes}"), 1, "weights")
+        elif last is None:
+            last, rest = targets, 4 * (done % 2)  # padding, which may be missing
+        if len(last.read(rest + 1)) > rest:
+            raise InputError(
+                f"`{storage.redacted(url)}` goes on after its {done} edges",
+                hint="the file may be damaged: fetch it again",
+            )
 
 
 def _cursor(stack: ExitStack, url: str, position: int) -> IO[bytes]:

@@ -14,7 +14,12 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, read_lines
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.line_reader import control_error, not_utf8_error, where
+from sssp_pipeline.pipeline.formats.line_reader import (
+    carriage_return_error,
+    control_error,
+    not_utf8_error,
+    where,
+)
 from sssp_pipeline.pipeline.formats.tables import (
     EdgeColumns,
     are_numbered,
@@ -129,10 +134,7 @@ def _rows(url: str, encoding: str, comments_anywhere: bool) -> Iterator[tuple[in
         if (control := _CONTROLS.search(row)) is not None:
             raise control_error(where(url, line), control[0][0])
         if b"\r" in row.strip():
-            raise InputError(
-                f"{where(url, line)} has a carriage return without a line feed, as old Macs end lines",
-                hint="end lines with line feeds: `tr '\\r' '\\n'` turns the one into the other",
-            )
+            raise carriage_return_error(where(url, line))
         first = row.lstrip()[:1]
         if not first or (first in COMMENTS and (comments_anywhere or not seen)):
             continue

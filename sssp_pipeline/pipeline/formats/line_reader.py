@@ -337,6 +337,14 @@ def control_error(place: str, byte: int) -> InputError:
     )
 
 
+def carriage_return_error(place: str) -> InputError:
+    """Return the error of a carriage return that ends a row alone: some readers would take two rows for one."""
+    return InputError(
+        f"{place} has a carriage return without a line feed, as old Macs end lines",
+        hint="end lines with line feeds: `tr '\\r' '\\n'` turns the one into the other",
+    )
+
+
 def zero_led(shown: str) -> str:
     """Return what is wrong with an id of digits that is no plain number."""
     sign = "a plus sign" if shown.startswith("+") else "a leading zero"
