@@ -66,7 +66,8 @@ Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="WORKFLOW|EDGES…",
-        help="A workflow file, whose name ends in .yaml or .yml; or edge lists, with --from.",
+        help="A workflow file, whose name ends in .yaml or .yml; or edge lists, with --from. `-` and pipes are a "
+        "workflow without --from, and an edge list with it.",
     ),
 ]
 From = Annotated[
@@ -518,24 +519,26 @@ def _load(
     """Return the workflow in a file, or the one that options describe; write it to `save_as` if that is given."""
     from sssp_pipeline.pipeline.shown import redacted
 
-    files = [redacted(url) for url in inputs if _is_workflow_file(url)]
+    files = {redacted(url): why for url in inputs if (why := _why_a_workflow(url, bool(sources)))}
     options = {"--from": sources, "--to": targets, "--out": out}
     given = [option for option, value in options.items() if value]
-    if files and given:
-        keys = {
-            "--from": "sources={ids: [17]}",
-            "--to": "output.targets={ids: [17]}",
-            "--out": "output.path=FOLDER",
-        }
-        raise InputError(
-            f"`{files[0]}` is a workflow file by its name, and `{given[0]}` belongs to edge lists",
-            hint=f"with a workflow file, write `--set '{keys[given[0]]}'`",
-        )
-    if files and len(inputs) > 1:
-        raise InputError(
-            f"`{files[0]}` is a workflow file by its name, and it is one of {len(inputs)} inputs",
-            hint="name one workflow file; `graph.input` in it may list several edge lists",
-        )
+    for file, why in files.items():
+        edges_too = "" if why == _BY_NAME else "for an edge list add `--from ID`; "
+        if given:
+            keys = {
+                "--from": "sources={ids: [17]}",
+                "--to": "output.targets={ids: [17]}",
+                "--out": "output.path=FOLDER",
+            }
+            raise InputError(
+                f"`{file}` is a workflow file {why}, and `{given[0]}` belongs to edge lists",
+                hint=f"{edges_too}with a workflow file, write `--set '{keys[given[0]]}'`",
+            )
+        if len(inputs) > 1:
+            raise InputError(
+                f"`{file}` is a workflow file {why}, and it is one of {len(inputs)} inputs",
+                hint=f"{edges_too}name one workflow file; `graph.input` in it may list several edge lists",
+            )
     if not files and not sources:
         raise InputError(
             f"`{redacted(inputs[0])}` is no workflow file by its name, and no `--from` says where paths begin",
@@ -555,7 +558,7 @@ def _load(
     if files:
         loaded = load_workflow(inputs[0], overrides)
         if needs_input:
-            _check_there(loaded.graph.inputs)
+            _check_there(loaded.graph.inputs, "correct `graph.input`, which names it, or create it")
     else:
         loaded = workflow_from_options(inputs, sources, targets, out, overrides)
     if loaded.is_dated:
@@ -566,10 +569,24 @@ def _load(
     return loaded
 
 
-def _is_workflow_file(url: str) -> bool:
-    """Return whether the name of `url` says that it is a workflow file: it ends in `.yaml` or `.yml`."""
+#: Why an input is taken for a workflow file, in words.
+_BY_NAME, _WITHOUT_FROM = "by its name", "without `--from`"
+
+
+def _why_a_workflow(url: str, has_from: bool) -> str | None:
+    """Return why `url` is a workflow file; None if it is an edge list.
+
+    A name that ends in `.yaml` or `.yml` is a workflow file. Standard input and pipes have no name that tells: they are
+    a workflow file without `--from`, and an edge list with it.
+    """
     path = re.split("[?#]", url)[0] if "://" in url else url
-    return path.lower().endswith((".yaml", ".yml"))
+    if path.lower().endswith((".yaml", ".yml")):
+        return _BY_NAME
+    if has_from:
+        return None
+    from sssp_pipeline.pipeline.pipes import is_pipe
+
+    return _WITHOUT_FROM if is_pipe(url) else None
 
 
 def _check_there(paths: Sequence[str], hint: str = "check the path, or the bucket and key") -> None:

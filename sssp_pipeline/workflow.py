@@ -476,7 +476,8 @@ def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[tuple[Path, str, 
         if isinstance(value, Mapping):
             value = next((name for name in value.values() if name != "auto"), usual)
         if value != usual and known is not None and known not in belongs_to:
-            named = " and ".join(f"`{name}`" for name in belongs_to)
+            *others, last = (f"`{name}`" for name in belongs_to)
+            named = f"{', '.join(others)} and {last}" if others else last
             plural = "s" if len(belongs_to) > 1 else ""
             yield (
                 ("graph", key),

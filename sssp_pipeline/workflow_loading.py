@@ -23,6 +23,7 @@ import yaml
 from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.pipeline.pipes import is_of_process
 from sssp_pipeline.pipeline.storage import STANDARD_INPUT, read_bytes, redacted
 from sssp_pipeline.workflow import Workflow, contradictions, dotted, files_read
 from sssp_pipeline.workflow_schema import choices, properties, schema_at, wanted
@@ -76,7 +77,7 @@ def load_workflow(
                     f"{document.place(path) or shown}: `{dotted(path)}` is `-`, and standard input is the workflow",
                     hint="name a file for one of them",
                 )
-    file_name = redacted(url).rpartition("/")[2]
+    file_name = _file_name(url)
     data.setdefault("name", file_name.rpartition(".")[0] or file_name)
     return _workflow(data, document, shown)
 
@@ -164,8 +165,13 @@ def workflow_from_options(
 
 def _name_of(url: str) -> str:
     """Return what a run is called whose first edge list is at `url`: the file's name without its endings."""
-    name = re.split("[.?]", redacted(url).rpartition("/")[2])[0]
+    name = re.split("[.?]", _file_name(url))[0]
     return name if re.search(r"\w", name) else "workflow"
+
+
+def _file_name(url: str) -> str:
+    """Return the last part of `url`; "pipe" for `<(commands)`, whose last part is a number that changes by chance."""
+    return "pipe" if is_of_process(url) else redacted(url).rpartition("/")[2]
 
 
 #: Endings by which a value is taken for a file, also where the file is missing.

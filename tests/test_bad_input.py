@@ -69,7 +69,7 @@ DIMACS = "c a graph\np sp 3 2\na 1 2 5\na 2 3 6\n"
 @pytest.mark.parametrize(
     ("content", "message", "hint"),
     [
-        (None, "`edges.txt` does not exist", "check the path, or the bucket and key"),
+        (None, "`edges.txt` does not exist", "correct `graph.input`, which names it, or create it"),
         ("", "`edges.txt` is empty", "check that this is the file you mean"),
         (
             "# only\n% comments\n",
@@ -90,7 +90,8 @@ DIMACS = "c a graph\np sp 3 2\na 1 2 5\na 2 3 6\n"
         (
             "0 1 5\n1 2 6x\n",
             "`edges.txt` line 2: `6x` is not a weight",
-            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column: none` leaves them out",
+            "weights are numbers such as 12, 0.5 or 3e-2; `graph.weights.column` names another column, or `none`; "
+            "`graph.unreadable: skip` leaves such rows out",
         ),
         (
             "0 1 5\n1 -2 6\n",
@@ -100,16 +101,16 @@ DIMACS = "c a graph\np sp 3 2\na 1 2 5\na 2 3 6\n"
         (
             "0 1 5\n1 2 nan\n",
             "`edges.txt` line 2: weight `nan` is not finite",
-            "leave out edges that cannot be used",
+            "leave such edges out, or set `graph.unreadable: skip`",
         ),
         (
             "0 1 5\n1 2 -inf\n",
             "`edges.txt` line 2: weight `-inf` is not finite",
-            "leave out edges that cannot be used",
+            "leave such edges out, or set `graph.unreadable: skip`",
         ),
         (
             "0 1 5\n1 2 1e-310\n",
-            "edge 2, from `1` to `2`: weight 1e-310 is a subnormal float64, which GPUs take for zero",
+            "`edges.txt`: edge 2, from `1` to `2`: weight 1e-310 is a subnormal float64, which GPUs take for zero",
             "scale the weights up",
         ),
         (
@@ -130,7 +131,10 @@ def test_a_bad_edge_list(at, content, message, hint):
     assert refused(at, workflow()) == (message, hint)
 
 
-KNOWN_FORMATS = "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `metis` or `parquet`"
+KNOWN_FORMATS = (
+    "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `metis`, `networkx`, "
+    "`parquet` or `scipy-npz`"
+)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +143,8 @@ KNOWN_FORMATS = "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `me
         (
             {"graph__formatt": "text"},
             "`bad.yaml` line 3: unknown key `formatt` in `graph`",
-            "did you mean `format`? Keys: input, format, columns, coordinates, directed, weights, ids, duplicates, "
-            "self_loops, store",
+            "did you mean `format`? Keys: input, format, encoding, delimiter, header, decimal, columns, coordinates, "
+            "directed, weights, ids, unreadable, duplicates, self_loops, store",
         ),
         (
             {"solve__batch": "many"},
@@ -164,7 +168,7 @@ KNOWN_FORMATS = "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `me
         ),
         (
             {"graph__weights__dtype": "uint32"},
-            "edge 2, from `1` to `2`: weight 5000000000 is too large for uint32",
+            "`edges.txt`: edge 2, from `1` to `2`: weight 5000000000 is too large for uint32",
             "set `graph.weights.dtype: uint64`",
         ),
         (

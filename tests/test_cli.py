@@ -367,7 +367,8 @@ def test_plan_right_after_init_says_what_is_missing(at):
     result = invoke("plan", "mine.yaml")
     assert result.exit_code == 2
     assert (
-        result.stderr == "error: `edges.txt` does not exist\n\nhint: check the path, or the bucket and key\n"
+        result.stderr
+        == "error: `edges.txt` does not exist\n\nhint: correct `graph.input`, which names it, or create it\n"
     )
 
 

@@ -713,7 +713,8 @@ def test_an_input_without_weights_is_said(tmp_path):
     (tmp_path / "edges.txt").write_text("0 1\n")
     heard = Heard()
     run(made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, sources={"all": True}), heard)
-    assert "no weights found in the input: every edge weighs 1" in heard.lines
+    (read,) = (line for line in heard.lines if line.startswith("read "))
+    assert "; source `1`, target `2`, no weight: there is no third column, every edge weighs 1;" in read
 
 
 def test_verify_misses_a_batch_that_is_gone(tmp_path):

@@ -1,5 +1,6 @@
 """The command line with standard input, pipes and `<(commands)` in the place of files."""
 
+import json
 import os
 import subprocess
 import sys
@@ -22,30 +23,30 @@ def workflow(edges: str = "edges.txt", sources: str = "{ids: [0, 7]}", output: s
     return f"{{graph: {{input: '{edges}'}}, sources: {sources}, output: {{path: '{output}'}}}}\n"
 
 
-def ran(argument: str, given: str | None = None, **options) -> subprocess.CompletedProcess:
+def ran(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [*COMMAND, argument], input=given, capture_output=True, text=True, timeout=60, check=False, **options
+        [*COMMAND, *arguments], input=given, capture_output=True, text=True, timeout=60, check=False
     )
 
 
 def test_a_graph_from_standard_input_is_read_again_only_if_it_changes(at):
     Path("w.yaml").write_text(workflow(edges="-"))
     for told in (
-        "graph: 4 vertices, 3 edges, uint32 weights in run-graph\n",
+        "graph: 4 vertices, 3 edges, uint32 weights in run-graph-",
         "unchanged, not ingested again",
     ):
-        done = ran("w.yaml", EDGES)
+        done = ran("w.yaml", given=EDGES)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False)
         assert told in done.stderr
-    changed = ran("w.yaml", EDGES + "7 9 1\n")
+    changed = ran("w.yaml", given=EDGES + "7 9 1\n")
     assert changed.returncode == 2
     assert "graph: 5 vertices, 4 edges" in changed.stderr
 
 
 def test_a_workflow_and_sources_from_standard_input(at):
-    assert ran("-", workflow()).returncode == 0
+    assert ran("-", given=workflow()).returncode == 0
     Path("w.yaml").write_text(workflow(sources="{file: '-'}", output="other"))
-    assert ran("w.yaml", "source\n0\n7\n").returncode == 0
+    assert ran("w.yaml", given="source\n0\n7\n").returncode == 0
     names = [sorted(p.name for p in Path(run, "distances").iterdir()) for run in ("run", "other")]
     assert names[0] == names[1]
     for name in names[0]:
@@ -64,7 +65,46 @@ def test_substituted_commands(at):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "2 sources x 4 vertices" in done.stdout
+    assert "solved 2 sources x 4 vertices" in done.stderr
+    assert json.loads(Path("run/run.json").read_text())["name"] == "pipe"
+
+
+def test_with_from_standard_input_and_pipes_are_edge_lists(at):
+    piped = ran("-", "--from", "0", "--out", "piped", given=EDGES)
+    assert piped.returncode == 0, piped.stderr
+    script = " ".join([*COMMAND, "<(cat edges.txt)", "--from", "0", "--out", "substituted"])
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    os.mkfifo("fifo")
+    with subprocess.Popen(["cp", "edges.txt", "fifo"]):
+        named = ran("fifo", "--from", "0", "--out", "named")
+    assert named.returncode == 0, named.stderr
+    found = {
+        Path(run, "distances/batch-00000.parquet").read_bytes() for run in ("piped", "substituted", "named")
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (
+            ["-", "--out", "run"],
+            "`standard input` is a workflow file without `--from`, and `--out` belongs to edge lists",
+            "for an edge list add `--from ID`; with a workflow file, write `--set 'output.path=FOLDER'`",
+        ),
+        (
+            ["-", "edges.txt"],
+            "`standard input` is a workflow file without `--from`, and it is one of 2 inputs",
+            "for an edge list add `--from ID`; name one workflow file; `graph.input` in it may list several edge "
+            "lists",
+        ),
+    ],
+)
+def test_what_contradicts_a_workflow_from_standard_input(at, arguments, message, hint):
+    done = ran(*arguments, given=EDGES)
+    assert done.returncode == 2
+    assert done.stderr == f"error: {message}\n\nhint: {hint}\n"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +136,7 @@ def test_substituted_commands(at):
 )
 def test_what_cannot_be_is_refused(at, argument, text, message):
     Path("w.yaml").write_text(text)
-    done = ran(argument, text)
+    done = ran(argument, given=text)
     assert done.returncode == 2
     assert f"error: {message}" in done.stderr or message in done.stderr
     assert "\nhint: " in done.stderr

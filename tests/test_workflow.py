@@ -207,7 +207,7 @@ def test_a_workflow_is_frozen_and_pickles():
         ),
         (
             {"graph": {"format": "metis", "columns": {"source": "a"}}},
-            "`graph.columns` belongs to formats `csv` and `parquet`, not `metis`",
+            "`graph.columns` belongs to formats `text`, `csv` and `parquet`, not `metis`",
             "remove one of them",
         ),
         (

@@ -79,7 +79,7 @@ verify: of
         "`road.yaml` line 1: `version` is `2`, wanted `1`",
         "`road.yaml` line 3: environment variable `ROAD` is not set",
         "`road.yaml` line 4: unknown key `formt` in `graph`",
-        "`road.yaml` line 5: `graph.directed` is `yes`, wanted `true` or `false`",
+        "`road.yaml` line 5: `graph.directed` is `yes`, wanted `true`, `false` or `reversed`",
         "`road.yaml` line 6: `graph.store` and `output.path` lie in one another",
         "`road.yaml` line 7: `sources.ids[1]` is `-2`, wanted an integer of at least 0 or text",
         "`road.yaml` line 7: `sources.random.count` is `0`, wanted an integer above 0",

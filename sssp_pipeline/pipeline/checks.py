@@ -27,11 +27,13 @@ from sssp_pipeline.workflow_cluster import Cluster
 _HERE = ("auto", "local-cpu", "local-cuda")
 
 
-def check_before_ingest(workflow: Workflow, progress: Progress, *, cluster: bool = True) -> None:
+def check_before_ingest(
+    workflow: Workflow, progress: Progress, *, cluster: bool = True, overwrite: bool = False
+) -> None:
     """Raise `InputError` for what makes a run of `workflow` fail whatever its graph is; leave nothing behind.
 
-    A finished run needs neither solver nor cluster. `cluster` False leaves out the cluster, for which a plan need not
-    wait.
+    A finished run needs neither solver nor cluster, unless `overwrite` says that it will be removed and solved again.
+    `cluster` False leaves out the cluster, for which a plan need not wait.
     """
     folder = RunFolder(workflow.output.path)
     if not folder.is_begun():
@@ -43,7 +45,7 @@ def check_before_ingest(workflow: Workflow, progress: Progress, *, cluster: bool
             storage.expand([chosen.file])
             storage.open_read(chosen.file).close()
     _check_types(workflow)
-    if storage.exists(folder.path(RUN_FILE)):
+    if storage.exists(folder.path(RUN_FILE)) and not overwrite:
         return
     _check_solver(workflow)
     if cluster:

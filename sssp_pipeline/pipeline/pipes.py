@@ -101,9 +101,19 @@ def copied(url: str, path: str) -> Copy | None:
     return None
 
 
+def is_pipe(url: str) -> bool:
+    """Return whether `url` is standard input, a pipe, or an open file of this process such as `/dev/fd/63`."""
+    return url == STANDARD_INPUT or is_of_process(url) or _kind(url) == "pipe"
+
+
+def is_of_process(url: str) -> bool:
+    """Return whether `url` is an open file of a process, as the shell names `<(commands)`."""
+    return _OF_PROCESS.fullmatch(url) is not None
+
+
 def fingerprint_name(url: str) -> str:
     """Return what stands for `url` in a fingerprint: the same for `<(commands)`, whose numbers change by chance."""
-    return "/dev/fd" if _OF_PROCESS.fullmatch(url) else redacted(url)
+    return "/dev/fd" if is_of_process(url) else redacted(url)
 
 
 def _kind(path: str) -> str | None:

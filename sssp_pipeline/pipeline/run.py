@@ -153,7 +153,7 @@ def run(
     timings = _Timings()
     folder = RunFolder(workflow.output.path)
     folder.check_ours()
-    check_before_ingest(workflow, progress)
+    check_before_ingest(workflow, progress, overwrite=overwrite)
     with timings.of("ingest"):
         if may_ingest:
             stored = ingest_stage(workflow, progress)
@@ -309,7 +309,7 @@ class _Job:
             "name": self.workflow.name,
             "workflow": self.workflow.resolved(),
             "identity": self._identity(),
-            "graph": self.stored.manifest.model_dump(include=described),
+            "graph": self.stored.manifest.model_dump(mode="json", include=described),
             "sources": sum(len(b) for b in self.batches),
             "targets": None if self.targets is None else len(self.targets),
             "skipped": asdict(self.skipped),

@@ -70,7 +70,8 @@ class IdFile:
             holds the ids or whether the first line is a header.
         """
         assert self.spec.file is not None
-        with opened(self.spec.file) as stream:
+        # Errors of UTF-16 are told by `_decoded`: `graph.encoding` does not belong to a file of ids.
+        with opened(self.spec.file, encoding="utf-8") as stream:
             content = stream.read()
         magics = (PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)
         found = self._of_table(content) if content.startswith(magics) else self._of_text(content)

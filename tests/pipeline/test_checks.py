@@ -180,6 +180,17 @@ def test_a_finished_run_needs_no_scheduler(tmp_path, monkeypatch):
     assert record["verify"]["refuted"] is None
 
 
+def test_a_finished_run_that_is_to_be_replaced_needs_what_a_new_one_needs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(made(), Quiet())
+    gone = {"kind": "address", "address": f"tcp://127.0.0.1:{free_port()}", "wait_s": 0}
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
+        run(made(cluster=gone), Quiet(), overwrite=True)
+    with pytest.raises(InputError, match="unknown solver `dikstra`"):
+        run(made(solve={"solver": "dikstra"}), Quiet(), overwrite=True)
+    assert (tmp_path / "run" / "run.json").exists(), "the earlier run stays"
+
+
 def test_plan_needs_no_scheduler(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "edges.txt").write_text("0 1 2\n")
