@@ -309,7 +309,7 @@ class _Job:
             "name": self.workflow.name,
             "workflow": self.workflow.resolved(),
             "identity": self._identity(),
-            "graph": self.stored.manifest.model_dump(include=described),
+            "graph": self.stored.manifest.model_dump(mode="json", include=described),
             "sources": sum(len(b) for b in self.batches),
             "targets": None if self.targets is None else len(self.targets),
             "skipped": asdict(self.skipped),
