@@ -10,6 +10,10 @@ With `--solvers` nothing but the solver differs, and each gives a line in `pipel
 first and the last commit is then also compared with what the GPU and the writing threads did. With `--targets` only
 the distances to so many random vertices are written, with 0 of them metrics alone: then nothing tells when a batch was
 committed, and the whole stage that solves is taken, with starting and compiling. `--sources all` takes every vertex.
+
+In the long layout, a batch is committed at the time of its file. In the wide layout these files are gone at the end: a
+batch is committed when the run's log says that it is solved. `merge_s` is the time that writing the wide files takes;
+it is part of `command_s`, and of nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -39,72 +45,125 @@ from sssp_pipeline.workflow_loading import load_workflow
 #: Dask workers x threads, and threads of the command's own process; one process with two threads holds the graph once.
 CONFIGURATIONS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2), "own": ("auto", 2)}
 
+TOO_FEW = "the batches were committed all at once: set more --sources"
 
 #: Of a round: name and value of each number.
 Measured = dict[str, float | None]
 
 
-def run_command(workflow: Path, run: Path, **given: str | int) -> tuple[float, dict[str, Any]]:
-    """Return the seconds of the command and what it told; `run` holds what it wrote, and nothing from before."""
+@dataclass(frozen=True)
+class Commit:
+    """Some batches of a run, and when they were committed, in seconds since 1970.
+
+    `n_bytes` is the size of the distances; in the wide layout that of the metrics is part of it.
+    """
+
+    at_s: float
+    n_batches: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command printed, its seconds, and what the run committed, in the order of time.
+
+    `commits` is empty if only metrics were written. `merge_s` is None if nothing was merged.
+    """
+
+    command_s: float
+    printed: dict[str, Any]
+    commits: list[Commit]
+    merge_s: float | None
+
+
+def run_command(workflow: Path, run: Path, **given: str | int) -> Outcome:
+    """Return the outcome of a run; the folder `run` holds what it wrote, and nothing from before."""
     shutil.rmtree(run, ignore_errors=True)
-    command = [sys.executable, "-m", "sssp_pipeline.cli", "run", str(workflow), "--json"]
+    command = [sys.executable, "-m", "sssp_pipeline.cli", "run", str(workflow)]
     options = [
         word for key, value in given.items() for word in ("--set", f"{key.replace('__', '.')}={value}")
     ]
     began = time.perf_counter()
-    told = subprocess.run(
-        [*command, *options], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ).stdout
-    return time.perf_counter() - began, json.loads(told)
+    done = subprocess.run(
+        [*command, "--json", "--log-format", "json", *options], check=True, capture_output=True
+    )
+    command_s = time.perf_counter() - began
+    files = [file.stat() for file in (run / "distances").glob("batch-*")]
+    if files:
+        commits, merge_s = [Commit(file.st_mtime, 1, file.st_size) for file in files], None
+    else:
+        commits, merge_s = read_log(done.stderr)
+    return Outcome(command_s, json.loads(done.stdout), sorted(commits, key=lambda c: c.at_s), merge_s)
+
+
+def read_log(log: bytes) -> tuple[list[Commit], float | None]:
+    """Return the commits of a run that merged its batches and the seconds of the merge, else no commits and None."""
+    commits = []
+    merge_began = merge_ended = None
+    for line in log.splitlines():
+        if not line.startswith(b"{"):  # a Dask worker wrote it
+            continue
+        entry = json.loads(line)
+        at_s = datetime.fromisoformat(entry["time"]).timestamp()
+        if entry["event"] == "solved":
+            commits.append(Commit(at_s, len(entry["batches"]), entry["bytes"]))
+        if merge_began is None and entry.get("stage") == "merge":
+            merge_began = at_s
+        elif merge_began is not None and merge_ended is None and entry["event"] in ("stage", "succeeded"):
+            merge_ended = at_s
+    if merge_began is None or merge_ended is None:
+        return [], None
+    return commits, merge_ended - merge_began
 
 
 def by_workers(workflow: Path, run: Path, workers: int | str, threads: int) -> Measured:
     """Return the command's seconds, sources per second, and the threads' milliseconds a source by kind of work."""
-    command_s, outcome = run_command(
-        workflow, run, cluster__workers=workers, cluster__threads_per_worker=threads
-    )
-    times = sorted(p.stat().st_mtime for p in (run / "distances").iterdir())
-    # The first round of batches, one a thread, pays for loading and compiling; the rate begins where it ends.
-    warm = times[(1 if workers == "auto" else workers) * threads :]
-    per_batch = outcome["sources"] / outcome["batches"]
+    outcome = run_command(workflow, run, cluster__workers=workers, cluster__threads_per_worker=threads)
+    printed = outcome.printed
+    # The first task of each thread pays for loading and compiling; the rate begins where these end.
+    warm = outcome.commits[(1 if workers == "auto" else workers) * threads :]
+    if not warm or warm[0].at_s == warm[-1].at_s:
+        sys.exit(TOO_FEW)
+    per_batch = printed["sources"] / printed["batches"]
     return {
-        "command_s": command_s,
-        "sources_per_s": (len(warm) - 1) * per_batch / (warm[-1] - warm[0]),
-        "solve_ms": 1e3 * outcome["thread_s"]["solve"] / outcome["sources"],
-        "write_ms": 1e3 * outcome["thread_s"]["write"] / outcome["sources"],
+        "command_s": outcome.command_s,
+        "sources_per_s": sum(c.n_batches for c in warm[1:]) * per_batch / (warm[-1].at_s - warm[0].at_s),
+        "solve_ms": 1e3 * printed["thread_s"]["solve"] / printed["sources"],
+        "write_ms": 1e3 * printed["thread_s"]["write"] / printed["sources"],
+        "merge_s": outcome.merge_s,
     }
 
 
 def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
     """Return the solver that ran, and the command's seconds, what was done a second, how busy GPU and cores were."""
-    command_s, outcome = run_command(workflow, run, solve__solver=solver)
+    outcome = run_command(workflow, run, solve__solver=solver)
+    printed, commits = outcome.printed, outcome.commits
     metrics = RunFolder(str(run)).read_metrics()
     solve_s = np.bincount(metrics["batch"].to_numpy(), metrics["solve_s"].to_numpy())
-    files = sorted((run / "distances").glob("*"))
-    if files:
-        times = np.array([file.stat().st_mtime for file in files])
-        if times.min() == times.max():
-            sys.exit("the batches were committed all at once: set more --sources")
-        span_s, share = (
-            float(times.max() - times.min()),
-            1 - 1 / len(files),
-        )  # all batches but the first committed
+    if commits:
+        span_s = commits[-1].at_s - commits[0].at_s
+        if span_s == 0:
+            sys.exit(TOO_FEW)
+        # All batches but those of the first commit are written in the span.
+        share = 1 - commits[0].n_batches / printed["batches"]
+        n_bytes = sum(commit.n_bytes for commit in commits)
         # What the first call solved, it had solved before the first commit.
         spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
         stored = StoredGraph(spec.store, read_manifest(spec.store))
         solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).together :].sum())
     else:
-        files = [run / "metrics.parquet"]
-        span_s, share, solved_s = outcome["timings"]["solve"], 1.0, float(solve_s.sum())
-    on_gpu = solver_named(outcome["solver"]).device == "gpu"
-    return outcome["solver"], {
-        "command_s": command_s,
+        n_bytes = (run / "metrics.parquet").stat().st_size
+        span_s, share, solved_s = printed["timings"]["solve"], 1.0, float(solve_s.sum())
+    on_gpu = solver_named(printed["solver"]).device == "gpu"
+    return printed["solver"], {
+        "command_s": outcome.command_s,
         "span_s": span_s,
-        "sources_per_s": outcome["sources"] * share / span_s,
-        "written_mb_per_s": sum(file.stat().st_size for file in files) * share / span_s / 1e6,
-        "solve_ms": 1e3 * float(solve_s.sum()) / outcome["sources"],
+        "sources_per_s": printed["sources"] * share / span_s,
+        "written_mb_per_s": n_bytes * share / span_s / 1e6,
+        "solve_ms": 1e3 * float(solve_s.sum()) / printed["sources"],
         "gpu_busy": solved_s / span_s if on_gpu else None,
-        "cores_writing": outcome["thread_s"]["write"] * share / span_s,
+        "cores_writing": printed["thread_s"]["write"] * share / span_s,
+        "merge_s": outcome.merge_s,
     }
 
 

@@ -198,7 +198,7 @@ def _timed(owner: type, names: tuple[str, ...], seconds: dict[str, float]) -> It
 def _give_out(variant: str, workflow: Workflow, seen: _Seen) -> None:
     """Have tasks that do nothing done, as many as the run of `workflow` has, by its code or by Dask's executor."""
     stored = ingest_stage(workflow, Quiet())
-    sources, targets = select_stage(workflow, stored, Quiet())
+    sources, targets, _ = select_stage(workflow, stored, Quiet())
     batches = cut(stored.manifest.traits, sources, workflow.solve, targets)
     done = 0
 
