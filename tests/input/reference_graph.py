@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 import numpy as np
@@ -131,7 +131,10 @@ def number(cell: str, decimal: str = "point") -> Fraction | None:
         cell = cell.replace(",", ".")
     if not NUMBER.fullmatch(cell):
         return None
-    value = Decimal(cell)
+    try:
+        value = Decimal(cell)
+    except InvalidOperation:
+        raise Refused(f"weight {cell} is beyond all numbers") from None
     # Numbers that float64 would make infinite or zero; their fractions would be huge.
     if value and not -400 < value.adjusted() < 400:
         raise Refused(f"weight {cell} is beyond float64")
@@ -192,6 +195,9 @@ def graph_of(
 
 
 def is_number(cell: str, decimal: str) -> bool:
+    """Return whether a cell is a number, or a word for one that is not finite."""
+    if re.fullmatch("[-+]?(nan|inf|infinity)", cell, re.IGNORECASE):
+        return True
     try:
         return number(cell, decimal) is not None
     except Refused:

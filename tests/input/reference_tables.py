@@ -127,7 +127,7 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
             raise Refused("no delimiter fits")
         if not must_be_csv and (delimiter is None or (delimiter == "\t" and not _is_table_of_tabs(lines))):
             return read_text(text, graph)
-    if any(line.strip()[0] in "#%" for line in lines):
+    if any(line.strip(BLANKS)[:1] in ("#", "%") for line in lines):
         raise Refused("a comment or an edge")
     rows = [cells(line, delimiter) for line in lines]
     if len(rows[0]) < 2:
@@ -151,7 +151,7 @@ def _is_table_of_tabs(lines: list[str]) -> bool:
 
 def _without_leading_comments(text: str) -> str:
     lines = text.split("\n")
-    while lines and (not lines[0].strip() or lines[0].strip()[0] in "#%"):
+    while lines and lines[0].strip(BLANKS + "\r")[:1] in ("", "#", "%"):
         if "\r" in lines[0].strip():
             raise Refused("a carriage return without a line feed")
         lines.pop(0)

@@ -82,9 +82,9 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def names_both_ends(names: Sequence[str]) -> bool:
-    """Return whether exactly one pair of `names` means source and target; `a` and `b` alone may be vertices."""
+    """Return whether one pair of `names` alone means source and target; `a` and `b`, `A1` and `A2` may be vertices."""
     found = _pairs(names, range(len(names)))
-    return len(found) == 1 and (words(names[found[0][0]]), words(names[found[0][1]])) not in _ALONE
+    return len(found) == 1 and not _SOURCE_WORDS.isdisjoint(words(names[found[0][0]]))
 
 
 def are_numbered(names: Sequence[str]) -> bool:
@@ -218,8 +218,6 @@ def _pairs(
 _PARTNERS: dict[str, list[str]] = {}
 for _source, _target in (*PAIRS, *WEAK_PAIRS):
     _PARTNERS.setdefault(_source, []).append(_target)
-#: Names that are nothing but a weak pair.
-_ALONE = {((source,), (target,)) for source, target in WEAK_PAIRS}
 
 
 def _weight(
