@@ -195,9 +195,6 @@ def graph_of(
 
 
 def is_number(cell: str, decimal: str) -> bool:
-    """Return whether a cell is a number, or a word for one that is not finite."""
-    if re.fullmatch("[-+]?(nan|inf|infinity)", cell, re.IGNORECASE):
-        return True
     try:
         return number(cell, decimal) is not None
     except Refused:

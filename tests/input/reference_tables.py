@@ -173,17 +173,22 @@ def _fits(lines: list[str], delimiter: str, graph: dict) -> bool:
     return len(counts) == 1 and first > 1
 
 
+def _looks_numeric(cell: str, decimal: str) -> bool:
+    """Return whether a cell is a number, or a word for one that is not finite."""
+    return is_number(cell, decimal) or bool(re.fullmatch("[-+]?(nan|inf|infinity)", cell, re.IGNORECASE))
+
+
 def _is_header(rows: list[list[str]], graph: dict) -> bool | None:
     """Return whether the first row is a header; None if it may be a header or an edge."""
     first, rest = rows[0], [row for row in rows[1 : SAMPLE + 1] if len(row) == len(rows[0])]
     decimal = graph.get("decimal", "point")
-    numeric = [is_number(cell, decimal) for cell in first]
+    numeric = [_looks_numeric(cell, decimal) for cell in first]
     over = [
-        any(row[c] for row in rest) and all(is_number(row[c], decimal) for row in rest if row[c])
+        any(row[c] for row in rest) and all(_looks_numeric(row[c], decimal) for row in rest if row[c])
         for c in range(len(first))
     ]
     speaks = any(over[c] and first[c] and not numeric[c] for c in range(len(first)))
-    comes_again = {cell for row in rest for cell in row if not is_number(cell, decimal)} & set(first)
+    comes_again = {cell for row in rest for cell in row if not _looks_numeric(cell, decimal)} & set(first)
     against = bool(comes_again) or any(over[c] and numeric[c] for c in range(len(first)))
     named = names_both_ends(first) or _names_asked(first, graph)
     if speaks:
