@@ -81,7 +81,11 @@ DIMACS = "c a graph\np sp 3 2\na 1 2 5\na 2 3 6\n"
             "`edges.txt` is cut short: its compressed data does not end",
             "fetch or compress it again",
         ),
-        ("0 1\n2\n", "`edges.txt` line 2 has 1 column, wanted 2", "every line holds source and target"),
+        (
+            "0 1\n2\n",
+            "`edges.txt` line 2 has 1 column, wanted 2",
+            "every line holds source and target; `graph.unreadable: skip` leaves others out",
+        ),
         (
             "0 1 5\n1 2x 6\n",
             "`edges.txt` line 2: `2x` is not a vertex id",

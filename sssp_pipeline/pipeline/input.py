@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def complete(edge_list: EdgeList, spec: workflow.Graph, sample: list[tuple], wei
     }
     if spec.format != "auto":
         known["format_why"] = "as the workflow says"
-    return edge_list.reading.model_copy(update=known)
+    return replace(edge_list.reading, **known)
 
 
 def _directions(edge_list: EdgeList, spec: workflow.Graph) -> str:

@@ -87,7 +87,7 @@ def describe(url: str) -> dict[str, Any]:
     if (read := facts["graph"].pop("reading", None)) is not None:  # runs of release 0.1.0 have none
         from sssp_pipeline.pipeline.reading import Reading
 
-        facts["graph"]["read"] = Reading.model_validate(read).facts()
+        facts["graph"]["read"] = Reading.of_json(read).facts()
     return facts
 
 

@@ -1,22 +1,28 @@
-"""What a reader understood of an input, as it is shown on the terminal, by `inspect`, in run.json and in the report."""
+"""What a reader understood of an input, as it is shown on the terminal, by `inspect`, in run.json and in the report.
+
+Plain dataclasses, which `inspect` imports in no time; the manifest checks them as it checks its own fields.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 
-class ColumnRead(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class ColumnRead:
     """The column of one part of an edge: its name, or its number from 1, and why it was taken.
 
     `column` is None where there is no such column; `why` then says why not.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     column: str | None
     why: str
 
 
-class Reading(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Reading:
     """How an input was read.
 
     Attributes
@@ -43,7 +49,6 @@ class Reading(BaseModel):
         The first three edges: source, target, and the weight as it is kept, if the input has weights.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     format: str
     format_why: str = "by its content"
     encoding: str | None = None
@@ -58,6 +63,13 @@ class Reading(BaseModel):
     weights: str = ""
     edges: str = ""
     sample: tuple[tuple[int | str, int | str] | tuple[int | str, int | str, int | float], ...] = ()
+
+    @classmethod
+    def of_json(cls, stored: Mapping[str, Any]) -> Reading:
+        """Return the reading that run.json holds."""
+        parts = {name: stored.get(name) for name in ("source", "target", "weight")}
+        columns = {name: ColumnRead(**part) for name, part in parts.items() if part is not None}
+        return cls(**{**stored, **columns})
 
     def lines(self) -> list[str]:
         """Return the two sentences that a run prints: how the input was read, and the first edges."""

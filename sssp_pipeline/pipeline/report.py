@@ -87,7 +87,7 @@ def _input_facts(workflow: dict[str, Any], graph: dict[str, Any]) -> Iterable[tu
     given = workflow["graph"]["input"]
     yield "input", given if isinstance(given, str) else ", ".join(given)
     if graph.get("reading") is not None:  # runs of release 0.1.0 have none
-        yield from Reading.model_validate(graph["reading"]).facts().items()
+        yield from Reading.of_json(graph["reading"]).facts().items()
 
 
 def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""The commands and examples of the README and the guides do what the pages say, word by word; see pages.py."""
+"""The commands and examples of the README and the guides do what the pages say, word by word; see page_examples.py."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location("pages", Path(__file__).with_name("pages.py"))
-_spec.loader.exec_module(sys.modules.setdefault("pages", importlib.util.module_from_spec(_spec)))
+_spec = importlib.util.spec_from_file_location("page_examples", Path(__file__).with_name("page_examples.py"))
+_spec.loader.exec_module(sys.modules.setdefault("page_examples", importlib.util.module_from_spec(_spec)))
 
-from pages import ROOT, Examples, blocks_of  # noqa: E402
+from page_examples import ROOT, Examples, blocks_of  # noqa: E402
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 
@@ -91,7 +91,7 @@ def test_what_a_page_may_say(text, examples, tmp_path):
 
 
 def test_a_command_that_does_not_end_is_ended(examples, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["pages"], "TIME_LIMIT_S", 1)
+    monkeypatch.setattr(sys.modules["page_examples"], "TIME_LIMIT_S", 1)
     with pytest.raises(AssertionError, match=r"(?s)page\.md line 1: .*exit code -9"):
         run(examples, tmp_path, "```console\n$ echo so; sleep 100; echo far\nso\n```")
 

@@ -268,13 +268,12 @@ class _CheckedLines(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         content = self._stream.read(len(buffer))
         buffer[: len(content)] = content
-        text = self._last + content
-        self._last = content[-1:] if content[-1:] == b"\r" else b""
-        # A return at the end may be half of a line end.
-        if text.count(b"\r") - len(self._last) != text.count(b"\r\n"):
-            at = re.search(rb"\r(?!\n|\Z)", text)
-            if at is not None:
+        if self._last or b"\r" in content:
+            text = self._last + content
+            # A return at the end may be half of a line end.
+            if (at := re.search(rb"\r(?!\n|\Z)", text)) is not None:
                 raise carriage_return_error(self._place(text, at.start()))
+            self._last = content[-1:] if content[-1:] == b"\r" else b""
         if len(content.translate(None, _CONTROLS)) != len(content):
             at = re.search(b"[" + re.escape(_CONTROLS) + b"]", content)
             assert at is not None
@@ -361,8 +360,11 @@ def _converted(table: _Table, cells: list[pa.Array], id_kind: str, bad: _Faults,
     weights = _to_weights(texts[2], options, bad, lost) if len(used) > 2 else None
     if not (options.ids == "string" and 0 in used[:2]):
         first = cells[used.index(0) if 0 in used else len(used)]
-        for row in _where(pc.match_substring_regex(first, "^[ \\t]*[#%]")):
-            bad.setdefault(row, partial(_comment_or_id, text=first[row].as_py().decode("utf-8", "replace")))
+        if _holds(first, b"#%"):
+            for row in _where(pc.match_substring_regex(first, "^[ \\t]*[#%]")):
+                bad.setdefault(
+                    row, partial(_comment_or_id, text=first[row].as_py().decode("utf-8", "replace"))
+                )
     return EdgeChunk(ends[0], ends[1], weights)
 
 
@@ -380,7 +382,7 @@ def _texts(cells: pa.Array, bad: _Faults) -> pa.Array:
                 bad.setdefault(i, partial(not_utf8_error, shown=shown[0][:60], as_latin_1=shown[1]))
                 found[i] = b""
         texts = pc.cast(pa.array(found, pa.large_binary()), pa.large_string())
-    return pc.utf8_trim(texts, BLANKS)
+    return pc.utf8_trim(texts, BLANKS) if _holds(texts, BLANKS.encode()) else texts
 
 
 def _to_names(texts: pa.Array, options: ReadOptions, bad: _Faults) -> pa.Array:
@@ -411,8 +413,19 @@ def _to_ids(texts: pa.Array, options: ReadOptions, bad: _Faults) -> np.ndarray:
 
 def _has_odd_digits(texts: pa.Array, keeps_zeros: bool) -> bool:
     """Return whether an id has a sign, or a leading zero that would be lost."""
-    pattern = "^[-+]" if keeps_zeros else "^([-+]|0.)"
-    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
+    offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    lengths = np.diff(offsets)
+    first = np.frombuffer(texts.buffers()[2] or b"\0", np.uint8)[np.minimum(offsets[:-1], offsets[-1] - 1)]
+    odd = (first == ord("-")) | (first == ord("+"))
+    if not keeps_zeros:
+        odd |= (first == ord("0")) & (lengths > 1)
+    return bool((odd & (lengths > 0)).any())
+
+
+def _holds(texts: pa.Array, characters: bytes) -> bool:
+    """Return whether one of `characters` may be in `texts`; the buffer may hold more than these cells."""
+    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    return any(bool((content == character).any()) for character in characters)
 
 
 def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | None:
@@ -460,7 +473,8 @@ def _to_weights(texts: pa.Array, options: ReadOptions, bad: _Faults, lost: _Faul
             bad.setdefault(row, partial(weight_error, shown=shown, code=faults.BAD_WEIGHT))
         texts = pc.replace_substring(texts, ",", ".")
     # Arrow takes no plus sign.
-    texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
+    if _holds(texts, b"+"):
+        texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
     for type_ in (pa.int64(), pa.uint64(), pa.float64()):
         numbers = _cast(texts, type_)
         if numbers is not None:

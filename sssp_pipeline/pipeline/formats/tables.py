@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline import storage
@@ -64,7 +65,7 @@ class EdgeColumns:
         """The columns to be read: source, target and perhaps weight."""
         return [self.source, self.target, *([self.weight] if self.weight is not None else [])]
 
-    def read(self) -> dict[str, ColumnRead | tuple[str, ...]]:
+    def read(self) -> dict[str, Any]:
         """Return the part of a `Reading` that is about columns."""
         weight = None if self.weight is None else self.names[self.weight]
         unused = tuple(name for i, name in enumerate(self.names) if i not in self.used)
