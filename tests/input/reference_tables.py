@@ -52,8 +52,6 @@ PAIRS = {
         ("start", "end"),
         ("begin", "end"),
         ("u", "v"),
-        ("i", "j"),
-        ("o", "d"),
         ("von", "nach"),
     ),
     *(("fromnode", "tonode"), ("fromid", "toid"), ("fromnodeid", "tonodeid"), ("sourceid", "targetid")),
@@ -62,7 +60,15 @@ PAIRS = {
 SOURCE_WORDS = {source for source, _ in PAIRS}
 TARGET_WORDS = {target for _, target in PAIRS}
 #: Words that mean the ends only where two names in a header differ in nothing else.
-WEAK_PAIRS = {("1", "2"), ("a", "b"), ("first", "second"), ("row", "col"), ("row", "column")}
+WEAK_PAIRS = {
+    ("1", "2"),
+    ("a", "b"),
+    ("i", "j"),
+    ("o", "d"),
+    ("first", "second"),
+    ("row", "col"),
+    ("row", "column"),
+}
 WEIGHT_WORDS = {
     *(
         "weight",
@@ -127,7 +133,7 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
             raise Refused("no delimiter fits")
         if not must_be_csv and (delimiter is None or (delimiter == "\t" and not _is_table_of_tabs(lines))):
             return read_text(text, graph)
-    if any(line.strip(BLANKS)[:1] in ("#", "%") for line in lines):
+    if graph.get("ids") != "string" and any(line.strip(BLANKS)[:1] in ("#", "%") for line in lines):
         raise Refused("a comment or an edge")
     rows = [cells(line, delimiter) for line in lines]
     if len(rows[0]) < 2:

@@ -144,7 +144,8 @@ def _is_tar(magic: bytes) -> bool:
 
 def zip_members(stream: IO[bytes]) -> list[str]:
     """Return the names of the files in a zip file, without those that a Mac adds."""
-    names = [info.filename for info in zipfile.ZipFile(stream).infolist() if not info.is_dir()]
+    # `is_dir` fails for an entry without a name.
+    names = [name for name in zipfile.ZipFile(stream).namelist() if not name.endswith("/")]
     return [name for name in names if not _is_extra(name)]
 
 

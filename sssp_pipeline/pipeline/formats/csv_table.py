@@ -259,7 +259,7 @@ class _CheckedLines(io.RawIOBase):
 
     def __init__(self, stream: IO[bytes], url: str) -> None:
         self._stream, self._url = stream, url
-        self._n_lines = 0
+        self._n_lines = self._n_quotes = 0
         self._last = b""
 
     def readable(self) -> bool:
@@ -279,6 +279,13 @@ class _CheckedLines(io.RawIOBase):
             assert at is not None
             raise control_error(self._place(content, at.start()), at[0][0])
         self._n_lines += content.count(b"\n")
+        self._n_quotes += content.count(b'"')
+        if not content and self._n_quotes % 2:
+            raise InputError(
+                f"`{storage.redacted(self._url)}` has {self._n_quotes:,} quotes, an odd number: "
+                "one of them does not end",
+                hint='end the quote; a quote inside a quoted cell is written twice: `"5"" pipe"`',
+            )
         return len(content)
 
     def _place(self, text: bytes, position: int) -> str:
@@ -355,6 +362,12 @@ def _converted(table: _Table, cells: list[pa.Array], id_kind: str, bad: _Faults,
     """
     used, options = table.layout.columns.used, table.options
     texts = [_texts(column, bad) for column in cells[: len(used)]]
+    for column in cells[: len(used)]:
+        for mark, pattern, fault in _FAULTS_OF_QUOTES:
+            if _holds(column, mark):
+                for row in _where(pc.match_substring_regex(column, pattern)):
+                    text = column[row].as_py().decode("utf-8", "replace")
+                    bad.setdefault(row, partial(fault, text=text))
     to_ends = _to_names if id_kind == "string" else _to_ids
     ends = [to_ends(texts[k], options, bad) for k in range(2)]
     weights = _to_weights(texts[2], options, bad, lost) if len(used) > 2 else None
@@ -453,6 +466,24 @@ def _id_error(place: str, wrong: str, hint: str) -> InputError:
     return InputError(f"{place}: {wrong}", hint=hint)
 
 
+def _several_lines(place: str, text: str) -> InputError:
+    shown = text.replace("\n", "\\n")[:60]
+    return InputError(
+        f"{place}: `{shown}` in quotes goes over several lines", hint="end the quotes on the same line"
+    )
+
+
+def _blank_before_quote(place: str, text: str) -> InputError:
+    return InputError(
+        f"{place}: `{text[:60]}` has a blank before its quote, so the quotes belong to the cell",
+        hint="remove the blank if they do not",
+    )
+
+
+#: A byte that the cells with such a fault hold, a pattern of the cell, and the fault.
+_FAULTS_OF_QUOTES = ((b"\n", "\n", _several_lines), (b'"', '^[ \\t]+"', _blank_before_quote))
+
+
 def _empty_id(place: str) -> InputError:
     return InputError(
         f"{place}: a vertex id is empty", hint="`graph.unreadable: skip` leaves out rows without ids"
@@ -503,11 +534,11 @@ def _check_decimals(
         text, value = texts[row].as_py(), float(values[row])
         code: int | None = faults.NOT_FINITE
         if np.isfinite(value):
-            code = lost_in_float64(text, value, options.rounds, options.scale or 0)
+            code = lost_in_float64(text, value, options.rounds, options.exact_scale)
         if code is not None:
             shown = text.replace(".", options.point)[:60]
             found = bad if code == faults.NOT_FINITE else lost
-            found[row] = partial(weight_error, shown=shown, code=code, scale=options.scale or 0)
+            found[row] = partial(weight_error, shown=shown, code=code, scale=options.exact_scale)
 
 
 def _cast(texts: pa.Array, type_: pa.DataType) -> np.ndarray | None:

@@ -84,7 +84,7 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
         max_id=n_vertices,
         ids_are_strings=False,
         rounds=options.rounds,
-        scale=options.scale or 0,
+        scale=options.exact_scale,
     )
     files = [file for _, file, _, _ in headers]
     declared = [n for _, _, _, n in headers]

@@ -66,6 +66,11 @@ class ReadOptions:
         return "," if self.decimal == "comma" else "."
 
     @property
+    def exact_scale(self) -> int:
+        """What the weights times which must be integers; 1 where an integer type is asked for, 0 where none must."""
+        return self.scale or (1 if "int" in self.weight_dtype else 0)
+
+    @property
     def skips(self) -> bool:
         """Whether rows that are no edge are left out."""
         return self.unreadable == "skip"

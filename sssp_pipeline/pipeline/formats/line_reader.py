@@ -390,6 +390,9 @@ def weight_error(place: str, shown: str, code: int, scale: int = 0, *, of_table:
                 hint="set `graph.weights.dtype: float64` to round it, or scale the weights down",
             )
         case faults.NOT_SCALED:
+            if scale == 1:
+                hint = "set `graph.weights.dtype: auto` to compute with decimals"
+                return InputError(f"{place}: weight `{shown}` is no integer", hint=hint)
             return InputError(
                 f"{place}: weight `{shown}` times {scale} is no integer",
                 hint="raise `graph.weights.scale`, or remove it to compute with decimals",

@@ -61,7 +61,7 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
         max_id=n_vertices,
         ids_are_strings=False,
         rounds=options.rounds,
-        scale=options.scale or 0,
+        scale=options.exact_scale,
     )
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:

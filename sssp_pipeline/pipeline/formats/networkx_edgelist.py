@@ -202,8 +202,8 @@ def _edge(
     value = float(text)
     if not math.isfinite(value):
         raise weight_error(place, text[:60], faults.NOT_FINITE)
-    if (code := lost_in_float64(text, value, options.rounds, options.scale or 0)) is not None:
-        raise _LostWeightError(weight_error(place, text[:60], code, options.scale or 0))
+    if (code := lost_in_float64(text, value, options.rounds, options.exact_scale)) is not None:
+        raise _LostWeightError(weight_error(place, text[:60], code, options.exact_scale))
     return ends[0], ends[1], value
 
 

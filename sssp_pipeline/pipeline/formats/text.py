@@ -47,7 +47,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
         takes_zero_led_ids=options.ids == "integer",
         point=COMMA if options.decimal == "comma" else POINT,
         rounds=options.rounds,
-        scale=options.scale or 0,
+        scale=options.exact_scale,
     )
     files = [_rows_of(layout, options) for layout in layouts]
     skipped = SkippedRows()
