@@ -282,7 +282,7 @@ class _CheckedLines(io.RawIOBase):
         self._n_quotes += content.count(b'"')
         if not content and self._n_quotes % 2:
             raise InputError(
-                f"`{storage.redacted(self._url)}` has {self._n_quotes:,} quotes, an odd number: "
+                f"`{storage.redacted(self._url)}` has an odd number of quotes, {self._n_quotes:,}: "
                 "one of them does not end",
                 hint='end the quote; a quote inside a quoted cell is written twice: `"5"" pipe"`',
             )

@@ -31,6 +31,35 @@ def test_quoted_names(write, read):
     assert found.rows() == [("New York, NY", 'Kansas "KC" City', 1.5), ("Köln", "Bonn", 30.0)]
 
 
+@pytest.mark.parametrize(
+    ("content", "where", "what"),
+    [
+        ('u,v\n1,2\n"3\n",4\n5,"6"\n', "line 3", r"`3\n` in quotes goes over several lines"),
+        (
+            'u,v,w\na,b,1\nc, "d",2\n',
+            "line 3",
+            '` "d"` has a blank before its quote, so the quotes belong to the cell',
+        ),
+    ],
+)
+def test_odd_quotes_are_named(write, refused, content, where, what):
+    message, hint = refused(write("e.csv", content))
+    assert message == f"`e.csv` {where}: {what}"
+    assert hint
+
+
+def test_quotes_that_do_not_end(write, refused):
+    message, hint = refused(
+        write("e.csv", 'u,v,note\n1,2,5" pipe\n3,4,x\n'), header="true", weight_column="none"
+    )
+    assert message == "`e.csv` has an odd number of quotes, 1: one of them does not end"
+    assert hint.startswith("end the quote; ")
+
+
+def test_a_blank_behind_a_quote_is_left_out(write, read):
+    assert read(write("e.csv", 'u,v,w\n"a" ,"b",1\n"c" ,"d" ,2\n')).rows() == [("a", "b", 1), ("c", "d", 2)]
+
+
 def test_usual_names_are_found_in_any_place_and_case(write, read):
     found = read(write("e.csv", "id,Length,TO,note,From\n9,5,2,x,1\n"))
     assert found.rows() == [(1, 2, 5)]
