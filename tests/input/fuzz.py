@@ -293,7 +293,8 @@ def keep(given: Input, folder: Path, name: str, why: str) -> None:
     """Write an input to `folder`: its bytes, and its name and options as JSON."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.input").write_bytes(given.content)
-    facts = {"file": given.file, "graph": given.graph, "why": why}
+    # Of a traceback the last line, since paths of a machine are no part of the corpus.
+    facts = {"file": given.file, "graph": given.graph, "why": why.strip().splitlines()[-1]}
     (folder / f"{name}.json").write_text(
         json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
