@@ -347,7 +347,7 @@ def _npz(rng: random.Random) -> Input:
         if kind == 0 and array.ndim and array.size and array.dtype.kind in "iuf":
             odd = rng.choice([0, 1, -1, 2, 5, 2**31 - 1, 3, 7])
             array = array.copy()
-            array[rng.randrange(array.size)] = odd
+            array.flat[rng.randrange(array.size)] = odd
         elif kind == 1 and array.dtype.kind in "iuf":
             types = [
                 "i1",
@@ -448,7 +448,7 @@ def _odd_table(rng: random.Random, table: pa.Table) -> pa.Table:
             types += [
                 pa.decimal128(20, 3),
                 pa.date32(),
-                pa.timestamp("s"),
+                pa.timestamp("us"),
                 pa.float16(),
                 pa.dictionary(pa.int32(), pa.string()),
             ]
