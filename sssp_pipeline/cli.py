@@ -44,7 +44,7 @@ app = typer.Typer(
     epilog="Example: sssp-pipeline run roads.csv --from 17 --out results",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    # Typer's own options ask the environment which shell this is; `_top` has options that are told.
+    # Typer's own options guess the shell from the environment; the options of `_top` name it.
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

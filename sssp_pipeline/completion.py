@@ -64,7 +64,7 @@ def answer(app: Callable[..., Any], program: str) -> str:
 
 
 def _join_words() -> str:
-    """Make one word of those that bash cut at `=`; return what of it bash has already.
+    """Join the words that bash cut at `=`; return the part that bash has typed already.
 
     Bash would have `--set solve.solver=dij` be four words, and wants to be told how the last one goes on.
     """
@@ -82,7 +82,7 @@ def _join_words() -> str:
 
 
 def overrides(incomplete: str) -> list[str]:
-    """Return what `--set` may go on with: keys of the workflow, and the names that a key allows."""
+    """Return the completions of `--set`: keys of the workflow, and the values that a key allows."""
     from sssp_pipeline.kernels import SOLVERS
     from sssp_pipeline.workflow_schema import choices, schema_at, whole
 

@@ -20,11 +20,11 @@ from typing import IO, Any, Literal, Protocol, Self
 
 from sssp_pipeline.pipeline.progress import Level, Progress
 
-#: Seconds between two log lines about the same stage where nobody watches.
+#: Seconds between two log lines about the same stage when the output is not a terminal.
 LOG_EVERY_S = 10.0
 #: Seconds between two redraws of the moving line.
 DRAW_EVERY_S = 0.2
-#: Seconds after which a stage gets a line where nobody watches.
+#: Seconds after which a stage gets a line when the output is not a terminal.
 LONG_STAGE_S = 2.0
 
 LogFormat = Literal["text", "json"]
@@ -44,7 +44,7 @@ class Console(Progress, Protocol):
         ...
 
     def settle(self) -> None:
-        """Remove the moving line: what is printed next begins on a line of its own."""
+        """Remove the moving line, so that the next output begins on a line of its own."""
         ...
 
     def succeeded(self) -> None:
@@ -92,7 +92,7 @@ class Stream(io.TextIOWrapper):
             self._lead_nowhere(error)
 
     def _lead_nowhere(self, error: OSError) -> None:
-        """Lead all that follows, and what waits in the buffer, nowhere: Python writes that when it ends."""
+        """Discard the buffer and all later output: Python would try to write the buffer when it ends."""
         self.failure = error
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.fileno())

@@ -1,4 +1,4 @@
-"""Who wants to know that kernels are being compiled, which takes seconds once and looks like a hang."""
+"""Tells that kernels are being compiled: this takes seconds once and looks like a hang."""
 
 from __future__ import annotations
 

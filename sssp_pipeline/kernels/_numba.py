@@ -26,7 +26,7 @@ ONE: Any = np.uint64(1)
 
 
 class _Compiling(event.Listener):
-    """Hears what numba compiles; what it finds in its cache is no such event."""
+    """Listens to numba's compile events; a kernel found in the cache causes none."""
 
     def on_start(self, event: Any) -> None:
         compiling()

@@ -1,4 +1,4 @@
-"""What can be checked of a run before its graph is read: a run should not fail after an hour of ingest.
+"""Checks of a run before its graph is read, so that a run does not fail after an hour of ingest.
 
 Whatever needs the graph (memory, vertex ids, the weights' type where the input decides it) is checked later.
 """

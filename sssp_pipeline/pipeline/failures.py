@@ -93,7 +93,7 @@ def _absence(error: FileNotFoundError) -> str:
     return "does not exist"
 
 
-#: What no second attempt changes: the path is too long, a loop of links, or leads through a file.
+#: Errors that a second attempt does not change: the path is too long, has a loop of links, or leads through a file.
 _IMPOSSIBLE = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.ENXIO))
 _CORRECT = "correct the path"
 

@@ -16,7 +16,7 @@ from sssp_pipeline.pipeline.reading import Reading
 
 #: Edges that are shown.
 SAMPLE_EDGES = 3
-#: How much is read to show them.
+#: Bytes that are read to show them.
 _LOOK_BYTES = 1 << 18
 
 

@@ -121,7 +121,7 @@ def _locked_folder(url: str, on_wait: Callable[[str], None] | None) -> int:
 
 
 def _lock(folder: int) -> bool:
-    """Lock an open folder; return False if another process holds it for longer than a look takes."""
+    """Lock an open folder; return False if another process keeps the lock, which a check holds only for an instant."""
     for _ in range(_LOOKS):
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -94,7 +94,7 @@ _answered: set[str] = set()
 
 
 def expect_answers(*places: str) -> None:
-    """Let the stores of `places` be waited for as if they had answered: another process has reached them."""
+    """Retry the stores of `places` as if they had answered this process: another process has reached them."""
     _answered.update(map(_store_of, places))
 
 
@@ -181,14 +181,14 @@ def is_unconnected(error: BaseException | None, depth: int = 0) -> bool:
 
 
 def unreachable(place: str, error: BaseException) -> StoreAwayError:
-    """Return what an error that `is_unconnected` means to one who wanted to reach `place`, as it may be shown."""
+    """Return the message of an error that `is_unconnected`, for a user who wanted to reach `place`."""
     return StoreAwayError(
         f"`{place}` cannot be reached: {told(error)}",
         hint="check the address, the endpoint and the network, then run the same command again",
     )
 
 
-#: Causes of causes that are looked at.
+#: The longest chain of causes that is followed.
 _DEEPEST_CAUSE = 8
 #: By name, as below: of botocore, aiohttp and urllib3.
 _UNCONNECTED = frozenset(("EndpointConnectionError", "ClientConnectorDNSError", "NameResolutionError"))

@@ -180,7 +180,7 @@ class RunFolder:
             )
 
     def _has_run_file(self) -> bool:
-        """Return whether there is a `run.json`, and it is of a run; raise `InputError` if that cannot be told."""
+        """Return whether there is a `run.json` of a run; raise `InputError` if it cannot be read."""
         if not storage.exists(self.path(RUN_FILE)):
             return False
         try:

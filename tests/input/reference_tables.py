@@ -419,7 +419,7 @@ def _is_string(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-NETWORKX_ROW = re.compile(r"([^ \t]+)[ \t]+([^ \t]+)[ \t]+(\{.*\})")
+NETWORKX_ROW = re.compile(rf"([^{BLANKS}]+)[{BLANKS}]+([^{BLANKS}]+)[{BLANKS}]+(\{{.*)")
 
 
 def read_networkx(text: str, graph: dict) -> Graph:

@@ -106,7 +106,7 @@ def text_encoding(url: str, asked: str) -> str | None:
         return transcoded.encoding if isinstance(transcoded, _Transcoded) else None
 
 
-#: What is raised where a compressed file is damaged; a zip file may also need a newer version of the format.
+#: The exceptions for a damaged compressed file; a zip file may also need a newer version of the format.
 _DAMAGES = (
     *(EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, tarfile.TarError, OSError),
     NotImplementedError,
@@ -143,7 +143,7 @@ def _is_tar(magic: bytes) -> bool:
 
 
 def zip_members(stream: IO[bytes]) -> list[str]:
-    """Return the names of the files in a zip file, without those that a Mac adds."""
+    """Return the names of the files in a zip file, without the extra files that macOS adds."""
     # `is_dir` fails for an entry without a name.
     names = [name for name in zipfile.ZipFile(stream).namelist() if not name.endswith("/")]
     return [name for name in names if not _is_extra(name)]

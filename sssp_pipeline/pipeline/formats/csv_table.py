@@ -50,9 +50,9 @@ from sssp_pipeline.pipeline.formats.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.text import refuse_different
 from sssp_pipeline.pipeline.reading import Reading
 
-#: What may separate columns, and how it is called.
+#: The delimiters of columns, and their names.
 DELIMITERS = {",": "comma", ";": "semicolon", "|": "vertical bar", "\t": "tab"}
-#: Shorter decimals are told apart by float64.
+#: float64 distinguishes all decimals with fewer digits.
 _SAFE_CHARACTERS = 15
 
 
@@ -382,7 +382,7 @@ def _converted(table: _Table, cells: list[pa.Array], id_kind: str, bad: _Faults,
 
 
 def _texts(cells: pa.Array, bad: _Faults) -> pa.Array:
-    """Return `cells` (n,) large_binary as text without white space around; those that are not UTF-8 become empty."""
+    """Return `cells` (n,) large_binary as trimmed text; note in `bad` a cell that is not UTF-8."""
     try:
         texts = pc.cast(cells, pa.large_string())
     except pa.ArrowInvalid:

@@ -81,7 +81,7 @@ def declared_count(place: str, word: bytes, what: str, most: int) -> int:
 
 #: Why ids are integers where the format counts them.
 IDS_WHY = "the format numbers its vertices from 1"
-#: More edges than that are in no file.
+#: No file holds more edges.
 MAX_EDGES = 2**48
 
 

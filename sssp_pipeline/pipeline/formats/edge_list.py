@@ -67,7 +67,7 @@ class ReadOptions:
 
     @property
     def exact_scale(self) -> int:
-        """What the weights times which must be integers; 1 where an integer type is asked for, 0 where none must."""
+        """The factor that must make every weight an integer: 1 for an integer type, 0 for no such rule."""
         return self.scale or (1 if "int" in self.weight_dtype else 0)
 
     @property
@@ -87,7 +87,7 @@ class SkippedRows:
     Only the thread that takes the chunks may add to it.
     """
 
-    #: So many rows are described.
+    #: The number of rows that are described.
     KEPT = 1000
 
     def __init__(self) -> None:

@@ -97,7 +97,7 @@ class Layout:
 #: What is blank in a text and around the cells of a table, as for the scans of `tokenizer`; a no-break space is not.
 BLANKS = " \t\v\f\r\n"
 _CELLS = re.compile(rf"[^{BLANKS}]+")
-#: No text holds them.
+#: Bytes that no text holds.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 

@@ -207,7 +207,7 @@ def _scanned_without(
 
 
 def gather_strings(data: np.ndarray, tokens: np.ndarray) -> tuple[pa.Array, list[int]]:
-    """Return packed tokens of `data` as a large_string array, and the places of those that are not UTF-8."""
+    """Return packed tokens of `data` as a large_string array, and the places of the tokens that are not UTF-8."""
     offsets, content = tokenizer.gather_tokens(data, tokens)
     array = pa.LargeStringArray.from_buffers(len(tokens), pa.py_buffer(offsets), pa.py_buffer(content))
     try:

@@ -135,6 +135,12 @@ def _read(url: str) -> _Matrix:
                 f"`{shown}` is damaged: index {bad} is outside 0 to {n - 1}", hint="save or fetch it again"
             )
     row, col = row.astype(np.int64), col.astype(np.int64)
+    if data.dtype == np.bool_ and not data.all():
+        i = int(np.argmin(data))
+        raise InputError(
+            f"`{shown}` has the entry ({row[i]}, {col[i]}) with the value False, which may be no edge",
+            hint="call `matrix.eliminate_zeros()` before saving",
+        )
     _refuse_repeats(shown, n, row, col)
     return _Matrix(n, row, col, data)
 

@@ -46,7 +46,7 @@ WEIGHT_WORDS = frozenset(
 _SOURCE_WORDS = frozenset(source for source, _ in PAIRS)
 _TARGET_WORDS = frozenset(target for _, target in PAIRS)
 _WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
-#: What programs call columns that have no names: 0, 1, 2; f0, f1; _c0; column_1.
+#: Names that programs give to columns without names: 0, 1, 2; f0, f1; _c0; column_1.
 _NUMBERED = re.compile(r"(?:|f|_c|c|col|column_?)\d+", re.IGNORECASE)
 
 

@@ -51,7 +51,7 @@ def test_weights_keep_their_type(save, read, dtype):
 
 
 def test_truth_values_are_no_weights(save, read):
-    found = read(save(MATRIX.astype(bool)))
+    found = read(save(sp.coo_matrix((np.ones(4, bool), (MATRIX.row, MATRIX.col)), MATRIX.shape)))
     assert not found.edge_list.has_weights
     assert found.rows() == [row[:2] for row in EDGES]
 
@@ -149,6 +149,7 @@ CSR = {"format": b"csr", "shape": (3, 3), "indices": [0], "indptr": [0, 1, 1, 1]
         (COO | {"row": [0, 1]}, "is damaged: `data` and its indices differ in length"),
         (COO | {"data": [1, 2]}, "is damaged: `data` and its indices differ in length"),
         (COO | {"data": ["x"]}, "has values of type <U1"),
+        (COO | {"data": [False]}, "has the entry (0, 1) with the value False, which may be no edge"),
         (CSR | {"indptr": [0, 1]}, "is damaged: `indptr` does not fit its 3 rows and 1 entries"),
         (CSR | {"indptr": [0, 2, 1, 1]}, "is damaged: `indptr` does not fit its 3 rows and 1 entries"),
         (CSR | {"indptr": [1, 1, 1, 1]}, "is damaged: `indptr` does not fit its 3 rows and 1 entries"),
