@@ -359,7 +359,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
 
 
 def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Yield where each URL that a run reads stands in `data`, a workflow as plain values, and that URL."""
+    """Yield the place in `data` of each URL that a run reads, and the URL; `data` is a workflow as plain values."""
     places: list[Path] = [("graph", "input"), ("graph", "coordinates"), ("sources", "file")]
     for path in [*places, ("output", "targets", "file")]:
         value: Any = data

@@ -53,7 +53,7 @@ def check_same_graph(store: str, manifest: Manifest, spec: workflow.Graph) -> No
 
 
 def _known(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a stored graph with the defaults of those that its release did not know."""
+    """Return the options of a stored graph; options that its release did not know get their defaults."""
     defaults = workflow.Graph(input="-").model_dump(mode="json", exclude={"store", "input", "coordinates"})
     there = _merged(defaults, manifest.options)
     if "input" in there:

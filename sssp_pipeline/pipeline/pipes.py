@@ -66,7 +66,7 @@ def copy_of(url: str) -> Copy | None:
 
 
 def _origin(source: str) -> Any:
-    """Return what tells a pipe from others, None if it is gone."""
+    """Return the identity of a pipe, None if it is gone."""
     if source == STANDARD_INPUT:
         return sys.stdin
     try:

@@ -97,7 +97,7 @@ def read_wide_files(
                 raise ValueError(OTHER_VERTICES)
             first += part.num_rows
             parts.append(part.drop_columns("vertex"))
-    with opened(urls[-1]):  # so that what is amiss is told of a file
+    with opened(urls[-1]):  # so that an error names the file
         if first != len(vertex):
             raise ValueError(OTHER_VERTICES)
         table = pa.concat_tables(parts)
