@@ -103,7 +103,8 @@ def cells(line: str, delimiter: str) -> list[str]:
     found, position = [], 0
     while True:
         if line[position : position + 1] == '"':
-            quoted = re.compile(r'"((?:[^"]|"")*)"[ \t]*').match(line, position)
+            blanks = " " if delimiter == "\t" else "[ \t]"
+            quoted = re.compile(rf'"((?:[^"]|"")*)"{blanks}*').match(line, position)
             if not quoted or line[quoted.end() : quoted.end() + 1] not in ("", delimiter):
                 raise Refused("a quote that does not end its cell")
             found.append(quoted[1].replace('""', '"'))

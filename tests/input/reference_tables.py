@@ -118,7 +118,7 @@ def read_csv(text: str, graph: dict) -> Graph:
 
 def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
     """A csv if a delimiter fits, else a text."""
-    lines = [line for _, line in rows_of(_without_leading_comments(text), "")]
+    lines = _with_quoted_lines([line for _, line in rows_of(_without_leading_comments(text), "")])
     if not lines:
         raise Refused("no edges")
     asked = graph.get("delimiter", "auto")
@@ -141,16 +141,28 @@ def read_table(text: str, graph: dict, must_be_csv: bool = False) -> Graph:
     return _with_or_without_header(rows, graph)
 
 
+def _with_quoted_lines(lines: list[str]) -> list[str]:
+    """Join the lines that stand in one pair of quotes."""
+    joined: list[str] = []
+    for line in lines:
+        if joined and joined[-1].count('"') % 2:
+            joined[-1] += "\n" + line
+        else:
+            joined.append(line)
+    return joined
+
+
 def _is_table_of_tabs(lines: list[str]) -> bool:
     """Return whether tabs, and no other white space, separate the columns: a cell is empty or has blanks."""
-    rows = [line.split("\t") for line in lines[:SAMPLE]]
+    lines = [line for line in lines[:SAMPLE] if line.strip(BLANKS)[:1] not in ("#", "%")]
+    rows = [line.split("\t") for line in lines]
     while len(rows[0]) > 1 and all(len(row) > 1 and not row[-1].strip(BLANKS) for row in rows):
         rows = [row[:-1] for row in rows]  # a tab at the end of every line
     if len(rows[0]) < 2 or len({len(row) for row in rows}) > 1:
         return False
     if all(cell.strip(BLANKS) and len(words(cell)) == 1 for row in rows for cell in row):
         return False
-    if len({len(words(line)) for line in lines[:SAMPLE]}) == 1:
+    if len({len(words(line)) for line in lines}) == 1:
         raise Refused("tabs or white space separate the columns")
     return True
 

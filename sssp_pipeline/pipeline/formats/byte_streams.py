@@ -183,7 +183,7 @@ class _TarMember(io.RawIOBase):
     """The only file in a tar stream; at its end another one is an error."""
 
     def __init__(self, url: str, stream: IO[bytes]) -> None:
-        self._url = url
+        self._url, self._stream = url, stream
         self._tar = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - closed with the stream
         self._info = self._next()
         if self._info is None:
@@ -207,6 +207,8 @@ class _TarMember(io.RawIOBase):
             first, self._info = self._info, None
             if (second := self._next()) is not None:
                 raise _several_members(self._url, "tar", [first.name, second.name])
+            while self._stream.read(1 << 20):
+                pass  # a compressed file has the checksum of its content at its end
         return len(content)
 
 

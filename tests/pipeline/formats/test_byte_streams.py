@@ -172,6 +172,21 @@ def test_a_container_cut_short(write, refused, kind, share):
     assert hint == "fetch or compress it again"
 
 
+@pytest.mark.parametrize("kind", ["tar.gz", "tar.bz2", "tar of xz"])
+def test_the_end_of_a_compressed_tar_is_read(write, refused, kind):
+    packed = PACKED[kind]
+    if kind == "tar of xz":
+        packed = lzma.compress(packed)
+    message, _ = refused(write("e", packed[:-6]))
+    assert message.startswith(("`e` is cut short: ", "`e` is damaged: "))
+
+
+def test_a_wrong_checksum_of_a_compressed_tar(write, refused):
+    packed = bytearray(PACKED["tar.gz"])
+    packed[-5] ^= 0x55
+    assert refused(write("e", bytes(packed)))[0].startswith("`e` is damaged: ")
+
+
 def test_a_damaged_member(write, refused):
     packed = bytearray(PACKED["zip"])
     packed[len(packed) // 2] ^= 0x55
