@@ -288,4 +288,4 @@ def test_nothing_is_counted_where_prometheus_is_not_installed(monkeypatch):
     spec.loader.exec_module(without)
     with without.counted(1):
         without.add("dijkstra", 1, 4, solve_s=1.0, load_s=0.0, write_s=0.5, n_bytes=9)
-    assert without._counters == {}
+    assert without._counters() == {}

@@ -6,15 +6,27 @@ these. Without that package nothing is counted. `docs/guides/operations.md` says
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING
 
-try:
+if TYPE_CHECKING:
     from prometheus_client import Counter
-except ImportError:
-    _counters: dict[str, Counter] = {}
-else:
-    _counters = {
+
+#: Counters can be registered once only, and a worker's threads begin at the same time.
+_registering = Lock()
+
+
+@cache
+def _counters() -> dict[str, Counter]:
+    try:
+        from prometheus_client import Counter
+    except ImportError:
+        return {}
+    return {
         name: Counter(f"sssp_{name}", told, labels)
         for name, told, labels in (
             ("task_attempts", "Tasks begun, each of one batch or several.", ()),
@@ -62,5 +74,9 @@ def add(
 
 
 def _add(name: str, amount: float, *labels: str) -> None:
-    if (counter := _counters.get(name)) is not None:
+    if "distributed" not in sys.modules:
+        return  # nobody asks a process for its counters that is no worker of Dask
+    with _registering:
+        counter = _counters().get(name)
+    if counter is not None:
         (counter.labels(*labels) if labels else counter).inc(amount)

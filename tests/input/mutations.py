@@ -473,7 +473,10 @@ def _odd_table(rng: random.Random, table: pa.Table) -> pa.Table:
             column = pa.array([odd, *column.to_pylist()[1:]], column.type)
         elif pa.types.is_integer(column.type):
             odd = rng.choice([-1, 0, 2**31, 2**32 - 1, 2**63 - 1, -(2**63)])
-            column = pa.array([odd, *column.to_pylist()[1:]], pa.int64())
+            try:
+                column = pa.array([odd, *column.to_pylist()[1:]], pa.int64())
+            except OverflowError:
+                continue  # the others are too large for this type
         table = table.set_column(i, name, column)
     return table
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
-from collections import Counter
 
 import numpy as np
 from reference_graph import (
@@ -144,9 +143,7 @@ def read_metis(text: str, graph: dict) -> Graph:
             rows.append((str(u), entries[i], weight))
     result = _declared(rows, range(1, n_vertices + 1), 2 * n_edges, graph)
     result.both_ways = True
-    there = Counter(result.edges)
-    back = Counter((v, u, w) for u, v, w in result.edges)
-    if there != back:
+    if set(result.edges) != {(v, u, w) for u, v, w in result.edges}:
         raise Refused("an edge without its reverse")
     return result
 

@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.byte_streams import opened, read_lines, text_encoding
@@ -49,6 +49,11 @@ from sssp_pipeline.pipeline.formats.line_reader import (
 from sssp_pipeline.pipeline.formats.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.text import refuse_different
 from sssp_pipeline.pipeline.reading import Reading
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = LazyModule("pyarrow.compute")
 
 #: The delimiters of columns, and their names.
 DELIMITERS = {",": "comma", ";": "semicolon", "|": "vertical bar", "\t": "tab"}

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats import tokenizer
@@ -22,6 +22,11 @@ from sssp_pipeline.pipeline.formats.byte_streams import NEWLINE, LineFile, TextB
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
 from sssp_pipeline.pipeline.formats.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.tokenizer import FLOAT, INTEGER, UNSIGNED, LineSyntax
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = LazyModule("pyarrow.compute")
 
 MAX_ID = 2**63 - 1
 

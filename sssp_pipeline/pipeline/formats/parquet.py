@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats.byte_streams import is_compressed, opened
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
@@ -20,6 +21,11 @@ from sssp_pipeline.pipeline.formats.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.tables import EdgeColumns, are_numbered, choose_columns, same_columns
 from sssp_pipeline.pipeline.reading import Reading
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = LazyModule("pyarrow.compute")
 
 #: Source, target and weight of 8 bytes each.
 _EDGE_BYTES = 24
