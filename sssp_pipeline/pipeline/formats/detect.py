@@ -82,7 +82,7 @@ def _row_format(url: str, options: ReadOptions) -> str:
     if _has_metis_name(url) and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
         return "metis"
     _refuse_headless_dimacs(sample)
-    if " {" in rows[0] and rows[0].endswith("}"):
+    if len(words) > 2 and words[2].startswith("{"):
         return "networkx"
     if options.delimiter != "auto":
         return "csv"
