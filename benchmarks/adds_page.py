@@ -102,6 +102,11 @@ class Line:
         return self.ms("static") / self.ms("full")
 
     @property
+    def delta_moves(self) -> list[float]:
+        """The last delta over the first of `full`, from each delta that it began with."""
+        return [run["last_delta_over_first"] for (variant, _), run in self._runs.items() if variant == "full"]
+
+    @property
     def missed(self) -> float:
         """Times as fast as from the delta that is picked, if it began with the best of `STARTS`."""
         return self.ms("full") / min(self.ms("full", start) for start in STARTS)
@@ -170,6 +175,19 @@ def _ablations(lines: list[Line]) -> Iterator[str]:
             [f"paper, {variant}", *percents(ADDS_TABLE_5[row][0]), f"{ADDS_TABLE_5[row][1]:g}"]
             for variant, row in PAPER_VARIANTS.items()
         ],
+    )
+    yield _earned(lines)
+
+
+def _earned(lines: list[Line]) -> str:
+    moves = np.array([move for line in lines for move in line.delta_moves])
+    gain = round(geometric_mean(line.gain for line in lines), 2)
+    verdict = "A delta that adapts earns nothing here" if gain <= 1 else "A delta that adapts pays here"
+    return (
+        f"{verdict}: from the delta that `adds` picks, `full` is {gain:.2f} times as fast as `static` in the\n"
+        f"geometric mean. Of the {len(moves)} cells of `full` (graphs times first deltas), the last delta is above\n"
+        f"the first in {(moves > 1).sum()}, equal to it in {(moves == 1).sum()} and below it in {(moves < 1).sum()}.\n"
+        "[Design 0002](design/0002-adds-queue.md) lists where `adds` differs from the paper."
     )
 
 
