@@ -215,6 +215,10 @@ class Solve(Section):
     trace_every_us: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Record in the metrics, every so many microseconds, how each search goes on; only some solvers can."""
 
+    deadline_s: Positive | Annotated[float, Field(gt=0)] = 86_400
+    """Seconds that a search may take, from one source or from those that a GPU searches together; one that takes longer
+    fails, on a GPU at once and on a CPU when the source is done."""
+
     retries: Annotated[int, Field(ge=0)] = 2
     """How many times a failed batch is tried again."""
 

@@ -96,7 +96,7 @@ verify: of
     assert "line 12: did you mean `address`?" in hints
     assert hints[0] == (
         "`--set solve.detla`: did you mean `delta`? Keys: solver, options, delta, batch, cutoff, predecessors, "
-        "trace_every_us, retries"
+        "trace_every_us, deadline_s, retries"
     )
 
 
@@ -143,6 +143,11 @@ verify: of
             None,
         ),
         (
+            "solve: {deadline_s: 0}\n",
+            "`road.yaml` line 6: `solve.deadline_s` is `0`, wanted a number above 0",
+            None,
+        ),
+        (
             "solve: {retries: 1.5}\n",
             "`road.yaml` line 6: `solve.retries` is `1.5`, wanted an integer of at least 0",
             None,
@@ -150,7 +155,8 @@ verify: of
         (
             "solve:\n",
             "`road.yaml` line 6: `solve` is empty, wanted a section with "
-            "`solver`, `options`, `delta`, `batch`, `cutoff`, `predecessors`, `trace_every_us`, `retries`",
+            "`solver`, `options`, `delta`, `batch`, `cutoff`, `predecessors`, `trace_every_us`, "
+            "`deadline_s`, `retries`",
             None,
         ),
         ("report: [yes]\n", "`road.yaml` line 6: `report` is a list, wanted `true` or `false`", None),

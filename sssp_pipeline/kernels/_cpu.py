@@ -19,7 +19,13 @@ from sssp_pipeline.kernels import johnson
 from sssp_pipeline.kernels._search import Search, finish_row, search_limit
 from sssp_pipeline.kernels._views import as_searched
 from sssp_pipeline.kernels.predecessors import predecessors_of
-from sssp_pipeline.kernels.solver import ANOTHER_SOLVER, Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import (
+    ANOTHER_SOLVER,
+    Solution,
+    SolveOptions,
+    SourceMetrics,
+    past_deadline,
+)
 from sssp_pipeline.kernels.tuning import Tunable
 
 
@@ -59,6 +65,8 @@ class CpuSolver(ABC):
         InputError
             The graph or the options are not supported; a source or a target is not in the graph; a shortest path
             within the cutoff is longer than the type holds.
+        SsspError
+            A source took longer than the deadline.
         """
         if (reason := self.supports(graph.traits, options)) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
@@ -102,12 +110,14 @@ class CpuSolver(ABC):
     def solve_source(
         self, graph: CsrGraph, search: Search, source: int, distances: np.ndarray, options: SolveOptions
     ) -> SourceMetrics:
-        """Fill the row `distances` from `source`, timing it; raises as `solve` does for a path too long."""
+        """Fill the row `distances` from `source`, timing it; raises as `solve` does for it."""
         began = time.perf_counter()
         distances.fill(search_limit(graph, options.cutoff))
         processed, edges_relaxed = search.run(as_searched(graph, distances), source)
         facts = finish_row(graph, source, distances, options.cutoff)
         solve_s = time.perf_counter() - began
+        if solve_s > options.deadline_s:
+            raise past_deadline(self.name, f"source {source}", options.deadline_s)
         return SourceMetrics(
             source=source,
             solver=self.name,

@@ -106,7 +106,7 @@ class EdgeParallelSearch(PausingSearch[EdgeParallelSolver]):
         on_device: DeviceGraph,
         options: SolveOptions,
     ) -> None:
-        super().__init__(solver, graph)
+        super().__init__(solver, graph, options)
         dtype = on_device.dtype
         self._n_vertices, self._n_edges = on_device.n_vertices, on_device.n_edges
         unit = next(unit for unit in solver.units if kernel in unit.kernels)

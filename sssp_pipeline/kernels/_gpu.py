@@ -32,6 +32,8 @@ from sssp_pipeline.kernels.tuning import Tunable
 
 #: One call at a time computes on a process's GPU: each takes the whole device.
 GPU_LOCK = threading.Lock()
+#: What a barrier says of a search past its deadline; as in `grid_barrier.cuh`.
+PAST_DEADLINE = 2**32 - 1
 
 
 class Holding:
@@ -66,6 +68,16 @@ class GpuSearch(ABC):
             (V,) device array of the weights' bits, uninitialised; afterwards the bits of the limit stand where
             there is no path shorter than it.
         """
+
+    def grow(self) -> bool:
+        """Take more memory if the last launch, which is over, was short of it; return whether it was.
+
+        Raises
+        ------
+        SsspError
+            There is no more.
+        """
+        return False
 
     @abstractmethod
     def finish(self) -> SearchCounts:
@@ -120,7 +132,7 @@ class GpuSolver(ABC):
             There is no GPU here; the graph or the options are not supported; a source or a target is not in the graph;
             a shortest path within the cutoff is longer than the type holds.
         SsspError
-            The GPU's memory is too small, or a search was given up.
+            The GPU's memory is too small, or a search was given up, by its deadline or by a barrier.
         """
         if (reason := self.supports(graph.traits, options) or gpu_missing()) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
@@ -245,7 +257,7 @@ class _Lane:
         self._summariser = Summariser(name, graph, options, 1)
         self._columns = Columns(graph, options, 1)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
-        self._source = -1
+        self._source, self._into = -1, np.empty(0)
         self.stream = cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
 
     @property
@@ -254,17 +266,20 @@ class _Lane:
 
     def launch(self, source: int, into: np.ndarray) -> None:
         """Enqueue everything that writes the distances from `source` to `into` (V,), or (T,) with targets."""
-        self._source = source
+        self._source, self._into = source, into[np.newaxis]
         with self.stream:
             self._began.record()
             self._search.launch(self._rows[0], source)
             self._ended.record()
             self._summariser.launch(self._rows)
-            copy_to_host(self._columns.of(self._rows), into[np.newaxis])
+            copy_to_host(self._columns.of(self._rows), self._into)
 
     def finish(self) -> SourceMetrics:
         """Wait for the source under way and return what it took; raises as `solve` does."""
         self.stream.synchronize()
+        while self._search.grow():
+            self.launch(self._source, self._into[0])
+            self.stream.synchronize()
         sources, self._source = np.array([self._source]), -1
         with self.stream:
             counts = self._search.finish()

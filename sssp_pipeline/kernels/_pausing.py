@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -10,9 +11,10 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Kernel, cupy_module
-from sssp_pipeline.kernels._gpu import GpuSearch
+from sssp_pipeline.kernels._gpu import PAST_DEADLINE, GpuSearch
 from sssp_pipeline.kernels._queue_search import finished_distances
 from sssp_pipeline.kernels._views import from_words, to_words
+from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
 
 #: The superstep of the first pause; each further one is twice as late, so that looking costs a few per cent.
 FIRST_PAUSE = 256
@@ -52,10 +54,12 @@ class PausingSearch(GpuSearch, Generic[S]):
     kernel: Kernel
     grid: int
 
-    def __init__(self, solver: S, graph: CsrGraph) -> None:
+    def __init__(self, solver: S, graph: CsrGraph, options: SolveOptions) -> None:
         self.signed = graph.traits.min_weight < 0
         self._solver = solver
         self._graph = graph
+        self._options = options
+        self._left_ns = options.deadline_ns
         self._state_words = cupy_module().empty(self.state_type.itemsize, np.uint8)
         self._distances: Any = None
         self._source = 0
@@ -66,9 +70,9 @@ class PausingSearch(GpuSearch, Generic[S]):
 
     @property
     def state_arguments(self) -> tuple[Any, ...]:
-        """The state, how many blocks the barrier waits for, and for how many nanoseconds."""
-        solver = self._solver
-        return self._state_words, np.uint32(self._n_blocks), np.uint64(1e9 * solver.patience_s)
+        """The state, how many blocks the barrier waits for, for how many nanoseconds, and how many are left in all."""
+        patience_ns = np.uint64(1e9 * self._solver.patience_s)
+        return self._state_words, np.uint32(self._n_blocks), patience_ns, np.uint64(self._left_ns)
 
     @property
     def _n_blocks(self) -> int:
@@ -77,6 +81,7 @@ class PausingSearch(GpuSearch, Generic[S]):
     def begin(self, distances: Any, source: int) -> None:
         """Enqueue what must stand before the first superstep of a search from `source`."""
         self._distances, self._source = distances, source
+        self._left_ns = self._options.deadline_ns
         self._state_words.data.memset_async(0, self.state_type.itemsize)
 
     def advance(self, until: int) -> None:
@@ -103,6 +108,8 @@ class PausingSearch(GpuSearch, Generic[S]):
             It was given up.
         """
         state = self.state()
+        if state["poison"] == PAST_DEADLINE:
+            raise self._late()
         if state["poison"]:
             raise SsspError(
                 f"`{self._solver.name}` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
@@ -112,17 +119,24 @@ class PausingSearch(GpuSearch, Generic[S]):
             )
         return state
 
+    def _late(self) -> SsspError:
+        return past_deadline(self._solver.name, f"source {self._source}", self._options.deadline_s)
+
     def launch(self, distances: Any, source: int) -> None:
         self.begin(distances, source)
         if not self.signed:
             self.advance(_NO_PAUSE)
             return
         until = FIRST_PAUSE
+        ends_ns = time.monotonic_ns() + self._options.deadline_ns
         self.advance(until)
         while not self.is_over():
             row = from_words(distances.get(), self._graph.weight_dtype)
             if finished_distances(self._graph, source, row):
                 distances.set(to_words(row))
                 return
+            self._left_ns = ends_ns - time.monotonic_ns()
+            if self._left_ns <= 0:
+                raise self._late()
             until = min(2 * until, _NO_PAUSE)
             self.advance(until)

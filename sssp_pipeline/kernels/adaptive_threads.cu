@@ -205,7 +205,7 @@ struct Search {
                 return false;
             }
             if (thread == 0 && i >= kUntimed) {
-                took += clock_ns() - began;
+                took += ns_between(began, clock_ns());
             }
             if (!barrier.wait()) {
                 return false;
@@ -229,8 +229,8 @@ adaptive_threads_search_kernel(const edge_index* row_offsets, const edge_word* e
                                word32 n_vertices, word32 source, distance_bits limit, word32 mode,
                                word64 threshold_ns, word32 until, distance_bits* distances,
                                distance_bits* tentative, Mark* marks, word32* lists, State* state, word32 n_blocks,
-                               word64 patience_ns) {
-    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
+                               word64 patience_ns, word64 deadline_ns) {
+    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, deadline_ns};
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 taker = (threadIdx.x / 32 * gridDim.x + blockIdx.x) * 32 + threadIdx.x % 32;
     const word32 n_threads = gridDim.x * blockDim.x;
@@ -305,7 +305,7 @@ adaptive_threads_search_kernel(const edge_index* row_offsets, const edge_word* e
         }
         // ---- Whether to switch: by the time of block 0, which has waited for all to relax ----
         if (thread == 0) {
-            const bool switching = is_to_switch(mode, is_listed, clock_ns() - began, threshold_ns);
+            const bool switching = is_to_switch(mode, is_listed, ns_between(began, clock_ns()), threshold_ns);
             switches += switching;
             const word32 other = is_listed ? kOverAll : kOverMarks;
             store_relaxed(&state->next, switching ? other : is_listed ? kOverList : kOverAll);

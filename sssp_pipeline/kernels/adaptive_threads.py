@@ -137,7 +137,7 @@ class _AdaptiveSearch(PausingSearch[AdaptiveThreads]):
     def __init__(
         self, solver: AdaptiveThreads, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
     ) -> None:
-        super().__init__(solver, graph)
+        super().__init__(solver, graph, options)
         cupy = cupy_module()
         self._on_device = on_device
         (unit,) = solver.units

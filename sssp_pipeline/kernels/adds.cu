@@ -53,7 +53,8 @@ adds_search_kernel(const edge_index* row_offsets, const edge_word* edges, const 
     queue.poison = reinterpret_cast<word32*>(control + 16);
     queue.stop = queue.poison + kLine;
     queue.working = queue.stop + kLine;
-    queue.reserved = queue.working + kLine;
+    queue.steps = queue.working + kLine;
+    queue.reserved = queue.steps + kLine;
     queue.tables = reinterpret_cast<word64*>(queue.reserved + kBuckets * kLine);
     queue.flags = queue.tables + static_cast<word64>(kBuckets) * n_slots;
     queue.n_blocks = n_blocks;
@@ -99,7 +100,7 @@ adds_search_kernel(const edge_index* row_offsets, const edge_word* edges, const 
             c.show(queue, m.tuning, false);
         }
     }
-    GridBarrier barrier{&report->barrier, gridDim.x, patience_ns, 0};
+    GridBarrier barrier{&report->barrier, gridDim.x, patience_ns, kNoDeadline};
     if (!barrier.wait()) {
         return;
     }

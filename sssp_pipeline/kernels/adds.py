@@ -11,27 +11,28 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import bits_type, limit_bits
 from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver, largest_grid
-from sssp_pipeline.kernels.solver import TRACE, Solution, SolveOptions
+from sssp_pipeline.kernels._hub_chunks import CHUNK_EDGES, hub_chunks
+from sssp_pipeline.kernels.solver import TRACE, SolveOptions, past_deadline
 
 #: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.
 DELTA_FACTOR = 16.0
 #: Threads a block; each warp of all blocks but the first is a worker. More would spill registers.
 THREADS = 640
-#: A run that makes no progress for so long, or takes so long in all, is given up.
+#: A run that makes no progress for so long is given up.
 PATIENCE_S = 20.0
-DEADLINE_S = 3600.0
 
 _KERNEL = "adds_search_kernel"
 #: As in `bucket_queue.cuh`, `adds_worker.cuh`, `adds_manager.cuh` and `adds_control.cuh`.
-_HUB_EDGES, _CHUNK_EDGES = 128, 128
 _MOST_CHAIN, _MOST_HEADS, _FLAGS_EACH = 16, 4, 6
 _BUCKETS, _BLOCK_WORDS, _SEGMENTS = 32, 65536, 2048
-#: 64-bit words of control memory before the tables: schedule, poison, stop, working, reserved.
-_CONTROL_WORDS = 16 + 3 * 16 + _BUCKETS * 16
+#: Blocks that places of 32 bits can number.
+_MOST_BLOCKS = 2**32 // _BLOCK_WORDS
+#: 64-bit words of control memory before the tables: schedule, poison, stop, working, steps, reserved.
+_CONTROL_WORDS = 16 + 4 * 16 + _BUCKETS * 16
 _POISON_WORD = 16
 _TUNING = np.dtype(
     [
@@ -82,10 +83,9 @@ _MOMENT = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_hea
 _MOST_MOMENTS = 200_000
 _POISON = {
     2: "nothing moved for {patience:g} s",
-    3: "it took longer than {deadline:g} s",
     4: "more than 2^32 words entered one bucket",
 }
-_POOL_EXHAUSTED, _INVARIANT = 1, 100
+_POOL_EXHAUSTED, _DEADLINE, _INVARIANT = 1, 3, 100
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,11 @@ class Adds(GpuSearchSolver):
     ----------
     tuning
         See `Tuning`; the ablations of the paper's section 6 are `STATIC_DELTA` and `TWO_BUCKETS`.
-    patience_s, deadline_s
-        A run without progress for so long, or that long, is given up.
+    patience_s
+        A run without progress for so long is given up.
     pool_blocks
         Blocks of 65,536 words to begin with; None takes what is usual for the graph. A pool that is exhausted is
-        doubled and the call begun anew.
+        doubled, up to 65,536 blocks, and the search repeated from the source at which it was.
 
     References
     ----------
@@ -167,15 +167,14 @@ class Adds(GpuSearchSolver):
         tuning: Tuning | None = None,
         *,
         patience_s: float = PATIENCE_S,
-        deadline_s: float = DEADLINE_S,
         pool_blocks: int | None = None,
     ) -> None:
         self.tuning = tuning or Tuning()
         self.patience_s = patience_s
-        self.deadline_s = deadline_s
         self.pool_blocks = pool_blocks
         self.last_report: Any = None
-        self._grown: weakref.WeakKeyDictionary[CsrGraph, int] = weakref.WeakKeyDictionary()
+        #: Blocks of the graphs whose pool was exhausted.
+        self.grown: weakref.WeakKeyDictionary[CsrGraph, int] = weakref.WeakKeyDictionary()
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -184,30 +183,14 @@ class Adds(GpuSearchSolver):
         return (Unit("adds", (_KERNEL,), macros, cooperative=True),)
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        if graph.n_vertices + graph.n_edges // _CHUNK_EDGES * 2 >= 2**32 - 64:
+        if graph.n_vertices + graph.n_edges // CHUNK_EDGES * 2 >= 2**32 - 64:
             return f"it numbers vertices and chunks of edges in 32 bits, and there are {graph.n_vertices} vertices"
         return super().supports(graph, options)
 
-    def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
-        while True:
-            try:
-                return super().solve(graph, sources, options)
-            except _PoolExhaustedError as exhausted:
-                wanted = 2 * exhausted.n_blocks
-                free, _ = cupy_module().cuda.runtime.memGetInfo()
-                extra = (wanted - exhausted.n_blocks) * (_BLOCK_WORDS + _SEGMENTS) * 4
-                if extra > free or wanted > 2**16:
-                    raise SsspError(
-                        f"`adds` ran out of blocks for its worklist: {exhausted.n_blocks} were too few",
-                        hint=f"{wanted} need {extra / 2**20:.0f} MiB more and {free / 2**20:.0f} are free; "
-                        "use `near-far`, whose worklist does not grow",
-                    ) from exhausted
-                self._grown[graph] = wanted
-
     def pool_for(self, graph: CsrGraph, n_words: int) -> int:
-        """Return how many blocks the worklist begins with: one a bucket, and four words a vertex."""
+        """Return how many blocks the worklist begins with: two a bucket and four words a vertex, or as it has grown."""
         usual = self.pool_blocks or 2 * _BUCKETS + 4 * -(-n_words // _BLOCK_WORDS)
-        return self._grown.get(graph, usual)
+        return min(self.grown.get(graph, usual), _MOST_BLOCKS)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _AddsSearch(self, graph, on_device, options)
@@ -216,17 +199,6 @@ class Adds(GpuSearchSolver):
 #: The ablations of the paper's section 6.5.
 STATIC_DELTA = Tuning(is_dynamic=False)
 TWO_BUCKETS = Tuning(is_dynamic=False, n_buckets=2, first_heads=1, most_heads=1)
-
-
-class _PoolExhaustedError(SsspError):
-    """The worklist needs more blocks than there are; caught by `Adds.solve`."""
-
-    def __init__(self, n_blocks: int) -> None:
-        super().__init__(f"{n_blocks} blocks are too few for the worklist")
-        self.n_blocks = n_blocks
-
-    def __reduce__(self) -> tuple:
-        return type(self), (self.n_blocks,)
 
 
 def pick_delta(graph: CsrGraph, factor: float | None = None) -> float:
@@ -261,20 +233,6 @@ def least_delta(dtype: np.dtype) -> float:
     return float(np.finfo(dtype).tiny) if dtype.kind == "f" else 1.0
 
 
-def hub_chunks(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the chunks of long rows, (C, 2) uint32 of vertex and number, the hubs, and each hub's first chunk."""
-    hubs = np.flatnonzero(np.diff(graph.row_offsets) > _HUB_EDGES)
-    n_chunks = -(-(graph.row_offsets[hubs + 1] - graph.row_offsets[hubs]) // _CHUNK_EDGES)
-    firsts = np.cumsum(n_chunks) - n_chunks
-    vertices = np.repeat(hubs, n_chunks)
-    numbers = np.arange(len(vertices)) - np.repeat(firsts, n_chunks)
-    return (
-        np.stack([vertices, numbers], axis=1).astype(np.uint32),
-        hubs.astype(np.uint32),
-        firsts.astype(np.uint32),
-    )
-
-
 def trace_of(moments: np.ndarray) -> np.ndarray:
     """Return what the kernel wrote, (M,) of `_MOMENT`, as (M,) of `TRACE`.
 
@@ -294,7 +252,7 @@ class _AddsSearch(GpuSearch):
     def __init__(self, solver: Adds, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> None:
         cupy = cupy_module()
         self._solver = solver
-        self._graph = on_device
+        self._graph, self._host_graph = on_device, graph
         tuning = solver.tuning
         (unit,) = solver.units
         self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
@@ -306,21 +264,11 @@ class _AddsSearch(GpuSearch):
                 "`adds` needs room for two blocks at once, and this GPU has room for one",
                 hint="set fewer threads a block among `solve.options`, or take another solver",
             )
-        chunks, hubs, firsts = hub_chunks(graph)
-        self._n_chunks, self._n_hubs = len(chunks), len(hubs)
-        self._chunks, self._hubs, self._firsts = (
-            cupy.asarray(array if len(array) else np.zeros((1, 2), np.uint32))
-            for array in (chunks, hubs, firsts)
-        )
+        self._hubs = hub_chunks(graph, on_device)
         self._limit = limit_bits(on_device.dtype, options.cutoff)
-        n_words = on_device.n_vertices + self._n_chunks
-        self._n_blocks = solver.pool_for(graph, n_words)
-        self._n_slots = 1 << self._n_blocks.bit_length()
-        n_workers = (self._grid - 1) * self._threads // 32
+        n_words = on_device.n_vertices + self._hubs.n_chunks
         self._processed = cupy.empty(n_words, bits_type(on_device.dtype))
-        self._words = cupy.empty(self._n_blocks * _BLOCK_WORDS, np.uint32)
-        self._counters = cupy.empty(self._n_blocks * (_SEGMENTS + 3), np.uint32)
-        self._control = cupy.empty(_CONTROL_WORDS + _BUCKETS * self._n_slots + n_workers, np.uint64)
+        self._make_pool(solver.pool_for(graph, n_words))
         self._delta = (
             pick_delta(graph, tuning.delta_factor) if options.delta is None else float(options.delta)
         )
@@ -344,24 +292,41 @@ class _AddsSearch(GpuSearch):
         settings["n_traces"] = self._n_traces
         settings["trace_every_ns"] = 1000 * (options.trace_every_us or 0)
         settings["patience_ns"] = int(1e9 * solver.patience_s)
-        settings["deadline_ns"] = int(1e9 * solver.deadline_s)
+        settings["deadline_ns"] = options.deadline_ns
         self._tuning = cupy.asarray(settings.view(np.uint8))
         self._report = cupy.empty(_REPORT.itemsize, np.uint8)
         self._traces = cupy.empty(max(self._n_traces, 1) * _MOMENT.itemsize, np.uint8)
+        self._deadline_s = options.deadline_s
         self._source = 0
+        self._known_poison: int | None = None
+
+    def _make_pool(self, n_blocks: int) -> None:
+        cupy = cupy_module()
+        self._n_blocks, self._n_slots = n_blocks, 1 << n_blocks.bit_length()
+        n_workers = (self._grid - 1) * self._threads // 32
+        self._words = cupy.empty(n_blocks * _BLOCK_WORDS, np.uint32)
+        self._counters = cupy.empty(n_blocks * (_SEGMENTS + 3), np.uint32)
+        self._control = cupy.empty(_CONTROL_WORDS + _BUCKETS * self._n_slots + n_workers, np.uint64)
+
+    @property
+    def _poison(self) -> int:
+        """Why the last launch, which is over, was given up, or 0."""
+        if self._known_poison is None:
+            self._known_poison = int(self._control[_POISON_WORD : _POISON_WORD + 1].get()[0] & 0xFFFFFFFF)
+        return self._known_poison
 
     def launch(self, distances: Any, source: int) -> None:
-        self._source = source
+        self._source, self._known_poison = source, None
         self._control.data.memset_async(0, self._control.nbytes)
         self._report.data.memset_async(0, _REPORT.itemsize)
         args = (
             *self._graph.args,
             np.uint32(self._graph.n_vertices),
-            np.uint32(self._n_chunks),
-            self._chunks,
-            self._hubs,
-            self._firsts,
-            np.uint32(self._n_hubs),
+            np.uint32(self._hubs.n_chunks),
+            self._hubs.chunks,
+            self._hubs.vertices,
+            self._hubs.firsts,
+            np.uint32(self._hubs.n_hubs),
             np.uint32(source),
             self._limit,
             distances,
@@ -378,19 +343,30 @@ class _AddsSearch(GpuSearch):
         )
         self._kernel(self._grid, self._threads, args)
 
+    def grow(self) -> bool:
+        if self._poison != _POOL_EXHAUSTED:
+            return False
+        n_blocks, wanted = self._n_blocks, min(2 * self._n_blocks, _MOST_BLOCKS)
+        if wanted == n_blocks:
+            raise _too_few(n_blocks, "there can be no more")
+        while True:
+            self._words = self._counters = self._control = None  # so that their memory can be had
+            try:
+                self._make_pool(wanted)
+            except cupy_module().cuda.memory.OutOfMemoryError as error:
+                if not drop_others(self._host_graph):
+                    needed = wanted * (_BLOCK_WORDS + _SEGMENTS) * 4 / 2**20
+                    lacking = f"{wanted} need {needed:,.0f} MiB and {free_bytes() / 2**20:,.0f} are free"
+                    raise _too_few(n_blocks, lacking) from error
+            else:
+                self._solver.grown[self._host_graph] = wanted
+                return True
+
     def finish(self) -> SearchCounts:
         report = self._report.get().view(_REPORT)[0]
-        poison = int(self._control[_POISON_WORD : _POISON_WORD + 1].get()[0] & 0xFFFFFFFF)
         self._solver.last_report = report
-        if poison == _POOL_EXHAUSTED:
-            raise _PoolExhaustedError(self._n_blocks)
-        if poison or report["barrier_poison"]:
-            raise SsspError(
-                f"`adds` gave up source {self._source}: {self._reason(poison)}; {report['n_busy']} workers busy, "
-                f"{report['queued']} words waiting, head bucket {report['head']} after {report['head_switches']} "
-                f"switches, delta {report['delta_last']:g}, {report['blocks_used']} of {self._n_blocks} blocks used",
-                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
-            )
+        if self._poison or report["barrier_poison"]:
+            raise self._given_up(report)
         return SearchCounts(
             vertices_processed=int(report["vertices_processed"]),
             edges_relaxed=int(report["edges_relaxed"]),
@@ -403,10 +379,29 @@ class _AddsSearch(GpuSearch):
     def _trace(self, count: int) -> np.ndarray:
         return trace_of(self._traces[: count * _MOMENT.itemsize].get().view(_MOMENT))
 
-    def _reason(self, poison: int) -> str:
+    def _given_up(self, report: np.void) -> SsspError:
+        what, poison = f"source {self._source}", self._poison
+        state = (
+            f"; {report['n_busy']} workers busy, {report['queued']} words waiting, head bucket {report['head']} after "
+            f"{report['head_switches']} switches, delta {report['delta_last']:g}, {report['blocks_used']} of "
+            f"{self._n_blocks} blocks used"
+        )
+        if poison == _DEADLINE:
+            return past_deadline(self._solver.name, what, self._deadline_s, state)
         if poison == 0:
-            return f"not all of its {self._grid} blocks came to start"
-        if poison > _INVARIANT:
-            return f"invariant I{poison - _INVARIANT} does not hold"
-        text = _POISON[poison]
-        return text.format(patience=self._solver.patience_s, deadline=self._solver.deadline_s)
+            reason = f"not all of its {self._grid} blocks came to start"
+        elif poison > _INVARIANT:
+            reason = f"invariant I{poison - _INVARIANT} does not hold"
+        else:
+            reason = _POISON[poison].format(patience=self._solver.patience_s)
+        return SsspError(
+            f"`{self._solver.name}` gave up {what}: {reason}{state}",
+            hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+        )
+
+
+def _too_few(n_blocks: int, why: str) -> SsspError:
+    return SsspError(
+        f"`adds` ran out of blocks for its worklist: {n_blocks:,} were too few, and {why}",
+        hint="use `near-far`, whose worklist does not grow",
+    )

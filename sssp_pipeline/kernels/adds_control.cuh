@@ -107,9 +107,9 @@ struct Control {
     word32 delta_changes;
     word32 empty_sweeps;
     word32 sweeps;
-    word64 began;
-    word64 progressed;
-    word64 traced;
+    Stopwatch age;
+    word64 progressed_ns;  // ages
+    word64 traced_ns;
     word64 signature;
     word32 n_traces;
     bool is_new;
@@ -203,26 +203,27 @@ __device__ __forceinline__ void control(const Queue& queue, Manager& m, Control&
     c.show(queue, tuning, seen.queued > 4 * n_workers && c.switches % kRebinRest != 0);
 
     // ---- never a hang (I7) ----
-    word64 now = 0;
+    word64 age_ns = 0;
     if (tuning.n_traces > 0 || c.sweeps % kSweepsPerClock == 0) {
-        now = clock_ns();
+        age_ns = c.age.look();
         const word32 n_reserved = warp_sum(m.buckets[threadIdx.x & 31].reserved);
-        const word64 signature = (static_cast<word64>(n_reserved) << 32) ^ (seen.queued * 64ull + seen.n_idle);
+        const word32 n_steps = __shfl_sync(kWholeWarp, load_relaxed(queue.steps), 0);
+        const word64 signature =
+            (static_cast<word64>(n_reserved + n_steps) << 32) ^ (seen.queued * 64ull + seen.n_idle);
         if (signature != c.signature) {
             c.signature = signature;
-            c.progressed = now;
+            c.progressed_ns = age_ns;
         }
-        if (now > c.progressed + tuning.patience_ns) {
+        if (age_ns > c.progressed_ns + tuning.patience_ns) {
             queue.give_up(kStalled);
-        } else if (now > c.began + tuning.deadline_ns) {
+        } else if (age_ns > tuning.deadline_ns) {
             queue.give_up(kDeadline);
         }
     }
-    if (c.n_traces < tuning.n_traces && (now - c.traced >= tuning.trace_every_ns || seen.is_over)) {
-        c.traced = now;
+    if (c.n_traces < tuning.n_traces && (age_ns - c.traced_ns >= tuning.trace_every_ns || seen.is_over)) {
+        c.traced_ns = age_ns;
         if (threadIdx.x == 0) {
-            traces[c.n_traces] =
-                Trace{static_cast<word32>(now - c.began), seen.n_busy, seen.queued, c.n_heads, c.delta};
+            traces[c.n_traces] = Trace{static_cast<word32>(age_ns), seen.n_busy, seen.queued, c.n_heads, c.delta};
         }
         ++c.n_traces;
     }

@@ -75,7 +75,8 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
                          const word32* incoming_targets, word32 n_vertices, edge_index n_edges, const word32* sources,
                          const distance_bits* to_hub, distance_bits limit, distance_bits most, float delta,
                          float growth, lane_word* lines, lane_mask* changed, word32* keys, word32* active_words,
-                         uint2* pieces, word32* is_wide, State* state, word32 n_blocks, word64 patience_ns) {
+                         uint2* pieces, word32* is_wide, State* state, word32 n_blocks, word64 patience_ns,
+                         word64 deadline_ns) {
     __shared__ Shared shared;
     if ((load_relaxed(is_wide) != 0) != (SSSP_NARROW == 0)) {
         return;  // the sources are searched by the kernel of the other width
@@ -83,7 +84,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
     const DeviceGraph graph{row_offsets, edges, weights};
     const DeviceGraph incoming{nullptr, incoming_edges, incoming_weights};
     Lanes lanes{lines, changed, keys, {}, most, is_wide};
-    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
+    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, deadline_ns};
 
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;

@@ -15,9 +15,10 @@ from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import limit_bits
 from sssp_pipeline.kernels._edge_lists import TRANSPOSE
+from sssp_pipeline.kernels._gpu import PAST_DEADLINE
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels._incoming import incoming_edges
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
 
 #: Delta begins at this many times the mean weight over the mean degree: of 0.3, 1 and 3, all within 4 % of each other
 #: on R-MAT 20 and 22 on an H200.
@@ -164,6 +165,7 @@ class _LanesSearch(BatchSearch):
         info = np.finfo(np.float32)
         self._delta = float(np.float32(min(max(delta, float(info.tiny)), float(info.max))))
         self._limit = limit_bits(dtype, options.cutoff)
+        self._deadline_s, self._deadline_ns = options.deadline_s, np.uint64(options.deadline_ns)
 
         whole = type(self._limit)
         none_too_long = ~whole(0)
@@ -231,6 +233,7 @@ class _LanesSearch(BatchSearch):
                 self._states[run.place :],
                 np.uint32(width.grid + self._solver.absent_blocks),
                 np.uint64(1e9 * self._solver.patience_s),
+                self._deadline_ns,
             )
             width.kernels[_SEARCH](width.grid, self._solver.threads, args)
             into = rows[run.first : run.first + run.n_rows]
@@ -245,10 +248,13 @@ class _LanesSearch(BatchSearch):
         delta_changes = np.zeros(self._n_sources, np.int64)
         for run in self._runs:
             state = states[run.place : run.place + run.width.state.itemsize].view(run.width.state)[0]
+            which = f"sources {run.first} to {run.first + run.n_rows - 1} of a batch"
+            if state["poison"] == PAST_DEADLINE:
+                raise past_deadline(self._solver.name, which, self._deadline_s)
             if state["poison"]:
                 grid = run.width.grid
                 raise SsspError(
-                    f"`adds-lanes` gave up sources {run.first} to {run.first + run.n_rows - 1} of a batch: after "
+                    f"`adds-lanes` gave up {which}: after "
                     f"{self._solver.patience_s:g} s at barrier {state['poison'] - 1}, {state['arrived'] % grid} of "
                     f"{grid} blocks had come",
                     hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",

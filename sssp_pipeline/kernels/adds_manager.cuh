@@ -136,7 +136,7 @@ __device__ void manage(const Queue& queue, Manager& m, word32 n_workers, Report*
     const Tuning& tuning = m.tuning;
     Control c{};
     if (warp == 0) {
-        c.began = c.progressed = c.traced = clock_ns();
+        c.age.start();
         c.set_delta(tuning.delta);
         c.least_delta = tuning.least_delta;
         c.n_heads = tuning.first_heads;

@@ -26,14 +26,16 @@
 //     I4. far_min (over the threads) is at most the least distance of the far pile's live entries, and distances below
 //         the threshold before the last are final. So a split always takes the least distance there is.
 //     I5. Of three near counters used in turn, one is read, one is added to, and the third is set to zero; of two hub
-//         counters one is added to before a barrier and read after it. So one barrier a superstep is enough.
+//         counters one is added to before a barrier and read after it, and so it is with is_late. So one barrier a
+//         superstep is enough.
 // Memory order: a row and a slot's piles belong to one block, so __syncthreads orders everything. A lowering of this
 //     superstep may or may not be seen: its entry comes next either way.
 // Ends: a superstep processes what was lowered since, distances take finitely many values, and each split moves the
-//     threshold beyond the least distance that waits.
+//     threshold beyond the least distance that waits. Or when it is older than deadline_ns.
 #pragma once
 
 #include "device_graph.cuh"
+#include "stopwatch.cuh"
 
 // Entries of a near pile in shared memory: two piles take at most 32 KB.
 constexpr word32 kNear = (SSSP_THREADS < 512 ? 4 * SSSP_THREADS : 2048) * 32 / SSSP_BITS;
@@ -50,6 +52,8 @@ constexpr word32 kNoVertex = 0xffffffffu;
 constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
 constexpr distance_bits kNone = ~distance_bits{0};
+// Supersteps and splits between two looks at the clock.
+constexpr word32 kStepsPerLook = 64;
 
 struct alignas(2 * sizeof(distance_bits)) Entry {
     distance_bits length;
@@ -78,11 +82,13 @@ struct Shared {
     Entry near[2][kNear];
     Hub hubs[2][kHubs];
     Counts counts;
+    Stopwatch age;
     distance_bits far_min;
     word32 near_count[3];
     word32 hub_count[2];
     word32 far_count;
     word32 nth;
+    word32 is_late[2];
 };
 
 __device__ __forceinline__ bool is_too_long(const PackedRow& row) {
@@ -100,6 +106,7 @@ struct Slot {
     Entry* spilled;    // (2, n_spilled), the near piles beyond kNear
     word32 n_far;
     word32 n_spilled;
+    word64 deadline_ns;
     distance_bits* distances;
     Shared* shared;
     distance_bits low;        // every smaller distance is final
@@ -363,7 +370,8 @@ struct Slot {
         return true;
     }
 
-    __device__ __forceinline__ void solve(word32 source, Counts* counts) {
+    // Returns whether the search ended before its deadline; otherwise distances mean nothing.
+    __device__ __forceinline__ bool solve(word32 source, Counts* counts) {
         // ---- Start: nothing is reached but the source, which is near ----
         for (word64 v = threadIdx.x; v < n_vertices; v += SSSP_THREADS) {
             distances[v] = v == source ? 0 : limit;
@@ -377,6 +385,8 @@ struct Slot {
             shared->far_count = 0;
             shared->far_min = kNone;
             shared->counts = {0, 0};
+            shared->is_late[0] = shared->is_late[1] = 0;
+            shared->age.start();
         }
         low = 0;
         threshold = end_of_bucket(0, delta);
@@ -387,9 +397,15 @@ struct Slot {
 
         // ---- Supersteps, and a split whenever the near pile is empty ----
         for (step = 0;; ++step) {
+            if (shared->is_late[step % 2] != 0) {
+                return false;
+            }
             const word32 n_near = shared->near_count[step % 3];
             if (threadIdx.x == 0) {
                 shared->near_count[(step + 2) % 3] = 0;  // I5
+                if (step % kStepsPerLook == 0 && shared->age.look() > deadline_ns) {
+                    shared->is_late[(step + 1) % 2] = 1;
+                }
             }
             if (n_near > 0) {
                 superstep(n_near);
@@ -411,5 +427,6 @@ struct Slot {
         if (threadIdx.x == 0) {
             *counts = shared->counts;
         }
+        return true;
     }
 };

@@ -1,18 +1,18 @@
 // Distances from many sources at once: a thread block is a slot, and takes one source after another.
 //
 // Returns: `rows`, each lowered to the true distances from its source (bits of `limit` where there is no path shorter
-// than that), and what each took in `counts`.
+// than that), and what each took in `counts`. Or, if a search passes its deadline, `progress` with its number.
 //
 // Idea: one source leaves most of a GPU idle, since near vertices are few and the steps between them many; many sources
 // need not wait for each other at all. So a source has one block, whose only barrier is __syncthreads, and delta can be
 // small, since what is parallel is the sources. `adds_slot.cuh` is that block.
 //
-// Needs (AddsSlots guarantees it): weights >= 0; sources < n_vertices; *next_source zero; SSSP_THREADS a multiple of
-//     32; places for n_far and 2 * n_spilled entries a block; `packed` as adds_slots_pack_kernel lays it out.
+// Needs (AddsSlots guarantees it): weights >= 0; sources < n_vertices; *progress zero; SSSP_THREADS a multiple of 32;
+//     places for n_far and 2 * n_spilled entries a block; `packed` as adds_slots_pack_kernel lays it out.
 // Keeps: I1 to I5 of adds_slot.cuh.
 // Memory order: the counter of sources is relaxed, and nothing else is shared by blocks.
 // Launch: SSSP_THREADS threads a block, any number of blocks; none waits for another.
-// Ends: when the sources are used up; each search ends (adds_slot.cuh).
+// Ends: when the sources are used up; each search ends (adds_slot.cuh). One that is late uses up the others.
 // NOTE: beside a row, 8 bytes an entry (16 for 64-bit weights); `adds_slots.py` says how many.
 
 #include "adds_slot.cuh"
@@ -26,11 +26,17 @@ constexpr int kMostThreads = 1536;
 constexpr int kBlocksPerSm =
     SSSP_THREADS * SSSP_BLOCKS_PER_SM <= kMostThreads ? SSSP_BLOCKS_PER_SM : kMostThreads / SSSP_THREADS;
 
+struct Progress {
+    word32 next_source;
+    word32 late;  // 0, or the number of a source whose search passed its deadline, plus one
+};
+
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, kBlocksPerSm)
 adds_slots_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
                   const PackedRow* packed, word32 is_beyond_l2, word32 n_vertices, const word32* sources,
                   word32 n_sources, distance_bits limit, distance_bits delta, distance_bits* rows, Entry* far,
-                  word32 n_far, Entry* spilled, word32 n_spilled, word32* next_source, Counts* counts) {
+                  word32 n_far, Entry* spilled, word32 n_spilled, word64 deadline_ns, Progress* progress,
+                  Counts* counts) {
     __shared__ Shared shared;
     Slot slot;
     slot.graph = {row_offsets, edges, weights};
@@ -43,10 +49,11 @@ adds_slots_kernel(const edge_index* row_offsets, const edge_word* edges, const d
     slot.spilled = spilled + blockIdx.x * 2 * static_cast<word64>(n_spilled);
     slot.n_far = n_far;
     slot.n_spilled = n_spilled;
+    slot.deadline_ns = deadline_ns;
     slot.shared = &shared;
     for (;;) {
         if (threadIdx.x == 0) {
-            shared.nth = atomicAdd(next_source, 1);
+            shared.nth = atomicAdd(&progress->next_source, 1);
         }
         __syncthreads();
         const word32 nth = shared.nth;
@@ -54,7 +61,13 @@ adds_slots_kernel(const edge_index* row_offsets, const edge_word* edges, const d
             return;
         }
         slot.distances = rows + nth * static_cast<word64>(n_vertices);
-        slot.solve(sources[nth], counts + nth);
+        if (!slot.solve(sources[nth], counts + nth)) {
+            if (threadIdx.x == 0) {
+                store_relaxed(&progress->late, nth + 1);
+                atomicMax(&progress->next_source, n_sources);
+            }
+            return;
+        }
     }
 }
 

@@ -13,7 +13,7 @@ from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import delta_bits, limit_bits
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
 
 #: Delta is so many times mean weight over mean degree, times the harmonic mean of the degrees to that power;
 #: `pick_delta` says what that was fitted to.
@@ -35,6 +35,7 @@ _PACK_BLOCK = 256
 #: Packed rows of more bytes than this are read past the L2 cache, which is left to the distances: that took 3 % less
 #: time on roads of 49 MB and 10 % less on a lattice of 537 MB, but 5 % more on roads of 8 MB.
 _CACHED_BYTES = 2**25
+_PROGRESS = np.dtype([("next_source", "u4"), ("late", "u4")])
 _COUNTS = np.dtype([("vertices_processed", "u8"), ("edges_relaxed", "u8")])
 
 
@@ -194,10 +195,12 @@ class _SlotsSearch(BatchSearch):
         entry_bytes = 2 * on_device.dtype.itemsize
         self._far = cupy.empty(self._slots * self._n_far * entry_bytes, np.uint8)
         self._spilled = cupy.empty(self._slots * 2 * self._n_spilled * entry_bytes, np.uint8)
-        self._next_source = cupy.empty(1, np.uint32)
         self._sources = cupy.empty(n_sources, np.uint32)
-        self._counts = cupy.empty(n_sources * _COUNTS.itemsize, np.uint8)
-        self._n_sources = 0
+        #: Progress, then the counts of each source.
+        self._words = cupy.empty(_PROGRESS.itemsize + n_sources * _COUNTS.itemsize, np.uint8)
+        self._name, self._deadline_s = solver.name, options.deadline_s
+        self._deadline_ns = np.uint64(options.deadline_ns)
+        self._launched = np.empty(0, np.uint32)
         self._packed = None
         if shape.packed:
             self._packed = cupy.empty(_packed_bytes(on_device), np.uint8)
@@ -205,16 +208,16 @@ class _SlotsSearch(BatchSearch):
             kernels[_PACK_KERNEL](-(-on_device.n_vertices // _PACK_BLOCK), _PACK_BLOCK, args)
 
     def launch(self, rows: Any, sources: np.ndarray) -> None:
-        self._n_sources = len(sources)
-        self._sources[: self._n_sources].set(sources)
-        self._next_source.data.memset_async(0, self._next_source.nbytes)
+        self._launched = sources
+        self._sources[: len(sources)].set(sources)
+        self._words.data.memset_async(0, _PROGRESS.itemsize)
         args = (
             *self._graph.args,
             self._packed,
             np.uint32(_packed_bytes(self._graph) > _CACHED_BYTES),
             np.uint32(self._graph.n_vertices),
             self._sources,
-            np.uint32(self._n_sources),
+            np.uint32(len(sources)),
             self._limit,
             self._delta_bits,
             rows,
@@ -222,12 +225,16 @@ class _SlotsSearch(BatchSearch):
             np.uint32(self._n_far),
             self._spilled,
             np.uint32(self._n_spilled),
-            self._next_source,
-            self._counts,
+            self._deadline_ns,
+            self._words,
+            self._words[_PROGRESS.itemsize :],
         )
-        self._kernel(min(self._slots, self._n_sources), self._threads, args)
+        self._kernel(min(self._slots, len(sources)), self._threads, args)
 
     def finish(self) -> SearchCounts:
-        counts = self._counts[: self._n_sources * _COUNTS.itemsize].get().view(_COUNTS)
+        words = self._words[: _PROGRESS.itemsize + len(self._launched) * _COUNTS.itemsize].get()
+        if late := int(words[: _PROGRESS.itemsize].view(_PROGRESS)[0]["late"]):
+            raise past_deadline(self._name, f"source {self._launched[late - 1]}", self._deadline_s)
+        counts = words[_PROGRESS.itemsize :].view(_COUNTS)
         vertices, edges = (counts[name] for name in _COUNTS.names or ())
         return SearchCounts(vertices, edges, self._delta, self._delta)

@@ -26,6 +26,8 @@ constexpr word32 kMostChain = 16;
 constexpr int kTogether = 3;
 // Steps of a chain between two looks at the schedule.
 constexpr word32 kStepsPerLook = 4;
+// Steps of a chain after which a worker counts in `steps`, a multiple of kStepsPerLook: about a millisecond.
+constexpr word32 kStepsPerCount = 1024;
 // Polls of a flag between two looks at `stop`.
 constexpr word32 kPollsPerLook = 64;
 
@@ -321,6 +323,9 @@ struct Worker {
                 // The chain first, then as many new words as there are lanes left.
                 const word32 n_fresh = min(count - taken, 32 - n_chain);
                 if (steps % kStepsPerLook == 0) {
+                    if (steps % kStepsPerCount == 0 && lane == 0) {
+                        atomicAdd(queue.steps, 1);  // I7
+                    }
                     now = read_schedule(queue);
                     if (__shfl_sync(kWholeWarp, load_relaxed(queue.stop), 0) != 0) {
                         return;  // I7

@@ -156,16 +156,16 @@ extern "C" __global__ void __launch_bounds__(SSSP_THREADS, 1)
 bellman_ford_search_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
                            const word32* rows, word32 by_target, word32 n_vertices, edge_index n_edges, word32 source,
                            distance_bits limit, distance_bits* distances, distance_bits* others, State* state,
-                           word32 until, word32 n_blocks, word64 patience_ns) {
+                           word32 until, word32 n_blocks, word64 patience_ns, word64 deadline_ns) {
     search<false>({{row_offsets, edges, weights}, rows, by_target != 0}, n_vertices, n_edges, source, limit, distances,
-                  others, state, until, {&state->barrier, n_blocks, patience_ns, 0});
+                  others, state, until, {&state->barrier, n_blocks, patience_ns, deadline_ns});
 }
 
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, 1)
 bellman_ford_segments_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
                              const word32* rows, word32 by_target, word32 n_vertices, edge_index n_edges,
                              word32 source, distance_bits limit, distance_bits* distances, distance_bits* others,
-                             State* state, word32 until, word32 n_blocks, word64 patience_ns) {
+                             State* state, word32 until, word32 n_blocks, word64 patience_ns, word64 deadline_ns) {
     search<true>({{row_offsets, edges, weights}, rows, by_target != 0}, n_vertices, n_edges, source, limit, distances,
-                 others, state, until, {&state->barrier, n_blocks, patience_ns, 0});
+                 others, state, until, {&state->barrier, n_blocks, patience_ns, deadline_ns});
 }

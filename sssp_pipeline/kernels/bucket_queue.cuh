@@ -55,6 +55,7 @@ struct Queue {
     word64* schedule;    // (4,): Schedule
     word32* poison;      // 0, or why the run was given up
     word32* stop;        // whether no more work comes
+    word32* steps;       // grows while workers take steps, however few words they push
     word32* working;     // (32,) with SSSP_CHECK: words taken from each bucket and not done
     word32* owners;      // (n_blocks,) with SSSP_CHECK: bucket of each block
     word32 n_blocks;

@@ -77,9 +77,9 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
                              word32 cut_above, word32 piece_bits, const uint2* leaf_ends,
                              const distance_bits* leaf_weights, word64 n_leaf_edges, word32 rows_ascend,
                              distance_bits* distances, stamp_word* stamps, uint4* frontiers, word32 capacity,
-                             State* state, word32 n_blocks, word64 patience_ns) {
+                             State* state, word32 n_blocks, word64 patience_ns, word64 deadline_ns) {
     __shared__ Held held;
-    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
+    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, deadline_ns};
     const DeviceGraph graph{row_offsets, edges, weights};
     Search search{graph, {distances, stamps}, limit, 0, false, false,
                   {graph, &held, capacity, cut_above, piece_bits, frontiers, state->next_counted, 0, 0}};

@@ -191,7 +191,7 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
         on_device: DeviceGraph,
         options: SolveOptions,
     ) -> None:
-        super().__init__(solver, graph)
+        super().__init__(solver, graph, options)
         cupy = cupy_module()
         dtype, n_vertices, n_edges = on_device.dtype, on_device.n_vertices, on_device.n_edges
         kernels = load_kernels(

@@ -15,12 +15,14 @@
 // Memory order
 //     B1. add_release (after __syncthreads) pairs with load_acquire in every other block: what any thread wrote
 //         before the barrier is seen by every thread after it. So is what any thread counted.
-// Ends: a wait longer than `patience_ns` sets poison; every waiting block sees it within kPolls polls and returns
-//     false, and so does every later barrier. The caller must then leave the kernel.
+// Ends: a wait longer than `patience_ns` sets poison, and so does a search that is older than `deadline_ns`; every
+//     waiting block sees it within kPolls polls and returns false, and so does every later barrier. The caller must
+//     then leave the kernel. Each block that waits looks at the deadline, and block 0 in every kRoundsPerLook-th round
+//     even if it does not wait. A search begins at its first barrier.
 // NOTE: a poisoned block may still lead others to write: results of a poisoned run mean nothing.
 #pragma once
 
-#include "memory_order.cuh"
+#include "stopwatch.cuh"
 
 constexpr word64 kCountMask = (word64{1} << 40) - 1;
 constexpr word64 kOneBlock = kCountMask + 1;
@@ -29,17 +31,24 @@ constexpr int kFreeBits = 56;
 
 // Between looks at clock and poison: about 0.1 ms of polling.
 constexpr word32 kPolls = 128;
+// Rounds between two looks of block 0 at the deadline, a power of two.
+constexpr word32 kRoundsPerLook = 64;
+// For a search that is given up by other means.
+constexpr word64 kNoDeadline = ~word64{0};
+// `poison` of a search past its deadline. As in `_gpu.py`.
+constexpr word32 kPastDeadline = 0xffffffffu;
 
 struct BarrierWords {
     word32 arrived;
-    word32 poison;  // 0, or the round that did not come about, plus one
+    word32 poison;  // 0; or the round that did not come about, plus one; or kPastDeadline
 };
 
 struct GridBarrier {
     BarrierWords* words;
     word32 n_blocks;
     word64 patience_ns;
-    word32 round;
+    word64 deadline_ns;
+    word32 round = 0;
     word32 goal = 0;  // what `arrived` is when all blocks have come
 
     // Returns false, to all threads of the block alike, if the run was given up.
@@ -113,23 +122,33 @@ private:
         return holds_in_time([&] { return static_cast<int>(load_acquire(&words->arrived) - goal) >= 0; });  // B1
     }
 
+    // The age of the search, for one thread of the block.
+    static __device__ __forceinline__ Stopwatch& age() {
+        __shared__ Stopwatch age_then;
+        return age_then;
+    }
+
     // Polls until `holds` does; returns whether it did, not that a block gave up.
     template <typename Holds>
     __device__ __forceinline__ bool holds_in_time(const Holds& holds) {
+        if (round == 1) {
+            age().start();
+        }
         word64 began = 0;
-        for (word32 polls = 0; !holds(); ++polls) {
-            if (polls % kPolls != kPolls - 1) {
-                continue;
+        for (word32 polls = blockIdx.x == 0 && round % kRoundsPerLook == 0 ? kPolls : 1;; ++polls) {
+            if (polls % kPolls == 0) {
+                const word64 now = age().look();
+                began = polls == kPolls ? now : began;
+                if (now > deadline_ns || now - began > patience_ns) {
+                    atomicCAS(&words->poison, 0u, now > deadline_ns ? kPastDeadline : round + 1);
+                }
+                if (load_relaxed(&words->poison) != 0) {
+                    return false;
+                }
             }
-            const word64 now = clock_ns();
-            began = began == 0 ? now : began;
-            if (now - began > patience_ns) {
-                atomicCAS(&words->poison, 0u, round + 1);
-            }
-            if (load_relaxed(&words->poison) != 0) {
-                return false;
+            if (holds()) {
+                return true;
             }
         }
-        return true;
     }
 };

@@ -209,10 +209,11 @@ extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
 near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
                        word32 n_vertices, word32 source, distance_bits limit, distance_bits delta,
                        distance_bits* distances, distance_bits* processed, word32* near_piles, word32* far_piles,
-                       word32* marks, uint2* hub_chunks, State* state, word32 n_blocks, word64 patience_ns) {
+                       word32* marks, uint2* hub_chunks, State* state, word32 n_blocks, word64 patience_ns,
+                       word64 deadline_ns) {
     __shared__ Held held;
     const Piles piles{near_piles, far_piles, marks, hub_chunks};
-    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, 0};
+    GridBarrier barrier{&state->barrier, n_blocks, patience_ns, deadline_ns};
     Search search{{row_offsets, edges, weights}, distances, limit, 0, false, ~distance_bits{0}};
 
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;

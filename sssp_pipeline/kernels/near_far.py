@@ -12,8 +12,8 @@ from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import bits_type, delta_bits, limit_bits
-from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels._gpu import PAST_DEADLINE, GpuSearch, GpuSearchSolver
+from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
 
 #: Delta is this many times the mean weight over the mean degree. Of 4, 16, 64 and 256, the best on an H200 was 256 on
 #: road graphs and lattices, 64 on a mesh and a web graph and 4 on R-MAT; 64 takes 1.22 times as long as the best of
@@ -142,6 +142,7 @@ class _NearFarSearch(GpuSearch):
         self._marks = cupy.empty(2 * (n_vertices // 32 + 1), np.uint32)
         self._hub_chunks = cupy.empty(2 * n_chunks, np.uint32)
         self._state = cupy.empty(_STATE.itemsize, np.uint8)
+        self._deadline_s, self._deadline_ns = options.deadline_s, np.uint64(options.deadline_ns)
         self._source = 0
 
     def launch(self, distances: Any, source: int) -> None:
@@ -162,11 +163,14 @@ class _NearFarSearch(GpuSearch):
             self._state,
             np.uint32(self._grid + self._solver.absent_blocks),
             np.uint64(1e9 * self._solver.patience_s),
+            self._deadline_ns,
         )
         self._kernel(self._grid, self._solver.threads, args)
 
     def finish(self) -> SearchCounts:
         state = self._state.get().view(_STATE)[0]
+        if state["poison"] == PAST_DEADLINE:
+            raise past_deadline(self._solver.name, f"source {self._source}", self._deadline_s)
         if state["poison"]:
             raise SsspError(
                 f"`near-far` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "

@@ -10,11 +10,14 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.tuning import Tunable
 
 #: What to do where a solver refuses a graph or options.
 ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
+
+#: Seconds that a search may take: generous, so that only one that would never end passes it.
+DEADLINE_S = 86_400.0
 
 #: A moment of a search: time since its start, workers that have work, words that wait, buckets from which work is
 #: taken, and the bucket width by then.
@@ -47,12 +50,15 @@ class SolveOptions:
     targets
         (T,) integers: return only the distances to these vertices, in this order; with none of them, only metrics.
         None means every vertex.
+    deadline_s
+        Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives the
+        search up then; a CPU raises the error when the source is done.
 
     Raises
     ------
     InputError
-        `delta` is not a positive finite number, `cutoff` negative or not a number, `trace_every_us` out of range, or
-        there are both targets and predecessors.
+        `delta` is not a positive finite number, `cutoff` negative or not a number, `trace_every_us` out of range,
+        `deadline_s` not positive, or there are both targets and predecessors.
     """
 
     delta: float | None = None
@@ -60,6 +66,7 @@ class SolveOptions:
     predecessors: bool = False
     trace_every_us: int | None = None
     targets: np.ndarray | None = None
+    deadline_s: float = DEADLINE_S
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:
@@ -73,6 +80,10 @@ class SolveOptions:
                 f"trace_every_us is {self.trace_every_us}",
                 hint="it is a time from 1 to 1,000,000 microseconds",
             )
+        if not self.deadline_s > 0:
+            raise InputError(
+                f"deadline_s is {self.deadline_s}", hint="deadline_s is a number of seconds above 0"
+            )
         if self.predecessors and self.targets is not None:
             raise InputError(
                 "predecessors cannot be given for some targets alone",
@@ -85,6 +96,19 @@ class SolveOptions:
         if self.trace_every_us is None:
             return None
         return f"it records no trace, and trace_every_us is {self.trace_every_us}"
+
+    @property
+    def deadline_ns(self) -> int:
+        """The deadline as the kernels take it, in 64 bits."""
+        return int(min(1e9 * self.deadline_s, 2.0**63))
+
+
+def past_deadline(solver: str, what: str, deadline_s: float, state: str = "") -> SsspError:
+    """Return the error to raise when a search of `what` took longer than `deadline_s`; `state` is added to it."""
+    return SsspError(
+        f"`{solver}` took longer for {what} than `solve.deadline_s` allows, {deadline_s:g} s{state}",
+        hint="set `solve.deadline_s` higher, or take another solver: `sssp-pipeline solvers` lists all",
+    )
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,7 @@ __device__ __forceinline__ void search(const Filter& filter, word32 source, dist
         if (!(kByVertices ? filter.by_vertices(barrier, step, n_listed) : filter.by_edges(barrier, step, n_listed))) {
             return;
         }
-        filter_ns += clock_ns() - began;
+        filter_ns += ns_between(began, clock_ns());
         n_relaxed += n_listed;
 
         // ---- Compute: out-of-core, what the last superstep lowered is taken over ----
@@ -308,11 +308,11 @@ work_efficient_by_edges_kernel(const edge_index* row_offsets, const edge_word* e
                                distance_bits limit, distance_bits* distances, distance_bits* others, word32* stamps,
                                edge_index* to_process, word32* changed_vertices, edge_index* first_places,
                                word64* block_sums, State* state, word32 until, word32 n_blocks,
-                               word64 patience_ns) {
+                               word64 patience_ns, word64 deadline_ns) {
     const Filter filter{{{row_offsets, edges, weights}, rows, false},
                         n_vertices, n_edges, stamps, to_process, changed_vertices, first_places, block_sums};
     search<false>(filter, source, limit, distances, others, stamps, state, until,
-                  {&state->barrier, n_blocks, patience_ns, 0});
+                  {&state->barrier, n_blocks, patience_ns, deadline_ns});
 }
 
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, 1)
@@ -321,9 +321,9 @@ work_efficient_by_vertices_kernel(const edge_index* row_offsets, const edge_word
                                   distance_bits limit, distance_bits* distances, distance_bits* others, word32* stamps,
                                   edge_index* to_process, word32* changed_vertices, edge_index* first_places,
                                   word64* block_sums, State* state, word32 until, word32 n_blocks,
-                                  word64 patience_ns) {
+                                  word64 patience_ns, word64 deadline_ns) {
     const Filter filter{{{row_offsets, edges, weights}, rows, false},
                         n_vertices, n_edges, stamps, to_process, changed_vertices, first_places, block_sums};
     search<true>(filter, source, limit, distances, others, stamps, state, until,
-                  {&state->barrier, n_blocks, patience_ns, 0});
+                  {&state->barrier, n_blocks, patience_ns, deadline_ns});
 }

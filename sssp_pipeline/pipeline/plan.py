@@ -134,8 +134,9 @@ def solve_options(spec: Solve, targets: np.ndarray | None, scale: int | None = N
     Its lengths are in the input's unit, of which the weights are `scale` times as large.
     """
     delta = None if spec.delta == "auto" else float(spec.delta) * (scale or 1)
+    cutoff = scaled_limit(spec.cutoff, scale)
     return SolveOptions(
-        delta, scaled_limit(spec.cutoff, scale), spec.predecessors, spec.trace_every_us, targets
+        delta, cutoff, spec.predecessors, spec.trace_every_us, targets, float(spec.deadline_s)
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +16,10 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.generators import grid, rmat
-from sssp_pipeline.kernels import adds
-from sssp_pipeline.kernels.adds import STATIC_DELTA, TWO_BUCKETS, Adds, Tuning, hub_chunks, pick_delta
+from sssp_pipeline.kernels import _hub_chunks, adds
+from sssp_pipeline.kernels._device_graph import DeviceGraph
+from sssp_pipeline.kernels._hub_chunks import CHUNK_EDGES, HUB_EDGES, hub_chunks, listed_chunks
+from sssp_pipeline.kernels.adds import STATIC_DELTA, TWO_BUCKETS, Adds, Tuning, pick_delta
 from sssp_pipeline.kernels.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -26,12 +31,12 @@ def made(edges, dtype=np.uint32):
     return csr_from_edges(edges.src, edges.dst, edges.weights.astype(dtype), edges.n_vertices)
 
 
-def star(n_vertices):
-    """A hub, to and from everybody else."""
+def star(n_vertices, n_alone=0):
+    """A hub, to and from everybody else, and so many vertices without edges."""
     rim = np.arange(1, n_vertices)
     weights = (1 + rim * 7919 % 1000).astype(np.uint32)
     src, dst = np.concatenate([0 * rim, rim]), np.concatenate([rim, 0 * rim])
-    return csr_from_edges(src, dst, np.concatenate([weights, weights]), n_vertices)
+    return csr_from_edges(src, dst, np.concatenate([weights, weights]), n_vertices + n_alone)
 
 
 def assert_exact(solver, graph, sources, options=None):
@@ -49,19 +54,97 @@ def assert_exact(solver, graph, sources, options=None):
 
 def test_chunks_cover_every_edge_of_long_rows_once():
     graph = made(rmat(scale=10, edge_factor=64))
-    chunks, hubs, firsts = hub_chunks(graph)
+    chunks, hubs, firsts = listed_chunks(graph)
     degrees = np.diff(graph.row_offsets)
-    assert_array_equal(hubs, np.flatnonzero(degrees > adds._HUB_EDGES))
+    assert_array_equal(hubs, np.flatnonzero(degrees > HUB_EDGES))
     assert len(hubs) > 1
     for hub, first, last in zip(hubs, firsts, [*firsts[1:], len(chunks)], strict=True):
         assert_array_equal(chunks[first:last, 0], hub)
-        assert_array_equal(chunks[first:last, 1], np.arange(-(-degrees[hub] // adds._CHUNK_EDGES)))
+        assert_array_equal(chunks[first:last, 1], np.arange(-(-degrees[hub] // CHUNK_EDGES)))
 
 
 def test_without_hubs_there_are_no_chunks():
-    chunks, hubs, firsts = hub_chunks(made(grid(5, 5)))
+    chunks, hubs, firsts = listed_chunks(made(grid(5, 5)))
     assert chunks.shape == (0, 2)
     assert len(hubs) == len(firsts) == 0
+
+
+@pytest.fixture
+def listings(monkeypatch):
+    """The graphs whose chunks were listed."""
+    listed = []
+    monkeypatch.setattr(
+        _hub_chunks, "listed_chunks", lambda graph: listed.append(graph) or listed_chunks(graph)
+    )
+    return listed
+
+
+def test_chunks_are_listed_once_and_go_with_the_graph_on_the_device(listings, monkeypatch):
+    monkeypatch.setattr(_hub_chunks, "cupy_module", lambda: np)
+    graph = star(1000)
+    copies = [DeviceGraph(None, None, None, False, 1000, 1998, graph.weight_dtype) for _ in range(2)]
+    first, second = (hub_chunks(graph, copy) for copy in copies)
+    assert hub_chunks(graph, copies[0]) is first
+    assert hub_chunks(graph, copies[1]) is second is not first
+    assert len(listings) == 2
+    assert (first.n_chunks, first.n_hubs) == (8, 1)
+    alive = weakref.ref(first)
+    del first, second, copies
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_pool_has_no_more_blocks_than_places_can_number():
+    graph = made(grid(5, 5))
+    assert Adds().pool_for(graph, 25) == 68
+    assert Adds().pool_for(graph, 2**31) == Adds(pool_blocks=2**17).pool_for(graph, 25) == 2**16
+
+
+def search_with_pool(n_blocks):
+    """A search, with memory of the host, whose last launch ended for want of blocks."""
+    search = object.__new__(adds._AddsSearch)
+    search._solver, search._host_graph = Adds(), made(grid(5, 5))
+    search._grid, search._threads = 2, 64
+    search._n_blocks, search._known_poison = n_blocks, adds._POOL_EXHAUSTED
+    return search
+
+
+def test_a_pool_grows_to_the_most_blocks_and_no_further(monkeypatch):
+    made_of = []
+    host = SimpleNamespace(empty=lambda count, dtype: made_of.append(count))
+    monkeypatch.setattr(adds, "cupy_module", lambda: host)
+    search = search_with_pool(40_000)
+    assert search.grow()
+    assert search._n_blocks == search._solver.pool_for(search._host_graph, 25) == 2**16
+    assert made_of[0] == 2**32
+    search = search_with_pool(2**16)
+    with pytest.raises(SsspError) as caught:
+        search.grow()
+    assert caught.value.message == (
+        "`adds` ran out of blocks for its worklist: 65,536 were too few, and there can be no more"
+    )
+
+
+def test_a_pool_that_finds_no_memory_says_how_much_it_needs(monkeypatch):
+    class OutOfMemoryError(Exception):
+        pass
+
+    def empty(count, dtype):
+        raise OutOfMemoryError
+
+    memory = SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
+    host = SimpleNamespace(empty=empty, cuda=SimpleNamespace(memory=memory))
+    kept = [True, False]
+    monkeypatch.setattr(adds, "cupy_module", lambda: host)
+    monkeypatch.setattr(adds, "drop_others", lambda graph: kept.pop(0))
+    monkeypatch.setattr(adds, "free_bytes", lambda: 2**20)
+    with pytest.raises(SsspError) as caught:
+        search_with_pool(100).grow()
+    assert caught.value.message == (
+        "`adds` ran out of blocks for its worklist: 100 were too few, and 200 need 52 MiB and 1 are free"
+    )
+    assert caught.value.hint == "use `near-far`, whose worklist does not grow"
+    assert kept == []
 
 
 def test_the_first_delta_follows_mean_weight_and_degree():
@@ -79,8 +162,8 @@ def device_code():
 def test_constants_agree_between_python_and_cuda():
     text = device_code()
     constants = {name: int(value) for name, value in re.findall(r"constexpr \w+ (k\w+) = (\d+)u?;", text)}
-    assert constants["kHubEdges"] == adds._HUB_EDGES
-    assert constants["kChunkEdges"] == adds._CHUNK_EDGES
+    assert constants["kHubEdges"] == HUB_EDGES
+    assert constants["kChunkEdges"] == CHUNK_EDGES
     assert constants["kMostChain"] == adds._MOST_CHAIN
     assert constants["kBuckets"] == adds._BUCKETS
     assert constants["kMostHeads"] == adds._MOST_HEADS
@@ -88,7 +171,8 @@ def test_constants_agree_between_python_and_cuda():
     poison = dict(re.findall(r"(k\w+) = (\d+),", text))
     assert int(poison["kPoolExhausted"]) == adds._POOL_EXHAUSTED
     assert int(poison["kInvariant"]) == adds._INVARIANT
-    assert {int(poison[name]) for name in ("kStalled", "kDeadline", "kIndexSpent")} == set(adds._POISON)
+    assert int(poison["kDeadline"]) == adds._DEADLINE
+    assert {int(poison[name]) for name in ("kStalled", "kIndexSpent")} == set(adds._POISON)
     sizes = re.search(r"sizeof\(Tuning\) == (\d+) && sizeof\(Report\) == (\d+)", text)
     assert (adds._TUNING.itemsize, adds._REPORT.itemsize) == (int(sizes[1]), int(sizes[2]))
 
@@ -150,12 +234,50 @@ def test_a_worklist_that_is_too_small_grows():
 
 
 @pytest.mark.gpu
-def test_a_run_past_its_deadline_is_given_up_and_the_gpu_stays_usable():
+def test_a_worklist_that_runs_out_goes_on_from_the_source_where_it_did(monkeypatch):
+    graph = star(2**20, n_alone=7)
+    alone = list(range(2**20, 2**20 + 7))
+    launched = []
+    launch = adds._AddsSearch.launch
+
+    def counted(search, distances, source):
+        launched.append((source, search._n_blocks))
+        launch(search, distances, source)
+
+    monkeypatch.setattr(adds._AddsSearch, "launch", counted)
+    solver = Adds(pool_blocks=32)
+    assert_exact(solver, graph, [*alone[:3], 0, *alone[3:]])
+    sources = [source for source, _ in launched]
+    n_tries = sources.count(0)
+    assert n_tries > 1
+    assert sources == [*alone[:3], *[0] * n_tries, *alone[3:]]
+    assert launched[-1][1] == solver.pool_for(graph, graph.n_vertices) == 32 * 2 ** (n_tries - 1)
+
+
+@pytest.mark.gpu
+def test_the_chunks_of_hubs_are_listed_once_for_two_calls(listings):
+    graph, solver = star(5000), Adds()
+    for source in (0, 5):
+        assert_exact(solver, graph, [source])
+    assert listings == [graph]
+
+
+@pytest.mark.gpu
+def test_a_worker_that_expands_many_vertices_itself_is_no_stall():
+    ends = np.arange(2**20)
+    graph = csr_from_edges(ends, ends + 1, np.zeros(2**20, np.uint32), 2**20 + 1)
+    # One worker goes along the whole path, for a second or more, and nothing enters the worklist.
+    solution = Adds(patience_s=0.1).solve(graph, np.array([0]), SolveOptions())
+    assert not solution.distances.any()
+    assert solution.metrics[0].solve_s > 0.2
+
+
+@pytest.mark.gpu
+def test_a_run_past_its_deadline_tells_the_state_of_its_queue():
     graph = made(grid(1000, 1000))
-    with pytest.raises(
-        SsspError, match=r"`adds` gave up source 0: it took longer than 0.0005 s; .* workers busy"
-    ):
-        Adds(deadline_s=0.0005).solve(graph, np.array([0]), SolveOptions())
+    told = r"`adds` took longer for source 0 than `solve.deadline_s` allows, 0.0005 s; .* workers busy"
+    with pytest.raises(SsspError, match=told):
+        Adds().solve(graph, np.array([0]), SolveOptions(deadline_s=0.0005))
     assert_exact(Adds(), graph, [0])
 
 

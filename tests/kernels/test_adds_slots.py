@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.generators import grid, rmat, road_like
+from sssp_pipeline.generators import grid, path, rmat, road_like
 from sssp_pipeline.kernels import _gpu_batch, adds_slots
 from sssp_pipeline.kernels._device_graph import device_graph
 from sssp_pipeline.kernels.adds import Adds
@@ -185,3 +185,16 @@ def test_calls_from_several_threads_share_the_gpu():
         found = list(pool.map(lambda part: AddsSlots().solve(graph, part, ANY).distances, parts))
     expected = DeltaStepping().solve(graph, np.concatenate(parts), ANY).distances
     assert_array_equal(np.concatenate(found), expected)
+
+
+@pytest.mark.gpu
+def test_a_search_past_its_deadline_names_its_source_and_ends_the_others():
+    edges = path(2**17)
+    graph = csr_from_edges(edges.src, edges.dst, edges.weights, edges.n_vertices + 1)
+    # The last vertex has no edges: its search is in time.
+    sources = np.array([2**17, *range(1000, 3000)])
+    with pytest.raises(
+        SsspError, match=r"`adds-slots` took longer for source [12]\d{3} than `solve.deadline_s`"
+    ):
+        AddsSlots().solve(graph, sources, SolveOptions(deadline_s=0.01))
+    assert_exact(AddsSlots(), graph, [2**17, 5])
