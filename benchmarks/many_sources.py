@@ -42,7 +42,6 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels._gpu_batch import GpuBatchSolver
-from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.kernels.solver import SolveOptions, Solver, SourceMetrics
 from sssp_pipeline.pipeline.hardware import this_machine
 from sssp_pipeline.pipeline.plan import make_plan
@@ -112,7 +111,7 @@ def far_reaching(graph: CsrGraph, count: int) -> np.ndarray:
 def by_forecast(graph: CsrGraph, n_sources: int) -> list[str]:
     """Return the GPU solvers for a call of so many sources, the one expected to be fastest first."""
     able = [name for name in GPU_SOLVERS if n_sources <= MOST_ONE_BY_ONE or name not in ONE_BY_ONE]
-    return sorted(able, key=lambda name: forecast(name, graph.traits, n_sources).source_s)
+    return sorted(able, key=lambda name: SOLVERS[name].forecast(graph.traits, n_sources).source_s)
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def measure_all(cases: list[Case], numbers: list[int], limits: Limits) -> tuple[
     for _, minus_n, _, place, solver in sorted(calls):
         case, n = cases[place], -minus_n
         what = f"{case.name}, {solver}, {n}"
-        if n * forecast(solver, case.graph.traits, n).source_s > 2 * limits.most_s:
+        if n * SOLVERS[solver].forecast(case.graph.traits, n).source_s > 2 * limits.most_s:
             left_out.append(f"{what}: too slow")
         elif time.monotonic() > limits.ends:
             left_out.append(f"{what}: no time")
@@ -202,7 +201,8 @@ def measure(case: Case, solver: str, n_sources: int, limits: Limits) -> None:
             graph.traits, sources, Solve(), Output(path="distances"), this_machine()
         ).solver,
         forecast_ms={
-            name: round(1e3 * forecast(name, graph.traits, n_sources).source_s, 5) for name in GPU_SOLVERS
+            name: round(1e3 * SOLVERS[name].forecast(graph.traits, n_sources).source_s, 5)
+            for name in GPU_SOLVERS
         },
     )
 

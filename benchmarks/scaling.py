@@ -23,7 +23,8 @@ from record import RESULTS
 
 from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.kernels.forecast import COPY_S_PER_BYTE, forecast, graph_device_bytes
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.forecast import COPY_S_PER_BYTE, graph_device_bytes
 from sssp_pipeline.pipeline.plan import Work, batch_size, solve_options
 from sssp_pipeline.pipeline.workers import Load, sharing
 from sssp_pipeline.workflow import Solve
@@ -259,7 +260,7 @@ def stops_at(workload: Workload, m: Measured) -> tuple[int, str]:
 
 def fits(traits: GraphTraits, solver: str) -> int:
     """Return the device memory that a graph and one source of `solver` take."""
-    one = forecast(solver, traits, 1)
+    one = SOLVERS[solver].forecast(traits, 1)
     return graph_device_bytes(traits) + one.fixed_bytes + one.source_bytes
 
 
@@ -298,7 +299,7 @@ def _fastest(traits: GraphTraits, m: Measured, gpu_bytes: int) -> tuple[str, flo
     """Return the solver that is fastest with as many sources at once as fit, and its seconds a source; or None."""
     able = []
     for solver, element_s in m.rmat_s.items():
-        one = forecast(solver, traits, 1)
+        one = SOLVERS[solver].forecast(traits, 1)
         fit = (gpu_bytes - graph_device_bytes(traits) - one.fixed_bytes) // one.source_bytes
         able += [(solver, s * _elements(traits)) for at_once, s in element_s.items() if at_once <= fit]
     return min(able, key=lambda found: found[1], default=None)

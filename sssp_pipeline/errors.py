@@ -110,6 +110,10 @@ class StoreAwayError(SsspError):
     """A store elsewhere did not answer for as long as a run waits; exit code 1. Running again goes on."""
 
 
+class DeadlineError(SsspError):
+    """A search took longer than `solve.deadline_s` allows; exit code 1."""
+
+
 class RefutedError(SsspError):
     """A stored distance is not the true one; exit code 3."""
 

@@ -33,7 +33,7 @@ FLOORS = (
     ),
     ("kernels", "pipeline"),
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
-    ("pipeline.calibration", "pipeline.checks", "pipeline.finished"),
+    ("pipeline.checks", "pipeline.finished", "pipeline.trials"),
     ("pipeline.solving",),
     ("pipeline.run", "pipeline.cs515", "bench"),
     ("cli", "completion", "console"),

@@ -14,9 +14,10 @@ import pytest
 from distributed import LocalCluster
 
 from sssp_pipeline.errors import InputError, NegativeCycleError, RefutedError, SsspError
-from sssp_pipeline.kernels import SOLVERS, forecast
-from sssp_pipeline.pipeline import calibration
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.pipeline import scatter as scatter_stage
+from sssp_pipeline.pipeline import trials
 from sssp_pipeline.pipeline.finished import verify_run
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.plan import Work
@@ -500,36 +501,55 @@ def test_a_task_of_several_batches_writes_the_same_files(tmp_path, monkeypatch, 
     ).drop_columns(drop)
 
 
+def expect(monkeypatch, **ns_per_element):
+    """Let the solvers expect to take so long for each vertex and edge, and a trial cost nothing."""
+    for name, solver in SOLVERS.items():
+        ns = ns_per_element.get(name.replace("-", "_"), 1e6)
+        of_one = partial(_forecast, 1e-9 * ns)
+        monkeypatch.setattr(type(solver), "forecast", of_one)
+    monkeypatch.setattr(trials, "_LOAD_S", {"cpu": 0.0, "gpu": 0.0})
+    monkeypatch.setattr(trials, "_PROMISE", 0.0)
+    monkeypatch.setattr(trials, "_SHORT_S", 0.0)
+    monkeypatch.setattr(trials, "_FREE_S", 60.0)
+
+
+def _forecast(element_s, traits, n_sources):
+    return Forecast(element_s * (traits.n_vertices + traits.n_edges))
+
+
 @ROUTES
-def test_a_wrong_guess_is_noticed_and_corrected(tmp_path, monkeypatch, undisturbed, cluster):
-    monkeypatch.setitem(forecast._FORECASTS, "dijkstra", forecast._on_a_core(0.001))
-    monkeypatch.setitem(forecast._FORECASTS, "delta-stepping", forecast._on_a_core(0.002))
-    monkeypatch.setattr(calibration, "_SAVED_S", 0.0)
-    heard = Heard()
+def test_the_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed, cluster):
+    expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
     cluster = {**cluster, "threads_per_worker": 1, "in_flight": 1}
-    folder, record = run(made(tmp_path, cluster=cluster), heard)
+    monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
+    folder, record = run(made(tmp_path, cluster=cluster), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     solvers = folder.read_metrics()["solver"].to_pylist()
     assert solvers[0] == "dijkstra"
     assert "delta-stepping" in solvers
-    first_change = next(line for line in heard.lines if ": on with " in line)
-    assert first_change.startswith("dijkstra took ")
-    assert first_change.endswith(" ms expected")
+    assert record["solver"] in ("dijkstra", "delta-stepping")
     assert record["solver_reason"].startswith("expected to take ")
-    assert f"; {first_change}" in record["solver_reason"]
+
+
+@ROUTES
+def test_a_trial_that_takes_too_long_is_solved_by_another(tmp_path, monkeypatch, undisturbed, cluster):
+    expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
+    cluster = {**cluster, "threads_per_worker": 1, "in_flight": 1}
+    monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 1e-9)
+    folder, record = run(made(tmp_path, cluster=cluster), Quiet())
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+    assert set(folder.read_metrics()["solver"].to_pylist()) == {"dijkstra"}
+    assert record["solver"] == "dijkstra"
+    assert set(folder.read_metrics()["attempts"].to_pylist()) == {1}
 
 
 @pytest.mark.gpu
-def test_a_wrong_guess_is_corrected_on_a_gpu(tmp_path, monkeypatch, undisturbed):
-    for name, solver in SOLVERS.items():
-        ns_per_element = {"near-far": 0.001, "adds-lanes": 0.002}.get(
-            name, 1 if solver.device == "gpu" else 1e12
-        )
-        monkeypatch.setitem(forecast._FORECASTS, name, forecast._on_a_core(ns_per_element))
-    monkeypatch.setattr(calibration, "_SAVED_S", 0.0)
-    _, record = run(made(tmp_path), Quiet())
+def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed):
+    expect(monkeypatch, near_far=0.001, adds_lanes=0.002, adds=0.003)
+    monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
+    folder, _ = run(made(tmp_path), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
-    assert "; near-far took " in record["solver_reason"]
+    assert set(folder.read_metrics()["solver"].to_pylist()) >= {"near-far", "adds-lanes", "adds"}
 
 
 def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypatch, undisturbed):
@@ -602,8 +622,17 @@ def test_the_outlook_tells_what_a_run_does(tmp_path):
     assert (facts["sources"], facts["batches"], facts["n_vertices"]) == (30, 8, 1640)
     assert facts["batches_a_call"] == 1
     assert facts["probed_sources"] == 2
+    assert facts["solver"] in facts["solve_s_per_source"]
     assert facts["solve_core_s"] > 0
     assert "solve_core_s" not in outlook(workflow, 0, Quiet())
+
+
+def test_the_outlook_measures_each_solver_that_may_be_the_fastest(tmp_path, monkeypatch):
+    expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
+    facts = outlook(made(tmp_path), 2, Quiet())
+    assert facts["solver"] == "dijkstra"
+    assert set(facts["solve_s_per_source"]) == {"dijkstra", "delta-stepping"}
+    assert min(facts["solve_s_per_source"].values()) > 0
 
 
 @ROUTES

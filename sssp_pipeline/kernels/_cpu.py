@@ -18,6 +18,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import johnson
 from sssp_pipeline.kernels._search import Search, finish_row, search_limit
 from sssp_pipeline.kernels._views import as_searched
+from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import (
     ANOTHER_SOLVER,
@@ -46,6 +47,10 @@ class CpuSolver(ABC):
     @abstractmethod
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         """Return a search over `graph` with scratch memory of its own."""
+
+    @abstractmethod
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.

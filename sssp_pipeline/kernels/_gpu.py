@@ -26,6 +26,7 @@ from sssp_pipeline.kernels._device_words import bits_type
 from sssp_pipeline.kernels._queue_search import refuse_too_short
 from sssp_pipeline.kernels._search import finish_row
 from sssp_pipeline.kernels._views import from_words
+from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import ANOTHER_SOLVER, Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.kernels.tuning import Tunable
@@ -112,6 +113,10 @@ class GpuSolver(ABC):
         if (reason := johnson.refusal(graph, options, self.takes_negative)) is not None:
             return reason
         return None if self.records_traces else options.no_trace
+
+    @abstractmethod
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.

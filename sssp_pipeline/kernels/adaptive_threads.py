@@ -15,6 +15,7 @@ from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import bits_type, search_limit
 from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels._pausing import PausingSearch
+from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -126,6 +127,13 @@ class AdaptiveThreads(GpuSearchSolver):
         if options.delta is not None:
             return f"it has no buckets, and delta is {options.delta}"
         return super().supports(graph, options)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        degree = max(traits.n_edges, 1) / max(traits.n_vertices, 1)
+        times = 2.1 * degree**0.19 * skew(traits) ** 0.5
+        scratch = traits.n_vertices * (2 * traits.weight_dtype.itemsize + 9)
+        return Forecast(times * one_source_s(traits), scratch)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _AdaptiveSearch(self, graph, on_device, options)

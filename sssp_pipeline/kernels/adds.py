@@ -16,6 +16,7 @@ from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import bits_type, limit_bits
 from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels._hub_chunks import CHUNK_EDGES, hub_chunks
+from sssp_pipeline.kernels.forecast import Forecast, one_source_s
 from sssp_pipeline.kernels.solver import TRACE, SolveOptions, past_deadline
 
 #: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.
@@ -191,6 +192,12 @@ class Adds(GpuSearchSolver):
         """Return how many blocks the worklist begins with: two a bucket and four words a vertex, or as it has grown."""
         usual = self.pool_blocks or 2 * _BUCKETS + 4 * -(-n_words // _BLOCK_WORDS)
         return min(self.grown.get(graph, usual), _MOST_BLOCKS)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        # Two arrays of distances, and blocks for four words a vertex and two blocks a bucket.
+        scratch = 18 * 10**6 + traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17)
+        return Forecast(one_source_s(traits), scratch)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _AddsSearch(self, graph, on_device, options)

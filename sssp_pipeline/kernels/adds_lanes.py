@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
@@ -18,6 +18,7 @@ from sssp_pipeline.kernels._edge_lists import TRANSPOSE
 from sssp_pipeline.kernels._gpu import PAST_DEADLINE
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels._incoming import incoming_edges
+from sssp_pipeline.kernels.forecast import Forecast, graph_device_bytes
 from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
 
 #: Delta begins at this many times the mean weight over the mean degree: of 0.3, 1 and 3, all within 4 % of each other
@@ -88,6 +89,19 @@ class AddsLanes(GpuBatchSolver):
     @property
     def units(self) -> tuple[Unit, ...]:
         return TRANSPOSE, self.unit(narrow=False), self.unit(narrow=True)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        at_once = max(1, min(n_sources, 256))
+        n_vertices, n_edges, itemsize = traits.n_vertices, traits.n_edges, traits.weight_dtype.itemsize
+        # The graph by target with the other end of each edge and the distances to a hub; a line of 32 lanes a vertex.
+        fixed = (
+            graph_device_bytes(traits) + 4 * n_edges + n_vertices * (33 * itemsize + 12) + n_edges * 2 // 5
+        )
+        # 3 to 4 ps an element on R-MAT 20 to 24 (skew above 100), 8 on random graphs (1.1), 85 on a web graph (5), 160
+        # on a mesh, 750 on roads (1.1): what the lanes share depends on how long the paths are.
+        lane_s = 3.5e-12 * min(max(1.0, 32 / traits.degree_skew) ** 1.8, 60.0) * (n_vertices + n_edges)
+        empty_lanes = -(-at_once // 64) * 64 / at_once
+        return Forecast(lane_s * empty_lanes, n_vertices * itemsize, at_once, fixed, off_by=30.0)
 
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         del n_sources

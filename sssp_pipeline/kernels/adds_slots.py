@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import delta_bits, limit_bits
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
+from sssp_pipeline.kernels.forecast import Forecast, depth
 from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
 
 #: Delta is so many times mean weight over mean degree, times the harmonic mean of the degrees to that power;
@@ -153,6 +154,18 @@ class AddsSlots(GpuBatchSolver):
         """Return how many sources have a block at once."""
         fits = self.kernels(graph, on_device)[_KERNEL].resident_blocks(self.shape_for(graph).threads)
         return min(fits, self.most_slots or fits)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        at_once = max(1, min(n_sources, 1024))
+        itemsize = traits.weight_dtype.itemsize
+        n_elements = traits.n_vertices + traits.n_edges
+        # A row, a far pile of a quarter of the vertices and two near piles of a thirty-second; rows packed for all.
+        source_bytes = traits.n_vertices * itemsize * 13 // 8
+        fixed = traits.n_vertices * 4 * (4 + itemsize) if traits.n_edges <= 5 * traits.n_vertices else 0
+        one_slot_s = 24e-6 * depth(traits) + 2.5e-9 * n_elements
+        # With hundreds of slots the GPU is what is short; hubs keep a block waiting.
+        full_s = (36e-12 if traits.degree_skew > 32 else 12e-12) * n_elements
+        return Forecast(one_slot_s / at_once + full_s, source_bytes, at_once, fixed)
 
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         far, spilled = self.piles(graph.n_vertices)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._compile import Unit
 from sssp_pipeline.kernels._device_graph import DeviceGraph
@@ -20,6 +20,7 @@ from sssp_pipeline.kernels._edge_parallel import (
     EdgeParallelSolver,
 )
 from sssp_pipeline.kernels._gpu import GpuSearch
+from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -76,6 +77,13 @@ class BellmanFord(EdgeParallelSolver):
     def units(self) -> tuple[Unit, ...]:
         macros = (("SSSP_THREADS", self.block_size),)
         return Unit("bellman_ford", (_SEARCH, _SEGMENTS), macros, cooperative=True), TRANSPOSE
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        n_vertices, n_edges = max(traits.n_vertices, 1), max(traits.n_edges, 1)
+        times = 0.16 * n_vertices**0.44 * n_edges**-0.15 * skew(traits) ** -0.34
+        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+        return Forecast(times * one_source_s(traits), row_bytes, fixed_bytes=4 * traits.n_edges)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _BellmanFordSearch(self, graph, on_device, options)

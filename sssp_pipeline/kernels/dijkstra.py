@@ -34,6 +34,7 @@ from sssp_pipeline.kernels._cpu import CpuSolver
 from sssp_pipeline.kernels._numba import ONE, ZERO
 from sssp_pipeline.kernels._search import Search
 from sssp_pipeline.kernels._views import SearchGraph
+from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.solver import SolveOptions
 
 NO_PLACE = np.uint32(2**32 - 1)
@@ -52,6 +53,10 @@ class Dijkstra(CpuSolver):
         if options.delta is not None:
             return f"it has no buckets and takes no delta, and delta is {options.delta}"
         return super().supports(graph, options)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        return Forecast(core_s(25.0, traits))
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         return _HeapSearch(graph)

@@ -6,6 +6,7 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.kernels._cpu import CpuSolver
 from sssp_pipeline.kernels._queue_search import QueueSearch
 from sssp_pipeline.kernels._search import Search
+from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.solver import SolveOptions
 
 
@@ -21,6 +22,11 @@ class QueueBellmanFord(CpuSolver):
         if options.delta is not None:
             return f"it has no buckets and takes no delta, and delta is {options.delta}"
         return super().supports(graph, options)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        # 13 ns an element on R-MAT 18, 290 on a mesh, 1,900 on roads.
+        return Forecast(core_s(400.0, traits), off_by=30.0)
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         return QueueSearch(graph)

@@ -10,7 +10,8 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.errors import DeadlineError, InputError
+from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.tuning import Tunable
 
 #: What to do where a solver refuses a graph or options.
@@ -103,9 +104,9 @@ class SolveOptions:
         return int(min(1e9 * self.deadline_s, 2.0**63))
 
 
-def past_deadline(solver: str, what: str, deadline_s: float, state: str = "") -> SsspError:
+def past_deadline(solver: str, what: str, deadline_s: float, state: str = "") -> DeadlineError:
     """Return the error to raise when a search of `what` took longer than `deadline_s`; `state` is added to it."""
-    return SsspError(
+    return DeadlineError(
         f"`{solver}` took longer for {what} than `solve.deadline_s` allows, {deadline_s:g} s{state}",
         hint="set `solve.deadline_s` higher, or take another solver: `sssp-pipeline solvers` lists all",
     )
@@ -260,6 +261,10 @@ class Solver(Protocol):
 
         Whether there is a GPU is another question: this one may be asked where the solver will not run.
         """
+        ...
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
         ...
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:

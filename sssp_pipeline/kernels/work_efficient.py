@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.kernels._compile import Unit, cupy_module
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.kernels._compile import MOST_EDGES_IN_32_BITS, Unit, cupy_module
 from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._edge_lists import TRANSPOSE, edges_by_source
@@ -19,6 +19,7 @@ from sssp_pipeline.kernels._edge_parallel import (
     EdgeParallelSolver,
 )
 from sssp_pipeline.kernels._gpu import GpuSearch
+from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -59,6 +60,15 @@ class WorkEfficient(EdgeParallelSolver):
     def units(self) -> tuple[Unit, ...]:
         macros = (("SSSP_THREADS", self.block_size),)
         return Unit("work_efficient", tuple(_KERNELS.values()), macros, cooperative=True), TRANSPOSE
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        n_vertices, n_edges = max(traits.n_vertices, 1), max(traits.n_edges, 1)
+        times = 0.17 * n_vertices**0.39 * n_edges**-0.11 * skew(traits) ** -0.31
+        per_offset = 4 if traits.n_edges <= MOST_EDGES_IN_32_BITS else 8
+        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+        scratch = 4 * traits.n_vertices + per_offset * traits.n_edges
+        return Forecast(times * one_source_s(traits), row_bytes + scratch, fixed_bytes=4 * traits.n_edges)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _WorkEfficientSearch(self, graph, on_device, options)

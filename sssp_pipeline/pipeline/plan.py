@@ -20,7 +20,6 @@ from sssp_pipeline.kernels.forecast import (
     POTENTIALS_S_PER_ELEMENT,
     TURN_BACK_S_PER_VERTEX,
     Forecast,
-    forecast,
     graph_device_bytes,
 )
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
@@ -170,7 +169,7 @@ class Work:
         """
         if self.options.predecessors:
             return 1
-        wanted = -(-forecast(solver, self.traits, self.n_sources).at_once // self.batch)
+        wanted = -(-SOLVERS[solver].forecast(self.traits, self.n_sources).at_once // self.batch)
         n_batches = -(-self.n_sources // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), n_batches // CALLS))
 
@@ -190,7 +189,7 @@ class Work:
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""
-        return forecast(solver, self.traits, min(self.together(solver) * self.batch, self.n_sources))
+        return SOLVERS[solver].forecast(self.traits, min(self.together(solver) * self.batch, self.n_sources))
 
 
 def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...]]:
@@ -276,7 +275,7 @@ def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
         return None
     if machine.gpu_free_bytes is None:
         return machine.no_gpu
-    one = forecast(solver.name, work.traits, 1)
+    one = solver.forecast(work.traits, 1)
     needed = graph_device_bytes(work.traits) + one.fixed_bytes + one.source_bytes
     if needed <= machine.gpu_free_bytes:
         return None

@@ -18,7 +18,6 @@ import numpy as np
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels._notice import told_of_compiling
-from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
@@ -215,16 +214,28 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
     }
     if probe and plan.batches:
         progress.stage("probe")
-        graph = stored.graph()
-        solver = solver_named(plan.solver, workflow.solve.options)
-        tried = np.concatenate(plan.batches)[:: max(1, facts["sources"] // probe)][:probe]
-        options = solve_options(workflow.solve, plan.targets, stored.manifest.weights.scale)
+        facts |= _probed(workflow, stored, plan, probe)
+    return facts
+
+
+def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> dict[str, Any]:
+    """Return what `probe` of the sources take here with each solver that a run would try."""
+    graph, traits, n_sources = stored.graph(), stored.manifest.traits, sum(len(b) for b in plan.batches)
+    tried = np.concatenate(plan.batches)[:: max(1, n_sources // probe)][:probe]
+    options = solve_options(workflow.solve, plan.targets, stored.manifest.weights.scale)
+    source_s: dict[str, float] = {}
+    for name in (plan.solver, *plan.others):
+        solver = solver_named(name, workflow.solve.options)
+        expected = solver.forecast(traits, len(tried))
+        if source_s and expected.source_s / expected.off_by > min(source_s.values()):
+            continue
         solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
-        per_source_s = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
-        facts |= {"probed_sources": len(tried), "solve_s_per_source": per_source_s}
-        if solver.device == "cpu":  # few sources on a GPU say little of many
-            sharing = min(plan.machine.cores, forecast(plan.solver, traits, 1).most_cores)
-            facts["solve_core_s"] = per_source_s * sharing * facts["sources"]
+        source_s[name] = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
+    facts = {"probed_sources": len(tried), "solve_s_per_source": source_s}
+    if solver_named(plan.solver).device == "cpu":  # few sources on a GPU say little of many
+        fastest = min(source_s, key=source_s.__getitem__)
+        sharing = min(plan.machine.cores, solver_named(fastest).forecast(traits, 1).most_cores)
+        facts["solve_core_s"] = source_s[fastest] * sharing * n_sources
     return facts
 
 

@@ -24,7 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.errors import InputError, NegativeCycleError, PathTooLongError, SsspError, StoreAwayError
+from sssp_pipeline.errors import (
+    DeadlineError,
+    InputError,
+    NegativeCycleError,
+    PathTooLongError,
+    SsspError,
+    StoreAwayError,
+)
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
@@ -65,6 +72,8 @@ class SolveTask:
         Options of the solver alone.
     attempt
         Counts from 1.
+    limit_s, instead
+        If a source takes longer than this, the solver is ended, and `instead` solves the batches.
     """
 
     store: str
@@ -77,6 +86,8 @@ class SolveTask:
     form: DistanceFormat
     attempt: int = 1
     tuning: dict[str, Value] = field(default_factory=dict)
+    limit_s: float | None = None
+    instead: str | None = None
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -111,6 +122,8 @@ class TaskDone:
         What was written, distances and metrics.
     worker, attempt
         Host and process, and which attempt it was.
+    ended
+        The solver that was ended because it took too long.
     """
 
     solver: str
@@ -123,6 +136,7 @@ class TaskDone:
     n_bytes: int
     worker: str
     attempt: int
+    ended: str | None = None
 
 
 @lru_cache(maxsize=1)
@@ -166,8 +180,15 @@ def _solved(task: SolveTask) -> TaskDone:
     try:
         solver = solver_named(task.solver, task.tuning)
         sources = np.concatenate([sources for _, sources in task.batches])
-        targets = _targets(task.run, task.identity.get("targets"))
-        solution = solver.solve(graph, sources, replace(task.options, targets=targets))
+        options = replace(task.options, targets=_targets(task.run, task.identity.get("targets")))
+        ended = None
+        try:
+            solution = solver.solve(graph, sources, _limited(options, task.limit_s))
+        except DeadlineError:
+            if task.instead is None:
+                raise
+            ended, solver = solver.name, solver_named(task.instead, task.tuning)
+            solution = solver.solve(graph, sources, options)
     except PathTooLongError as error:
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
         raise type(error)(*ends, error.dtype, error.wider) from error
@@ -192,7 +213,7 @@ def _solved(task: SolveTask) -> TaskDone:
     def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
         began = time.perf_counter()
         try:
-            n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, targets)
+            n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, options.targets)
         except OSError as error:  # those beside it are written all the same
             refused.append(error)
             n_bytes = 0
@@ -213,7 +234,7 @@ def _solved(task: SolveTask) -> TaskDone:
         raise refused[0]
     write_s, n_bytes = map(sum, zip(*written, strict=True))
     return TaskDone(
-        task.solver,
+        solver.name,
         task.numbers,
         len(solution.metrics),
         float(np.mean(metrics_column(solution.metrics, "solve_s"))),
@@ -223,7 +244,12 @@ def _solved(task: SolveTask) -> TaskDone:
         n_bytes,
         worker,
         task.attempt,
+        ended,
     )
+
+
+def _limited(options: SolveOptions, limit_s: float | None) -> SolveOptions:
+    return options if limit_s is None else replace(options, deadline_s=min(limit_s, options.deadline_s))
 
 
 #: A batch under which so many workers have died, the last of them alone with it, is given up.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,13 +15,13 @@ import numpy as np
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.calibration import Calibration
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.plan import Plan, solve_options
 from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural, shortened
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.scatter import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.stored_graph import StoredGraph, lent
+from sssp_pipeline.pipeline.trials import Trials
 from sssp_pipeline.pipeline.workers import Crew, Demands, Load, Workers
 from sssp_pipeline.workflow import Workflow
 
@@ -63,9 +64,9 @@ class Solving:
     plan: Plan
     progress: Progress
     still_ours: Callable[[], None]
+    _trials: Trials = field(init=False)
 
     def __post_init__(self) -> None:
-        self._calibration = Calibration(self.plan)
         self._solved = Solved(self.plan.solver, self.plan.solver_reason)
         self._n_done = len(self.batches) - len(self.missing)
         self._n_solved = 0
@@ -104,20 +105,19 @@ class Solving:
         gpu_bytes = plan.gpu.least_bytes if plan.gpu else 0
         content_id = self.stored.manifest.content_id
         demands = Demands(self.stored.store, content_id, self.folder.url, plan.solver, gpu_bytes)
+        self._trials = Trials(plan, load.together)
         self.progress.stage("solve")
         with lent(self.stored), crew.hired(load, demands) as workers:
             self._begin(workers)
             n_threads = workers.n_threads
 
             def one_by_one() -> bool:
-                # A GPU solves one call at a time, so little waits until it is known what a call takes.
-                return self._on_gpu and not workers.n_processes and not self._calibration.is_done
+                # A GPU solves one call at a time, so little waits until the trials are over.
+                return self._on_gpu and not workers.n_processes and not self._trials.is_done
 
             retries = self.workflow.solve.retries
             try:
-                failed = scatter(
-                    workers, self._tasks(load.together), retries, self._take_in, self.progress, one_by_one
-                )
+                failed = scatter(workers, self._tasks(), retries, self._take_in, self.progress, one_by_one)
             except KeyboardInterrupt:
                 if not workers.n_processes:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
@@ -135,15 +135,15 @@ class Solving:
             to = plural(len(self.targets), "target")
         return f"solved {plural(self._n_solved, 'source')} x {to} with {plural(n_threads, 'thread')}"
 
-    def _tasks(self, together: int) -> Iterator[SolveTask]:
-        """Yield a task for each call, of so many batches; the solver is the best one known by then."""
-        numbers = self.missing
-        calls = [numbers[i : i + together] for i in range(0, len(numbers), together)]
+    def _tasks(self) -> Iterator[SolveTask]:
+        """Yield a task for each call; `Trials` says who solves it, and how many batches it has."""
         # The longest first, so that at the end nobody waits for one that began late.
-        calls.sort(key=lambda call: -sum(len(self.batches[number]) for number in call))
+        numbers = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
         options = solve_options(self.workflow.solve, None, self.stored.manifest.weights.scale)
-        for call in calls:
-            batches = tuple((number, self.batches[number]) for number in call)
+        while numbers:
+            call = self._trials.next_call(self._n_left)
+            taken = [numbers.popleft() for _ in range(min(call.n_batches, len(numbers)))]
+            batches = tuple((number, self.batches[number]) for number in taken)
             self._n_left -= sum(len(sources) for _, sources in batches)
             yield SolveTask(
                 self.stored.store,
@@ -151,10 +151,12 @@ class Solving:
                 self.folder.url,
                 self.identity,
                 batches,
-                self._calibration.solver,
+                call.solver,
                 options,
                 self.form,
                 tuning=self.workflow.solve.options,
+                limit_s=call.limit_s,
+                instead=call.instead,
             )
 
     def _begin(self, workers: Workers) -> None:
@@ -188,7 +190,7 @@ class Solving:
     def _take_in(self, task: TaskDone) -> None:
         """Tell what a task has done, and learn from it."""
         self.still_ours()
-        solved, calibration = self._solved, self._calibration
+        solved, trials = self._solved, self._trials
         self._n_done += len(task.batches)
         self._n_solved += task.n_sources
         for work in solved.thread_s:
@@ -208,9 +210,9 @@ class Solving:
             done=self._n_done,
             total=len(self.batches),
         )
-        if (change := calibration.learn(task.solver, task.source_s, self._n_left)) is not None:
-            self.progress.say(change, "solver", solver=calibration.solver)
-            solved.solver, solved.reason = calibration.solver, calibration.reason
+        if (change := trials.learn(task.solver, task.source_s, task.n_sources, task.ended)) is not None:
+            self.progress.say(change, "solver", solver=trials.solver)
+            solved.solver, solved.reason = trials.solver, trials.reason
 
     def _refuse(self, failed: dict[int, str]) -> None:
         """Raise `SsspError` if batches have `failed` and are not there all the same."""

@@ -9,7 +9,7 @@ from sssp_pipeline.csr import GraphTraits, csr_from_edges
 from sssp_pipeline.generators import grid
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels._device_graph import device_graph, free_bytes
-from sssp_pipeline.kernels.forecast import forecast, graph_device_bytes
+from sssp_pipeline.kernels.forecast import graph_device_bytes
 from sssp_pipeline.kernels.solver import SolveOptions
 
 
@@ -39,5 +39,5 @@ def test_a_source_takes_the_memory_that_is_forecast(name, dtype):
     sources = np.arange(20)
     SOLVERS[name].solve(graph, sources, SolveOptions())
     taken = pool.total_bytes() - before
-    expected = forecast(name, graph.traits, len(sources))
+    expected = SOLVERS[name].forecast(graph.traits, len(sources))
     assert 0.8 < taken / (expected.fixed_bytes + expected.at_once * expected.source_bytes) < 1.25

@@ -12,7 +12,6 @@ from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels import _device_graph as device_graphs
 from sssp_pipeline.kernels._compile import kernel_options
-from sssp_pipeline.kernels.forecast import forecast
 from sssp_pipeline.kernels.frontier_bellman_ford import FrontierBellmanFord
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -103,13 +102,6 @@ def test_more_vertices_than_marked_edges_can_name_need_edge_classes_off():
         "1,073,741,825 (`edge_classes: false` takes them)"
     )
     assert FrontierBellmanFord(edge_classes=False).supports(traits(2**32 - 1), ANY) is None
-
-
-@pytest.mark.parametrize(("n_vertices", "n_edges"), [(2, 1), (10**6, 10**6), (10**6, 10**8), (10**9, 10**9)])
-def test_nobody_expects_it_to_outrun_near_far(n_vertices, n_edges):
-    traits = GraphTraits(n_vertices, n_edges, np.dtype("uint32"), 1, 9, 5.0, 1.0)
-    for n_sources in (1, 100):
-        assert forecast(NAME, traits, n_sources).source_s > forecast("near-far", traits, n_sources).source_s
 
 
 # ---- on a GPU ----

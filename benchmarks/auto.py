@@ -1,0 +1,192 @@
+"""What `auto` takes beside the best solver: the calls of a run, distances left on the device, by graph and sources.
+
+    python benchmarks/auto.py --data FOLDER --folder .bench [--sources 1,16,256,1024] [--run-s 1] [--graphs ny,wave]
+
+The graphs are those of `papers.yaml`, and others of other kinds that no formula was fitted to. Every solver is warm:
+its kernels are loaded before. A run has its plan, its batches and its trials, but no output other than metrics, so
+that nothing hides what the solvers take. With `--run-s` there are also runs with as many sources as the best solver
+solves in so many seconds; sources come again then. A solver that takes more than `MOST_TIMES` of the best is stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import geometric_mean, mean
+
+import numpy as np
+from record import record
+
+from sssp_pipeline.bench.cases import stored
+from sssp_pipeline.bench.spec import BenchGraph
+from sssp_pipeline.bench.variants import load_bench
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import DeadlineError
+from sssp_pipeline.generators import hashed_weights
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.solver import SolveOptions, metrics_column
+from sssp_pipeline.pipeline.hardware import this_machine
+from sssp_pipeline.pipeline.plan import Plan, make_plan
+from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.trials import Trials
+from sssp_pipeline.workflow import Output, Solve
+
+MOST_TIMES = 4.0
+#: Graphs beside those of `papers.yaml`: name, input, options of the input.
+OTHERS = (
+    ("random-20-16", "generated:random?vertices=1048576&edge_factor=16", {}),
+    ("random-20-2", "generated:random?vertices=1048576&edge_factor=2", {}),
+    ("small-world-17", "generated:small-world?vertices=131072&near=10&far=0.3", {}),
+    ("rmat-19-both", "generated:rmat?scale=19", {"directed": False}),
+    ("mesh-narrow", "generated:mesh?rows=4096&cols=256", {}),
+    ("road-18", "generated:road?vertices=262144&seed=11", {"weights": {"dtype": "float64"}}),
+    ("notredame-both", "${SSSP_TEST_DATA}/web-NotreDame.txt.gz", {"directed": False}),
+)
+ON_GPU = tuple(name for name, solver in SOLVERS.items() if solver.device == "gpu")
+
+
+def entries() -> list[BenchGraph]:
+    """Return all graphs."""
+    papers = load_bench(str(Path(__file__).with_name("papers.yaml"))).graphs
+    data = os.environ["SSSP_TEST_DATA"]
+    others = [
+        {"name": name, "graph": {"input": url.replace("${SSSP_TEST_DATA}", data), **options}}
+        | ({"hashed_weights": 100} if "NotreDame" in url else {})
+        for name, url, options in OTHERS
+    ]
+    return [*papers, *(BenchGraph.model_validate(entry) for entry in others)]
+
+
+def loaded(entry: BenchGraph, folder: Path) -> CsrGraph:
+    """Return the graph of `entry` with the weights it asks for."""
+    graph = stored(entry, folder, Quiet()).graph()
+    if entry.hashed_weights is None:
+        return graph
+    src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
+    weights = hashed_weights(src, graph.col_indices, entry.hashed_weights).astype(graph.weight_dtype)
+    return CsrGraph(graph.row_offsets, graph.col_indices, weights)
+
+
+def drawn(graph: CsrGraph, count: int) -> np.ndarray:
+    """Return (count,) vertices with edges, some of them more than once if there are too few."""
+    able = np.flatnonzero(np.diff(graph.row_offsets)).astype(np.uint32)
+    return np.random.default_rng(1).permutation(np.resize(able, max(count, len(able))))[:count]
+
+
+def planned(graph: CsrGraph, sources: np.ndarray, solver: str) -> Plan:
+    nothing = np.empty(0, np.uint32)
+    spec, output = Solve(solver=solver), Output(path="x", distances="none")
+    plan = make_plan(graph.traits, sources, spec, output, this_machine(), nothing)
+    if (
+        solver == "auto" and plan.solver not in ON_GPU
+    ):  # the CPU is done before a GPU is ready, which this one is
+        return replace(plan, solver=by_forecast(plan)[0], others=tuple(by_forecast(plan)[1:]))
+    return plan
+
+
+def by_forecast(plan: Plan) -> list[str]:
+    return sorted(ON_GPU, key=lambda name: plan.work.of_a_call(name).source_s)
+
+
+def took(
+    graph: CsrGraph, sources: np.ndarray, solver: str, most_s: float
+) -> tuple[float, dict[str, int], str]:
+    """Return the seconds of the calls of a run, the sources that each solver solved, and who was the fastest.
+
+    After `most_s` no call begins; the seconds are then those that all calls would take.
+    """
+    plan = planned(graph, sources, solver)
+    trials = Trials(plan, plan.together)
+    options = SolveOptions(targets=np.empty(0, np.uint32))
+    solved: Counter[str] = Counter()
+    began, n_done = time.perf_counter(), 0
+    while n_done < len(sources) and time.perf_counter() - began < most_s:
+        call = trials.next_call(len(sources) - n_done)
+        some = sources[n_done : n_done + call.n_batches * plan.work.batch]
+        name, ended = call.solver, None
+        limited = options if call.limit_s is None else replace(options, deadline_s=call.limit_s)
+        try:
+            solution = SOLVERS[name].solve(graph, some, limited)
+        except DeadlineError:
+            assert call.instead is not None
+            name, ended = call.instead, name
+            solution = SOLVERS[name].solve(graph, some, options)
+        n_done += len(some)
+        solved[name] += len(some)
+        trials.learn(name, float(np.mean(metrics_column(solution.metrics, "solve_s"))), len(some), ended)
+    return (time.perf_counter() - began) * len(sources) / n_done, dict(solved), trials.solver
+
+
+def cells(graph: CsrGraph, counts: list[int], run_s: list[float]) -> Iterator[dict]:
+    """Yield what all solvers take for each number of sources, and for as many as make a run of `run_s`."""
+    for name in ON_GPU:
+        SOLVERS[name].solve(graph, drawn(graph, 1), SolveOptions(targets=np.empty(0, np.uint32)))
+    last: dict[str, float] = {}
+    for count in [*counts, *run_s]:
+        is_run = isinstance(count, float)
+        n = max(1, round(count / (min(last.values()) / counts[-1]))) if is_run else count
+        sources = drawn(graph, n)
+        best = min(last.values(), default=np.inf) / counts[-1]
+        able = [s for s in ON_GPU if not is_run or last.get(s, np.inf) / counts[-1] < 1.5 * best]
+        taken: dict[str, float] = {}
+        for solver in sorted(able, key=lambda s: SOLVERS[s].forecast(graph.traits, n).source_s):
+            most_s = MOST_TIMES * min(taken.values(), default=np.inf)
+            rounds = 1 if is_run else 3
+            times = [took(graph, sources, solver, most_s)[0] for _ in range(rounds)]
+            taken[solver] = min(times)
+        autos = [took(graph, sources, "auto", np.inf) for _ in range(1 if is_run else 3)]
+        auto_s, solved, chosen = min(autos)
+        if not is_run:
+            last = {s: t * counts[-1] / n for s, t in taken.items()}
+        fastest = min(taken, key=taken.__getitem__)
+        yield {
+            "n_sources": n,
+            "run_s": count if is_run else None,
+            "auto_s": round(auto_s, 6),
+            "auto_solved": solved,
+            "auto_chose": chosen,
+            "best": fastest,
+            "best_s": round(taken[fastest], 6),
+            "times": round(auto_s / taken[fastest], 3),
+            "solver_s": {s: round(t, 6) for s, t in taken.items()},
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", default=os.environ.get("SSSP_TEST_DATA"))
+    parser.add_argument("--folder", type=Path, required=True, help="where the graphs are stored")
+    parser.add_argument("--sources", default="1,16,256,1024")
+    parser.add_argument("--run-s", type=float, action="append", default=[])
+    parser.add_argument("--graphs", help="names; all unless given")
+    parser.add_argument("--prepare", action="store_true", help="only store the graphs")
+    given = parser.parse_args()
+    os.environ["SSSP_TEST_DATA"] = given.data
+    wanted = given.graphs.split(",") if given.graphs else None
+    times: dict[str, list[float]] = {}
+    for entry in entries():
+        if wanted is not None and entry.name not in wanted:
+            continue
+        if given.prepare:
+            stored(entry, given.folder, Quiet())
+            continue
+        graph = loaded(entry, given.folder)
+        for cell in cells(graph, [int(n) for n in given.sources.split(",")], given.run_s):
+            record("auto", graph=entry.name, n_vertices=graph.n_vertices, n_edges=graph.n_edges, **cell)
+            times.setdefault(str(cell["run_s"] or cell["n_sources"]), []).append(cell["times"])
+    for what, of in times.items():
+        close = mean(t <= 1.1 for t in of)
+        print(
+            f"{what:>8}: {geometric_mean(of):.3f} times the best, {close:.0%} within 1.1, most {max(of):.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

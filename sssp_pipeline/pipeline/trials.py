@@ -1,0 +1,153 @@
+"""Trials: the first calls of a run measure the solvers that may be the fastest, and the fastest gets the rest.
+
+Every solver gives the same distances, so what a trial solved is kept. A trial that would take longer than the best
+solver is ended, and that one solves its batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.pipeline.plan import Plan
+
+#: What one trial may waste: this share of the time that is left, and these seconds. A run has 64 batches, and the share
+#: of one is a little less.
+_SHARE, _FREE_S = 0.02, 0.03
+#: What it takes to load a solver that was compiled before.
+_LOAD_S = {"gpu": 0.05, "cpu": 0.5}
+#: A trial has to promise so many times what it may waste.
+_PROMISE = 2.0
+#: The first call takes this share of the sources, unless all are expected to take less than so many seconds.
+_FIRST, _SHORT_S = 1 / 32, 0.1
+#: A source may take so many times what the sources of a trial may take in the mean.
+_SLACK = 1.5
+#: Another solver takes over if it takes at most this share of the time.
+_FASTER = 0.97
+
+
+@dataclass(frozen=True)
+class Call:
+    """The next call of a run.
+
+    Attributes
+    ----------
+    solver, n_batches
+        Who solves, and how many batches at most.
+    limit_s
+        A trial is ended when a source takes longer than this; None for a call that is no trial.
+    instead
+        Who solves the batches of a trial that was ended.
+    """
+
+    solver: str
+    n_batches: int
+    limit_s: float | None = None
+    instead: str | None = None
+
+
+class Trials:
+    """Which solver takes the next call of a run.
+
+    Parameters
+    ----------
+    plan
+        Its `others` are tried, the best forecast first.
+    together
+        Batches of a call.
+
+    Attributes
+    ----------
+    solver
+        The fastest so far.
+    reason
+        Why, in the words of `Plan.solver_reason` and of the changes since.
+    """
+
+    def __init__(self, plan: Plan, together: int) -> None:
+        self.solver, self.reason = plan.solver, plan.solver_reason
+        self._plan, self._together = plan, together
+        self._rivals = list(plan.others)
+        #: Seconds a source in a call of `together` batches, of the solvers that were measured.
+        self._measured_s: dict[str, float] = {}
+        self._under_way: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no trial is under way and none will be."""
+        return not self._rivals and self._under_way is None
+
+    def next_call(self, n_left: int) -> Call:
+        """Return the next call; `n_left` sources are not yet on their way."""
+        if self.solver in self._measured_s:
+            return (self._under_way is None and self._trial(n_left)) or Call(self.solver, self._together)
+        if self._under_way is None and self._rivals:
+            self._under_way = self.solver
+            if n_left * self._wall_s(self._expected_s(self.solver, self._n_full)) > _SHORT_S:
+                return Call(self.solver, self._batches(n_left * _FIRST))
+        return Call(self.solver, self._together)
+
+    def learn(self, solver: str, source_s: float, n_sources: int, ended: str | None = None) -> str | None:
+        """Take in what a source took in a call, or which trial was ended; return what changes, if something does."""
+        if self._under_way in (solver, ended):
+            self._under_way = None
+        if ended is not None:
+            return None
+        of_full = self._expected_s(solver, self._n_full) / self._expected_s(solver, n_sources)
+        self._measured_s[solver] = source_s * of_full
+        best = min(self._measured_s, key=self._measured_s.__getitem__)
+        now_s, then_s = self._measured_s.get(self.solver), self._measured_s[best]
+        if now_s is None or then_s > _FASTER * now_s:
+            return None
+        change = (
+            f"{best} took {1e3 * then_s:.3g} ms a source, {self.solver} {1e3 * now_s:.3g}: on with {best}"
+        )
+        self.solver = best
+        self.reason += f"; {change}"
+        return change
+
+    def _trial(self, n_left: int) -> Call | None:
+        """Return the next trial; rivals that are not worth one are struck off the list."""
+        best_s = self._measured_s[self.solver]
+        while self._rivals:
+            rival = self._rivals.pop(0)
+            promised_s = n_left * (self._wall_s(best_s) - self._wall_s(self._least_s(rival)))
+            most_s = _SHARE * n_left * best_s + _FREE_S
+            n_batches = self._together
+            while (limit_s := self._limit_s(rival, n_batches, best_s)) > most_s and n_batches > 1:
+                n_batches //= 2
+            wasted_s = limit_s * self._wall_s(best_s) / best_s + _LOAD_S[SOLVERS[rival].device]
+            if limit_s <= most_s and promised_s > _PROMISE * wasted_s:
+                self._under_way = rival
+                n_sources = n_batches * self._plan.work.batch
+                at_once = SOLVERS[rival].forecast(self._plan.work.traits, n_sources).at_once
+                return Call(rival, n_batches, _SLACK * limit_s / -(-n_sources // at_once), self.solver)
+        return None
+
+    def _limit_s(self, rival: str, n_batches: int, best_s: float) -> float:
+        """Return how long `rival` may take for so many batches if full calls of it are to be faster than the best."""
+        n_sources = n_batches * self._plan.work.batch
+        of_call = self._expected_s(rival, n_sources) / self._expected_s(rival, self._n_full)
+        return n_sources * best_s * of_call
+
+    @property
+    def _n_full(self) -> int:
+        """The sources of a call of `together` batches."""
+        return min(self._together * self._plan.work.batch, self._plan.work.n_sources)
+
+    def _batches(self, n_sources: float) -> int:
+        return max(1, min(self._together, round(n_sources / self._plan.work.batch)))
+
+    def _expected_s(self, solver: str, n_sources: int) -> float:
+        return SOLVERS[solver].forecast(self._plan.work.traits, n_sources).source_s
+
+    def _least_s(self, solver: str) -> float:
+        """Return what a source of a full call may take at least."""
+        expected = SOLVERS[solver].forecast(self._plan.work.traits, self._n_full)
+        return expected.source_s / expected.off_by
+
+    def _wall_s(self, source_s: float) -> float:
+        """Return by how much a source lengthens the run if solving it takes so long."""
+        solver = SOLVERS[self.solver]
+        is_shared = self._plan.work.of_a_call(solver.name).is_shared
+        return self._plan.work.source_wall_s(solver.device, source_s, self._plan.machine, is_shared)
