@@ -400,13 +400,13 @@ struct Slot {
             if (shared->is_late[step % 2] != 0) {
                 return false;
             }
-            const word32 n_near = shared->near_count[step % 3];
             if (threadIdx.x == 0) {
                 shared->near_count[(step + 2) % 3] = 0;  // I5
                 if (step % kStepsPerLook == 0 && shared->age.look() > deadline_ns) {
                     shared->is_late[(step + 1) % 2] = 1;
                 }
             }
+            const word32 n_near = shared->near_count[step % 3];
             if (n_near > 0) {
                 superstep(n_near);
             } else if (!split()) {

@@ -75,7 +75,7 @@ struct GridBarrier {
         round += 1;
         if (threadIdx.x == 0) {
             const word64 all = word64{times} * n_blocks * kOneBlock;
-            word64 seen;
+            word64 seen = 0;
             add_release(word, kOneBlock);  // B1
             is_complete = holds_in_time([&] {
                 seen = load_acquire(word);  // B1

@@ -106,6 +106,16 @@ def test_every_option_compiles_without_a_warning(unit, dtype):
 
 
 @needs_nvrtc
+@pytest.mark.parametrize("name", ["adds", "adds-slots", "near-far"])
+def test_the_clock_that_runs_back_in_tests_compiles(name):
+    unit, dtype = SOLVERS[name].units[0], np.dtype("uint32")
+    options = (*kernel_options(unit, dtype), "-DSSSP_CLOCK_RUNS_BACK=1")
+    result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, 90)
+    assert not warnings_in(result.log), result.log
+    assert "#if SSSP_CLOCK_RUNS_BACK" in (_compile.SOURCES / "memory_order.cuh").read_text()
+
+
+@needs_nvrtc
 def test_a_warning_is_seen(tmp_path, monkeypatch):
     (tmp_path / "careless.cu").write_text('extern "C" __global__ void careless_kernel() { int unused = 3; }')
     monkeypatch.setattr(_compile, "SOURCES", tmp_path)
