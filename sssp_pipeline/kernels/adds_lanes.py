@@ -97,9 +97,10 @@ class AddsLanes(GpuBatchSolver):
         fixed = (
             graph_device_bytes(traits) + 4 * n_edges + n_vertices * (33 * itemsize + 12) + n_edges * 2 // 5
         )
-        # 3 to 4 ps an element on R-MAT 20 to 24 (skew above 100), 8 on random graphs (1.1), 85 on a web graph (5), 160
-        # on a mesh, 750 on roads (1.1): what the lanes share depends on how long the paths are.
-        lane_s = 3.5e-12 * min(max(1.0, 32 / traits.degree_skew) ** 1.8, 60.0) * (n_vertices + n_edges)
+        # What the lanes share depends on how long the paths are. 3 to 4 ps an element on R-MAT 20 to 24 (skew above
+        # 100), 8 on random graphs (1.1), 85 on a web graph (5), 160 on a mesh, 500 to 1,300 on roads and lattices.
+        longer = 200.0 if n_edges < 4.5 * n_vertices else 60.0
+        lane_s = 3.5e-12 * min(max(1.0, 32 / traits.degree_skew) ** 1.8, longer) * (n_vertices + n_edges)
         empty_lanes = -(-at_once // 64) * 64 / at_once
         return Forecast(lane_s * empty_lanes, n_vertices * itemsize, at_once, fixed, off_by=30.0)
 

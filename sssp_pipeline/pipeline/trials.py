@@ -18,8 +18,9 @@ _SHARE, _FREE_S = 0.02, 0.03
 _LOAD_S = {"gpu": 0.05, "cpu": 0.5}
 #: A trial has to promise so many times what it may waste.
 _PROMISE = 2.0
-#: The first call takes this share of the sources, unless all are expected to take less than so many seconds.
-_FIRST, _SHORT_S = 1 / 32, 0.1
+#: The first call takes this share of the sources or more: a solver of many sources may need as long for a few. That may
+#: cost so much of the time of the run. A run of less than so many seconds has no small call.
+_FIRST, _FIRST_COSTS, _SHORT_S = 1 / 32, 0.03, 0.1
 #: A source may take so many times what the sources of a trial may take in the mean.
 _SLACK = 1.5
 #: Another solver takes over if it takes at most this share of the time.
@@ -83,8 +84,7 @@ class Trials:
             return (self._under_way is None and self._trial(n_left)) or Call(self.solver, self._together)
         if self._under_way is None and self._rivals:
             self._under_way = self.solver
-            if n_left * self._wall_s(self._expected_s(self.solver, self._n_full)) > _SHORT_S:
-                return Call(self.solver, self._batches(n_left * _FIRST))
+            return Call(self.solver, self._first_batches(n_left))
         return Call(self.solver, self._together)
 
     def learn(self, solver: str, source_s: float, n_sources: int, ended: str | None = None) -> str | None:
@@ -105,6 +105,21 @@ class Trials:
         self.solver = best
         self.reason += f"; {change}"
         return change
+
+    def _first_batches(self, n_left: int) -> int:
+        """Return how many batches the first call has."""
+        full_s = self._expected_s(self.solver, self._n_full)
+        if n_left * self._wall_s(full_s) <= _SHORT_S:
+            return self._together
+        batch = self._plan.work.batch
+        n_batches = max(1, round(n_left * _FIRST / batch))
+        while n_batches < self._together:
+            n_sources = n_batches * batch
+            costs_s = n_sources * (self._expected_s(self.solver, n_sources) - full_s)
+            if costs_s <= _FIRST_COSTS * n_left * full_s:
+                break
+            n_batches *= 2
+        return min(n_batches, self._together)
 
     def _trial(self, n_left: int) -> Call | None:
         """Return the next trial; rivals that are not worth one are struck off the list."""
@@ -134,9 +149,6 @@ class Trials:
     def _n_full(self) -> int:
         """The sources of a call of `together` batches."""
         return min(self._together * self._plan.work.batch, self._plan.work.n_sources)
-
-    def _batches(self, n_sources: float) -> int:
-        return max(1, min(self._together, round(n_sources / self._plan.work.batch)))
 
     def _expected_s(self, solver: str, n_sources: int) -> float:
         return SOLVERS[solver].forecast(self._plan.work.traits, n_sources).source_s
