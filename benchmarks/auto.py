@@ -109,18 +109,18 @@ def took(
     while n_done < len(sources):
         call = trials.next_call(len(sources) - n_done)
         some = sources[n_done : n_done + call.n_batches * plan.work.batch]
-        name, ended = call.solver, None
         limited = options if call.limit_s is None else replace(options, deadline_s=call.limit_s)
         try:
-            solution = SOLVERS[name].solve(graph, some, limited)
+            solution = SOLVERS[call.solver].solve(graph, some, limited)
         except DeadlineError:
-            if call.instead is None:
+            if call.limit_s is None:
                 return None
-            name, ended = call.instead, name
-            solution = SOLVERS[name].solve(graph, some, options)
+            trials.end(call.solver)
+            solved[f"{call.solver} ended"] += len(some)
+            continue
         n_done += len(some)
-        solved[name] += len(some)
-        trials.learn(name, float(np.mean(metrics_column(solution.metrics, "solve_s"))), len(some), ended)
+        solved[call.solver] += len(some)
+        trials.learn(call.solver, float(np.mean(metrics_column(solution.metrics, "solve_s"))), len(some))
         if (time.perf_counter() - began) * len(sources) / n_done > most_s:
             return None
     return time.perf_counter() - began, dict(solved), trials.solver

@@ -532,11 +532,15 @@ def test_the_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, un
 
 
 @ROUTES
-def test_a_trial_that_takes_too_long_is_solved_by_another(tmp_path, monkeypatch, undisturbed, cluster):
+def test_the_batches_of_a_trial_that_takes_too_long_are_solved_by_another(
+    tmp_path, monkeypatch, undisturbed, cluster
+):
     expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
     cluster = {**cluster, "threads_per_worker": 1, "in_flight": 1}
     monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 1e-9)
-    folder, record = run(made(tmp_path, cluster=cluster), Quiet())
+    heard = Heard()
+    folder, record = run(made(tmp_path, cluster=cluster), heard)
+    assert [event["solver"] for event in heard.named("trial_ended")] == ["delta-stepping"]
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     assert set(folder.read_metrics()["solver"].to_pylist()) == {"dijkstra"}
     assert record["solver"] == "dijkstra"

@@ -18,7 +18,7 @@ from sssp_pipeline.kernels._edge_lists import TRANSPOSE
 from sssp_pipeline.kernels._gpu import PAST_DEADLINE
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels._incoming import incoming_edges
-from sssp_pipeline.kernels.forecast import Forecast, graph_device_bytes
+from sssp_pipeline.kernels.forecast import Forecast, depth, graph_device_bytes
 from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
 
 #: Delta begins at this many times the mean weight over the mean degree: of 0.3, 1 and 3, all within 4 % of each other
@@ -102,7 +102,8 @@ class AddsLanes(GpuBatchSolver):
         longer = 200.0 if n_edges < 4.5 * n_vertices else 60.0
         lane_s = 3.5e-12 * min(max(1.0, 32 / traits.degree_skew) ** 1.8, longer) * (n_vertices + n_edges)
         empty_lanes = -(-at_once // 64) * 64 / at_once
-        return Forecast(lane_s * empty_lanes, n_vertices * itemsize, at_once, fixed, off_by=30.0)
+        waiting_s = 12e-6 * depth(traits) / at_once
+        return Forecast(lane_s * empty_lanes + waiting_s, n_vertices * itemsize, at_once, fixed, off_by=30.0)
 
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         del n_sources

@@ -20,7 +20,7 @@ from sssp_pipeline.kernels._edge_parallel import (
     EdgeParallelSolver,
 )
 from sssp_pipeline.kernels._gpu import GpuSearch
-from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
+from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, one_source_s, skew
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -83,7 +83,8 @@ class BellmanFord(EdgeParallelSolver):
         n_vertices, n_edges = max(traits.n_vertices, 1), max(traits.n_edges, 1)
         times = 0.16 * n_vertices**0.44 * n_edges**-0.15 * skew(traits) ** -0.34
         row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-        return Forecast(times * one_source_s(traits), row_bytes, fixed_bytes=4 * traits.n_edges)
+        source_s = max(times * one_source_s(traits), LAUNCH_S + 25e-12 * traits.n_edges)
+        return Forecast(source_s, row_bytes, fixed_bytes=4 * traits.n_edges)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _BellmanFordSearch(self, graph, on_device, options)

@@ -20,6 +20,8 @@ from sssp_pipeline.kernels._compile import MOST_EDGES_IN_32_BITS
 GPU_START_S = 0.3
 #: Of a byte of distances from a GPU to pinned memory.
 COPY_S_PER_BYTE = 1 / 50e9
+#: Of a source whose search is launched and waited for by itself, whatever the graph.
+LAUNCH_S = 0.15e-3
 #: What many cores do together over what one does, as a power of their number: 2 did 1.74 times, 16 (threads of 8 real
 #: ones) 9.2 times as much, each with sources of its own. Two that shared a source did 1.6 to 1.9 times as much.
 CORES_EXPONENT = 0.8
@@ -92,7 +94,7 @@ def one_source_s(traits: GraphTraits) -> float:
 
     The multiples were fitted to 27 graphs (`papers.jsonl`), and are right within a factor of 1.6.
     """
-    return 0.15e-3 + 5.5e-6 * depth(traits)
+    return LAUNCH_S + 5.5e-6 * depth(traits)
 
 
 def skew(traits: GraphTraits) -> float:

@@ -14,7 +14,7 @@ from sssp_pipeline.kernels._device_words import search_limit
 from sssp_pipeline.kernels._edge_classes import EDGE_CLASSES, MOST_VERTICES, classified_edges
 from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels._pausing import PausingSearch
-from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
+from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, one_source_s, skew
 from sssp_pipeline.kernels.near_far import PATIENCE_S, TOGETHER
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
@@ -173,7 +173,7 @@ class FrontierBellmanFord(GpuSearchSolver):
         # On large road networks and lattices it processes vertices many times: 12 times as long on 4096 x 4096.
         times = (1 + (n_vertices / 1.5e6) ** 0.9 / skew(traits)) * skew(traits) ** -0.12
         marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
-        source_s = max(times * one_source_s(traits) / at_once, 25e-12 * n_edges)
+        source_s = max(times * one_source_s(traits) / at_once, 25e-12 * n_edges, LAUNCH_S)
         return Forecast(source_s, n_vertices * 40 + n_edges // 2, at_once, marked)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> PausingSearch:

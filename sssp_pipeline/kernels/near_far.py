@@ -13,7 +13,7 @@ from sssp_pipeline.kernels._device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels._gpu import PAST_DEADLINE, GpuSearch, GpuSearchSolver
-from sssp_pipeline.kernels.forecast import Forecast, depth
+from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, depth
 from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
 
 #: Delta is this many times the mean weight over the mean degree. Of 4, 16, 64 and 256, the best on an H200 was 256 on
@@ -98,7 +98,8 @@ class NearFar(GpuSearchSolver):
         at_once = max(1, min(n_sources, TOGETHER))
         scratch = traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17) + traits.n_edges // 16
         # What several at once share is the waiting; on R-MAT 22 and 24 reading edges takes longer than that.
-        return Forecast(18e-6 / at_once * depth(traits) + 40e-12 * traits.n_edges, scratch, at_once)
+        source_s = max(18e-6 / at_once * depth(traits) + 40e-12 * traits.n_edges, LAUNCH_S)
+        return Forecast(source_s, scratch, at_once)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _NearFarSearch(self, graph, on_device, options, 1)

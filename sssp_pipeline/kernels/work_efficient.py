@@ -19,7 +19,7 @@ from sssp_pipeline.kernels._edge_parallel import (
     EdgeParallelSolver,
 )
 from sssp_pipeline.kernels._gpu import GpuSearch
-from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
+from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, one_source_s, skew
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -68,7 +68,8 @@ class WorkEfficient(EdgeParallelSolver):
         per_offset = 4 if traits.n_edges <= MOST_EDGES_IN_32_BITS else 8
         row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
         scratch = 4 * traits.n_vertices + per_offset * traits.n_edges
-        return Forecast(times * one_source_s(traits), row_bytes + scratch, fixed_bytes=4 * traits.n_edges)
+        source_s = max(times * one_source_s(traits), LAUNCH_S + 25e-12 * traits.n_edges)
+        return Forecast(source_s, row_bytes + scratch, fixed_bytes=4 * traits.n_edges)
 
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         return _WorkEfficientSearch(self, graph, on_device, options)

@@ -72,8 +72,8 @@ class SolveTask:
         Options of the solver alone.
     attempt
         Counts from 1.
-    limit_s, instead
-        If a source takes longer than this, the solver is ended, and `instead` solves the batches.
+    limit_s
+        If a source takes longer than this, the task is ended, and its batches are not solved; None: that is an error.
     """
 
     store: str
@@ -87,7 +87,6 @@ class SolveTask:
     attempt: int = 1
     tuning: dict[str, Value] = field(default_factory=dict)
     limit_s: float | None = None
-    instead: str | None = None
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -122,8 +121,8 @@ class TaskDone:
         What was written, distances and metrics.
     worker, attempt
         Host and process, and which attempt it was.
-    ended
-        The solver that was ended because it took too long.
+    is_ended
+        Whether the task was ended at its limit, and none of its batches was solved.
     """
 
     solver: str
@@ -136,7 +135,7 @@ class TaskDone:
     n_bytes: int
     worker: str
     attempt: int
-    ended: str | None = None
+    is_ended: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -181,14 +180,16 @@ def _solved(task: SolveTask) -> TaskDone:
         solver = solver_named(task.solver, task.tuning)
         sources = np.concatenate([sources for _, sources in task.batches])
         options = replace(task.options, targets=_targets(task.run, task.identity.get("targets")))
-        ended = None
-        try:
-            solution = solver.solve(graph, sources, _limited(options, task.limit_s))
-        except DeadlineError:
-            if task.instead is None:
-                raise
-            ended, solver = solver.name, solver_named(task.instead, task.tuning)
-            solution = solver.solve(graph, sources, options)
+        if task.limit_s is not None:
+            options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
+        solution = solver.solve(graph, sources, options)
+    except DeadlineError:
+        if task.limit_s is None:
+            raise
+        solve_s = time.perf_counter() - loaded
+        return TaskDone(
+            task.solver, task.numbers, 0, 0.0, loaded - began, solve_s, 0.0, 0, _worker(), task.attempt, True
+        )
     except PathTooLongError as error:
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
         raise type(error)(*ends, error.dtype, error.wider) from error
@@ -196,9 +197,8 @@ def _solved(task: SolveTask) -> TaskDone:
         cycle = [ids.original(int(vertex)) for vertex in error.cycle]
         raise NegativeCycleError(ids.original(int(error.source)), cycle, error.length) from error
     solved = time.perf_counter()
-    worker = f"{platform.node()}:{os.getpid()}"
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
-    place = Place(worker, device, task.attempt)
+    place = Place(_worker(), device, task.attempt)
     folder = RunFolder(task.run)
     # One that was frozen, or that a killed driver left behind, may come to this when the run is over and done with,
     # or has made room for another.
@@ -234,7 +234,7 @@ def _solved(task: SolveTask) -> TaskDone:
         raise refused[0]
     write_s, n_bytes = map(sum, zip(*written, strict=True))
     return TaskDone(
-        solver.name,
+        task.solver,
         task.numbers,
         len(solution.metrics),
         float(np.mean(metrics_column(solution.metrics, "solve_s"))),
@@ -242,14 +242,13 @@ def _solved(task: SolveTask) -> TaskDone:
         solved - loaded,
         write_s,
         n_bytes,
-        worker,
+        _worker(),
         task.attempt,
-        ended,
     )
 
 
-def _limited(options: SolveOptions, limit_s: float | None) -> SolveOptions:
-    return options if limit_s is None else replace(options, deadline_s=min(limit_s, options.deadline_s))
+def _worker() -> str:
+    return f"{platform.node()}:{os.getpid()}"
 
 
 #: A batch under which so many workers have died, the last of them alone with it, is given up.
@@ -281,7 +280,8 @@ def scatter(
 ) -> dict[int, str]:
     """Solve `tasks`; return the batches that failed for good, each with its last error.
 
-    A task is asked for when it is submitted. One that fails is tried again `retries` times, and holds up no other.
+    A task is asked for when it is submitted, and after each one that ends. One that fails is tried again `retries`
+    times, and holds up no other.
     One that was there when a worker died is tried again whatever `retries` says, until it is the one to blame.
     While `one_by_one()`, none is submitted before the last one has ended. `progress` is told what becomes of the
     workers, and of every attempt that failed.

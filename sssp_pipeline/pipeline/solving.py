@@ -72,6 +72,8 @@ class Solving:
         self._n_solved = 0
         #: Sources that are not yet on their way.
         self._n_left = sum(len(self.batches[number]) for number in self.missing)
+        # The longest first, so that at the end nobody waits for one that began late.
+        self._waiting = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
         self._on_gpu = solver_named(self.plan.solver).device == "gpu"
 
     def by(self, crew: Crew) -> Solved:
@@ -117,7 +119,7 @@ class Solving:
 
             retries = self.workflow.solve.retries
             try:
-                failed = scatter(workers, self._tasks(), retries, self._take_in, self.progress, one_by_one)
+                failed = scatter(workers, self, retries, self._take_in, self.progress, one_by_one)
             except KeyboardInterrupt:
                 if not workers.n_processes:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
@@ -135,29 +137,32 @@ class Solving:
             to = plural(len(self.targets), "target")
         return f"solved {plural(self._n_solved, 'source')} x {to} with {plural(n_threads, 'thread')}"
 
-    def _tasks(self) -> Iterator[SolveTask]:
-        """Yield a task for each call; `Trials` says who solves it, and how many batches it has."""
-        # The longest first, so that at the end nobody waits for one that began late.
-        numbers = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
-        options = solve_options(self.workflow.solve, None, self.stored.manifest.weights.scale)
-        while numbers:
-            call = self._trials.next_call(self._n_left)
-            taken = [numbers.popleft() for _ in range(min(call.n_batches, len(numbers)))]
-            batches = tuple((number, self.batches[number]) for number in taken)
-            self._n_left -= sum(len(sources) for _, sources in batches)
-            yield SolveTask(
-                self.stored.store,
-                self.stored.manifest.content_id,
-                self.folder.url,
-                self.identity,
-                batches,
-                call.solver,
-                options,
-                self.form,
-                tuning=self.workflow.solve.options,
-                limit_s=call.limit_s,
-                instead=call.instead,
-            )
+    def __iter__(self) -> Iterator[SolveTask]:
+        return self
+
+    def __next__(self) -> SolveTask:
+        """Return the task of the next call; `Trials` says who solves it, and how many batches it has.
+
+        After the last one there may be more, if a trial is ended.
+        """
+        if not self._waiting:
+            raise StopIteration
+        call = self._trials.next_call(self._n_left)
+        taken = [self._waiting.popleft() for _ in range(min(call.n_batches, len(self._waiting)))]
+        batches = tuple((number, self.batches[number]) for number in taken)
+        self._n_left -= sum(len(sources) for _, sources in batches)
+        return SolveTask(
+            self.stored.store,
+            self.stored.manifest.content_id,
+            self.folder.url,
+            self.identity,
+            batches,
+            call.solver,
+            solve_options(self.workflow.solve, None, self.stored.manifest.weights.scale),
+            self.form,
+            tuning=self.workflow.solve.options,
+            limit_s=call.limit_s,
+        )
 
     def _begin(self, workers: Workers) -> None:
         """Say who solves, and note it for `inspect`."""
@@ -191,10 +196,16 @@ class Solving:
         """Tell what a task has done, and learn from it."""
         self.still_ours()
         solved, trials = self._solved, self._trials
-        self._n_done += len(task.batches)
-        self._n_solved += task.n_sources
         for work in solved.thread_s:
             solved.thread_s[work] += getattr(task, f"{work}_s")
+        if task.is_ended:
+            trials.end(task.solver)
+            self._waiting.extendleft(reversed(task.batches))
+            self._n_left += sum(len(self.batches[number]) for number in task.batches)
+            self.progress.event("trial_ended", solver=task.solver, batches=task.batches, solve_s=task.solve_s)
+            return
+        self._n_done += len(task.batches)
+        self._n_solved += task.n_sources
         self.progress.advance(self._n_done, len(self.batches), "batches")
         self.progress.event(
             "solved",
@@ -210,7 +221,7 @@ class Solving:
             done=self._n_done,
             total=len(self.batches),
         )
-        if (change := trials.learn(task.solver, task.source_s, task.n_sources, task.ended)) is not None:
+        if (change := trials.learn(task.solver, task.source_s, task.n_sources)) is not None:
             self.progress.say(change, "solver", solver=trials.solver)
             solved.solver, solved.reason = trials.solver, trials.reason
 

@@ -1,7 +1,7 @@
 """Trials: the first calls of a run measure the solvers that may be the fastest, and the fastest gets the rest.
 
 Every solver gives the same distances, so what a trial solved is kept. A trial that would take longer than the best
-solver is ended, and that one solves its batches.
+solver is ended, and its batches are solved later.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.plan import Plan
 
-#: What one trial may waste: this share of the time that is left, and these seconds. A run has 64 batches, and the share
-#: of one is a little less.
-_SHARE, _FREE_S = 0.02, 0.03
+#: What one trial may waste: this share of the time that is left, these seconds, and this share of what it is expected
+#: to save. A run has 64 batches, and the share of one is a little less.
+_SHARE, _FREE_S, _OF_SAVED = 0.02, 0.05, 0.1
 #: What it takes to load a solver that was compiled before.
 _LOAD_S = {"gpu": 0.05, "cpu": 0.5}
 #: A trial has to promise so many times what it may waste.
 _PROMISE = 2.0
 #: The first call takes this share of the sources or more: a solver of many sources may need as long for a few. That may
 #: cost so much of the time of the run. A run of less than so many seconds has no small call.
-_FIRST, _FIRST_COSTS, _SHORT_S = 1 / 32, 0.03, 0.1
+_FIRST, _FIRST_COSTS, _SHORT_S = 1 / 32, 0.05, 0.1
 #: A source may take so many times what the sources of a trial may take in the mean.
 _SLACK = 1.5
 #: Another solver takes over if it takes at most this share of the time.
@@ -37,14 +37,11 @@ class Call:
         Who solves, and how many batches at most.
     limit_s
         A trial is ended when a source takes longer than this; None for a call that is no trial.
-    instead
-        Who solves the batches of a trial that was ended.
     """
 
     solver: str
     n_batches: int
     limit_s: float | None = None
-    instead: str | None = None
 
 
 class Trials:
@@ -87,12 +84,14 @@ class Trials:
             return Call(self.solver, self._first_batches(n_left))
         return Call(self.solver, self._together)
 
-    def learn(self, solver: str, source_s: float, n_sources: int, ended: str | None = None) -> str | None:
-        """Take in what a source took in a call, or which trial was ended; return what changes, if something does."""
-        if self._under_way in (solver, ended):
+    def end(self, solver: str) -> None:
+        """Take in that the trial of `solver` was ended."""
+        if self._under_way == solver:
             self._under_way = None
-        if ended is not None:
-            return None
+
+    def learn(self, solver: str, source_s: float, n_sources: int) -> str | None:
+        """Take in what a source took in a call of `n_sources`; return what changes, if something does."""
+        self.end(solver)
         of_full = self._expected_s(solver, self._n_full) / self._expected_s(solver, n_sources)
         self._measured_s[solver] = source_s * of_full
         best = min(self._measured_s, key=self._measured_s.__getitem__)
@@ -127,7 +126,8 @@ class Trials:
         while self._rivals:
             rival = self._rivals.pop(0)
             promised_s = n_left * (self._wall_s(best_s) - self._wall_s(self._least_s(rival)))
-            most_s = _SHARE * n_left * best_s + _FREE_S
+            saved_s = n_left * (best_s - self._expected_s(rival, self._n_full))
+            most_s = _SHARE * n_left * best_s + _FREE_S + _OF_SAVED * max(saved_s, 0.0)
             n_batches = self._together
             while (limit_s := self._limit_s(rival, n_batches, best_s)) > most_s and n_batches > 1:
                 n_batches //= 2
@@ -136,7 +136,7 @@ class Trials:
                 self._under_way = rival
                 n_sources = n_batches * self._plan.work.batch
                 at_once = SOLVERS[rival].forecast(self._plan.work.traits, n_sources).at_once
-                return Call(rival, n_batches, _SLACK * limit_s / -(-n_sources // at_once), self.solver)
+                return Call(rival, n_batches, _SLACK * limit_s / -(-n_sources // at_once))
         return None
 
     def _limit_s(self, rival: str, n_batches: int, best_s: float) -> float:
