@@ -18,11 +18,14 @@ struct Stopwatch {
     word64 elapsed_ns;
 
     __device__ __forceinline__ void start() {
-        last_look = clock_ns();
+        go_on();
         elapsed_ns = 0;
     }
 
-    // Returns the nanoseconds since start().
+    // Leaves the time since the last look out.
+    __device__ __forceinline__ void go_on() { last_look = clock_ns(); }
+
+    // Returns the nanoseconds since start(), but for what was left out.
     __device__ __forceinline__ word64 look() {
         const word64 now = clock_ns();
         elapsed_ns += ns_between(last_look, now);

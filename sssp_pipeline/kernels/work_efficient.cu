@@ -231,16 +231,23 @@ __device__ __forceinline__ void search(const Filter& filter, word32 source, dist
     }
 
     word64 n_relaxed = 0;
-    word64 filter_ns = 0;
+    __shared__ Stopwatch filtering;  // thread 0's, so that it takes no registers
+    if (thread == 0) {
+        filtering.start();
+    }
     bool is_over = false;
     for (;;) {
         // ---- Filter: the edges whose source the last superstep changed ----
-        const word64 began = clock_ns();
+        if (thread == 0) {
+            filtering.go_on();
+        }
         word64 n_listed = 0;
         if (!(kByVertices ? filter.by_vertices(barrier, step, n_listed) : filter.by_edges(barrier, step, n_listed))) {
             return;
         }
-        filter_ns += ns_between(began, clock_ns());
+        if (thread == 0) {
+            filtering.look();
+        }
         n_relaxed += n_listed;
 
         // ---- Compute: out-of-core, what the last superstep lowered is taken over ----
@@ -296,7 +303,7 @@ __device__ __forceinline__ void search(const Filter& filter, word32 source, dist
     }
     if (thread == 0) {
         state->edges_relaxed += n_relaxed;
-        state->filter_ns += filter_ns;
+        state->filter_ns += filtering.elapsed_ns;
         state->supersteps = step;
         state->is_over = is_over ? 1 : 0;
     }
