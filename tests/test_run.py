@@ -508,7 +508,7 @@ def expect(monkeypatch, **ns_per_element):
         of_one = partial(_forecast, 1e-9 * ns)
         monkeypatch.setattr(type(solver), "forecast", of_one)
     monkeypatch.setattr(trials, "_LOAD_S", {"cpu": 0.0, "gpu": 0.0})
-    monkeypatch.setattr(trials, "_PROMISE", 0.0)
+    monkeypatch.setattr(trials, "_AT_BEST", 0.0)
     monkeypatch.setattr(trials, "_SHORT_S", 0.0)
     monkeypatch.setattr(trials, "_FREE_S", 60.0)
 

@@ -54,8 +54,6 @@ _TUNING = np.dtype(
         ("look_first", "u4"),
         ("n_traces", "u4"),
         ("trace_every_ns", "u4"),
-        ("slow_sweeps", "u4"),
-        ("slow_busy", "f4"),
         ("patience_ns", "u8"),
         ("deadline_ns", "u8"),
     ]
@@ -109,8 +107,6 @@ class Tuning:
         Delta changes by at most this factor either way, unless words are clipped.
     settling
         Head switches between two changes of delta.
-    slow_sweeps, slow_busy
-        Delta falls if the head stays where it is for so many sweeps, and more than this mean share of workers is busy.
     first_heads, most_heads
         Buckets from which work is taken, at first and at most; no more than 4.
     least_words, most_words
@@ -134,8 +130,6 @@ class Tuning:
     clipped: float = 0.65
     growth: float = 4.0
     settling: int = 8
-    slow_sweeps: int = 2**31
-    slow_busy: float = 0.5
     first_heads: int = 2
     most_heads: int = 4
     least_words: int = 1

@@ -33,8 +33,6 @@ struct Tuning {
     word32 chain;        // vertices a worker keeps for itself, at most kMostChain
     word32 look_first;
     word32 n_traces, trace_every_ns;
-    word32 slow_sweeps;  // without a head switch: delta falls,
-    float slow_busy;     // if more than this share of the workers is busy
     word64 patience_ns, deadline_ns;
 };
 
@@ -56,7 +54,7 @@ struct Report {
     float busy_share;    // of the workers, the mean over all sweeps
 };
 
-static_assert(sizeof(Tuning) == 104 && sizeof(Report) == 80, "as `adds.py` lays them out");
+static_assert(sizeof(Tuning) == 96 && sizeof(Report) == 80, "as `adds.py` lays them out");
 
 struct Trace {
     word32 time_ns;
@@ -106,9 +104,6 @@ struct Control {
     word32 n_heads;
     word32 switches;
     word32 settled_at;
-    word64 slow_busy_sum;  // since the head switched, or delta fell
-    word32 slow_since;     // sweeps
-    word32 slow_switches;
     word32 delta_changes;
     word32 empty_sweeps;
     word32 sweeps;
@@ -204,23 +199,6 @@ __device__ __forceinline__ void control(const Queue& queue, Manager& m, Control&
             c.set_delta(wanted);
             ++c.delta_changes;
         }
-    }
-    if (c.slow_switches != c.switches) {
-        c.slow_switches = c.switches;
-        c.slow_since = c.sweeps;
-        c.slow_busy_sum = 0;
-    }
-    c.slow_busy_sum += seen.n_busy;
-    if (tuning.is_dynamic && c.sweeps - c.slow_since >= tuning.slow_sweeps) {
-        const float busy = static_cast<float>(c.slow_busy_sum) / static_cast<float>(c.sweeps - c.slow_since);
-        const double wanted = fmin(c.delta, fmax(c.delta / 2, c.least_delta));
-        if (busy > tuning.slow_busy * n_workers && wanted < c.delta) {
-            c.set_delta(wanted);
-            ++c.delta_changes;
-            c.settled_at = c.switches;
-        }
-        c.slow_since = c.sweeps;
-        c.slow_busy_sum = 0;
     }
     c.show(queue, tuning, seen.queued > 4 * n_workers && c.switches % kRebinRest != 0);
 

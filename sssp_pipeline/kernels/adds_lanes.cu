@@ -18,6 +18,7 @@
 //     which own most edges and should be read once; further out passes are cheap, and few are better.
 //   - Narrow lanes (16 bits, 64 lanes): a distance that leaves no room for one more edge ends the run and sets
 //     `is_wide`; the same sources are then searched with whole words by the kernels launched after this one.
+//   - A run that is given up sets `is_wide` to kGivenUp, and the kernels launched after it end at once.
 //
 // Needs (AddsLanes guarantees it): weights >= 0, narrow: at most kLaneLimit; sources < n_vertices, or kNoSource
 //     for lanes not used; all blocks resident at once; every word of State zero; n_vertices lines, keys, masks.
@@ -69,6 +70,16 @@ struct Shared {
     word32 least_key;
 };
 
+constexpr word32 kGivenUp = 2;
+
+__device__ __forceinline__ bool all_come(GridBarrier& barrier, word32* is_wide) {
+    if (barrier.wait()) {
+        return true;
+    }
+    atomicMax(is_wide, kGivenUp);
+    return false;
+}
+
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
 adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
                          const edge_word* incoming_edges, const distance_bits* incoming_weights,
@@ -78,8 +89,8 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
                          uint2* pieces, word32* is_wide, State* state, word32 n_blocks, word64 patience_ns,
                          word64 deadline_ns) {
     __shared__ Shared shared;
-    if ((load_relaxed(is_wide) != 0) != (SSSP_NARROW == 0)) {
-        return;  // the sources are searched by the kernel of the other width
+    if (const word32 width = load_relaxed(is_wide); width == kGivenUp || (width != 0) != (SSSP_NARROW == 0)) {
+        return;  // the sources are searched by the kernel of the other width, or by none after one was given up
     }
     const DeviceGraph graph{row_offsets, edges, weights};
     const DeviceGraph incoming{nullptr, incoming_edges, incoming_weights};
@@ -115,7 +126,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
         shared.n_edges = 0;
         shared.least_key = kNoKey;
     }
-    if (!barrier.wait()) {
+    if (!all_come(barrier, is_wide)) {
         return;
     }
     if (warp == 0) {
@@ -129,7 +140,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
             }
         }
     }
-    if (!barrier.wait()) {
+    if (!all_come(barrier, is_wide)) {
         return;
     }
 
@@ -197,7 +208,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
             shared.n_edges = 0;
             shared.least_key = kNoKey;
         }
-        if (!barrier.wait()) {
+        if (!all_come(barrier, is_wide)) {
             return;
         }
         const word64 n_to_read = load_relaxed(&state->n_edges[sweep % 3]);
@@ -224,7 +235,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
                     }
                 }
             }
-            if (!barrier.wait()) {
+            if (!all_come(barrier, is_wide)) {
                 return;
             }
             const word32 n_pieces = load_relaxed(&state->n_pieces);
@@ -241,7 +252,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
             }
             ++pulls;
         }
-        if (!barrier.wait()) {
+        if (!all_come(barrier, is_wide)) {
             return;
         }
         if (SSSP_NARROW && load_relaxed(is_wide) != 0) {  // I5

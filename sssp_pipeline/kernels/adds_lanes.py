@@ -99,11 +99,19 @@ class AddsLanes(GpuBatchSolver):
         )
         # What the lanes share depends on how long the paths are. 3 to 4 ps an element on R-MAT 20 to 24 (skew above
         # 100), 8 on random graphs (1.1), 85 on a web graph (5), 160 on a mesh, 500 to 1,300 on roads and lattices.
-        longer = 200.0 if n_edges < 4.5 * n_vertices else 60.0
+        degree = n_edges / max(n_vertices, 1)
+        longer = 200.0 if degree < 4.5 else 60.0 if degree < 16 else 8.0
         lane_s = 3.5e-12 * min(max(1.0, 32 / traits.degree_skew) ** 1.8, longer) * (n_vertices + n_edges)
         empty_lanes = -(-at_once // 64) * 64 / at_once
         waiting_s = 12e-6 * depth(traits) / at_once
-        return Forecast(lane_s * empty_lanes + waiting_s, n_vertices * itemsize, at_once, fixed, off_by=30.0)
+        return Forecast(
+            lane_s * empty_lanes + waiting_s,
+            n_vertices * itemsize,
+            at_once,
+            fixed,
+            off_by=30.0 if degree < 16 else 8.0,
+            most_in_search=64,
+        )
 
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         del n_sources

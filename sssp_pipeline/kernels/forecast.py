@@ -45,6 +45,8 @@ class Forecast:
         are several, one source is under way at a time.
     off_by
         What a source takes may be so many times as much, or as little.
+    most_in_search
+        How many of the sources under way share a search, which has the deadline: all of them unless it is fewer.
     """
 
     source_s: float
@@ -54,6 +56,7 @@ class Forecast:
     most_cores: int = 1
     meeting_s: float = 0.0
     off_by: float = 3.0
+    most_in_search: int = 2**32
 
     @property
     def is_shared(self) -> bool:

@@ -79,7 +79,7 @@ struct Lanes {
             if (lane_differs(difference, i)) {
                 key = min(key, key_of(as_float(d) - offsets[i]));
                 if (d > most) {
-                    store_relaxed(is_wide, 1);  // I5
+                    atomicMax(is_wide, 1u);  // I5
                 }
             }
         }

@@ -99,7 +99,7 @@ class Plan:
     targets
         As `sources.select_targets` returns them.
     together
-        Batches of one call of the solver.
+        Batches of a call: as many as suit the one of `solver` and `others` that gains most from many sources.
     graph_bytes
         Host memory of the graph on each worker.
     batch_bytes
@@ -376,7 +376,7 @@ def make_plan(
         expected_s=expected_s(solver, work, machine),
         batches=batches,
         targets=targets,
-        together=work.together(solver.name),
+        together=max(work.together(name) for name in (solver.name, *others)),
         graph_bytes=graph_bytes,
         batch_bytes=size * per_source + scratch_bytes,
         written_bytes=len(sources) * per_source + vertex_columns,

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.plan import Plan
 
-#: What one trial may waste: this share of the time that is left, these seconds, and this share of what it is expected
-#: to save. A run has 64 batches, and the share of one is a little less.
-_SHARE, _FREE_S, _OF_SAVED = 0.02, 0.05, 0.1
+#: What one trial may waste: these seconds, and these shares of the time that is left, of what it may save at best, and
+#: of what it is expected to save. A run has 64 batches, and the first share is a little more than that of one.
+_FREE_S, _OF_LEFT, _OF_BEST, _OF_EXPECTED = 0.05, 0.02, 0.02, 0.1
 #: What it takes to load a solver that was compiled before.
 _LOAD_S = {"gpu": 0.05, "cpu": 0.5}
-#: A trial has to promise so many times what it may waste.
-_PROMISE = 2.0
+#: A trial may save so many times what it may waste.
+_AT_BEST = 2.0
 #: The first call takes this share of the sources or more: a solver of many sources may need as long for a few. That may
 #: cost so much of the time of the run. A run of less than so many seconds has no small call.
 _FIRST, _FIRST_COSTS, _SHORT_S = 1 / 32, 0.05, 0.1
+#: A source of a trial is expected to take so many times what it takes in a full call, at most.
+_ABOUT = 1.25
 #: A source may take so many times what the sources of a trial may take in the mean.
 _SLACK = 1.5
 #: Another solver takes over if it takes at most this share of the time.
@@ -125,19 +127,31 @@ class Trials:
         best_s = self._measured_s[self.solver]
         while self._rivals:
             rival = self._rivals.pop(0)
-            promised_s = n_left * (self._wall_s(best_s) - self._wall_s(self._least_s(rival)))
-            saved_s = n_left * (best_s - self._expected_s(rival, self._n_full))
-            most_s = _SHARE * n_left * best_s + _FREE_S + _OF_SAVED * max(saved_s, 0.0)
-            n_batches = self._together
+            at_best_s = n_left * (self._wall_s(best_s) - self._wall_s(self._least_s(rival)))
+            expected_s = n_left * (best_s - self._expected_s(rival, self._n_full))
+            most_s = _FREE_S + _OF_LEFT * n_left * best_s
+            most_s += _OF_BEST * at_best_s + _OF_EXPECTED * max(expected_s, 0.0)
+            n_batches = self._batches_of_trial(rival)
             while (limit_s := self._limit_s(rival, n_batches, best_s)) > most_s and n_batches > 1:
                 n_batches //= 2
             wasted_s = limit_s * self._wall_s(best_s) / best_s + _LOAD_S[SOLVERS[rival].device]
-            if limit_s <= most_s and promised_s > _PROMISE * wasted_s:
+            if limit_s <= most_s and at_best_s > _AT_BEST * wasted_s:
                 self._under_way = rival
                 n_sources = n_batches * self._plan.work.batch
-                at_once = SOLVERS[rival].forecast(self._plan.work.traits, n_sources).at_once
-                return Call(rival, n_batches, _SLACK * limit_s / -(-n_sources // at_once))
+                forecast = SOLVERS[rival].forecast(self._plan.work.traits, n_sources)
+                in_search = min(forecast.at_once, forecast.most_in_search)
+                return Call(rival, n_batches, _SLACK * limit_s / -(-n_sources // in_search))
         return None
+
+    def _batches_of_trial(self, rival: str) -> int:
+        """Return how many batches show about what a source takes in a full call."""
+        most_s = _ABOUT * self._expected_s(rival, self._n_full)
+        n_batches = 1
+        while (
+            n_batches < self._together and self._expected_s(rival, n_batches * self._plan.work.batch) > most_s
+        ):
+            n_batches *= 2
+        return min(n_batches, self._together)
 
     def _limit_s(self, rival: str, n_batches: int, best_s: float) -> float:
         """Return how long `rival` may take for so many batches if full calls of it are to be faster than the best."""

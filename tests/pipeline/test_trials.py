@@ -38,8 +38,9 @@ def solved(plan, true_s):
         n = min(call.n_batches * plan.work.batch, n_left)
         took_s += 0 if call.solver in names else 0.03  # to load its kernels
         names.append(call.solver)
-        at_once = min(n, SOLVERS[call.solver].forecast(plan.work.traits, n).at_once)
-        if call.limit_s is not None and true_s(call.solver, n) * at_once > call.limit_s:
+        forecast = SOLVERS[call.solver].forecast(plan.work.traits, n)
+        search_s = true_s(call.solver, n) * min(n, forecast.at_once, forecast.most_in_search)
+        if call.limit_s is not None and search_s > call.limit_s:
             took_s += call.limit_s
             trials.end(call.solver)
             continue
