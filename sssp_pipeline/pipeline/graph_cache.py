@@ -29,7 +29,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ import pyarrow as pa
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store import Manifest
+from sssp_pipeline.pipeline.locks import is_in_place
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 #: Names the folder in which each user's cache lies, instead of the temporary one.
@@ -167,6 +168,8 @@ class GraphCache:
             return True
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not is_in_place(handle, guard):
+                return False
             self._discard(place)
         except BlockingIOError:
             return False
@@ -211,23 +214,32 @@ def _held(lock: Path) -> Iterator[None]:
     OSError
         Whoever holds it has given no sign of life for `PATIENCE_S`: it is stopped, and may stay so.
     """
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    handle = _locked(lock)
     try:
-        began = time.time()
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.time() - max(began, os.fstat(handle).st_mtime) > PATIENCE_S:
-                    raise _StalledError(
-                        f"the process that holds `{lock}` gave no sign of life for {PATIENCE_S:.0f} s"
-                    ) from None
-            time.sleep(_POLL_S)
         with _signs_of_life(handle):
             yield
     finally:
         os.close(handle)
+
+
+def _locked(lock: Path) -> int:
+    """Return the descriptor of the file `lock`, made if need be and locked after waiting; raises as `_held` does."""
+    began = time.time()
+    while True:
+        # Opened anew for each attempt: the file may have been removed and made again.
+        with ExitStack() as closing:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+            closing.callback(os.close, handle)
+            with suppress(BlockingIOError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if is_in_place(handle, lock):
+                    closing.pop_all()
+                    return handle
+            if time.time() - max(began, os.fstat(handle).st_mtime) > PATIENCE_S:
+                raise _StalledError(
+                    f"the process that holds `{lock}` gave no sign of life for {PATIENCE_S:.0f} s"
+                )
+        time.sleep(_POLL_S)
 
 
 @contextmanager

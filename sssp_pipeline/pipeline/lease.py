@@ -17,7 +17,6 @@ Why a holder looks before each beat, and does not trust its own clock alone: `do
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import logging
@@ -33,6 +32,7 @@ from datetime import UTC, datetime, timedelta
 
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import storage
+from sssp_pipeline.pipeline.locks import is_in_place, try_lock
 from sssp_pipeline.pipeline.patience import impatient
 
 #: Seconds between two beats of a lease, and without any until it has expired. When a store is back, a client that
@@ -90,7 +90,9 @@ def _locked(url: str, on_wait: Callable[[str], None] | None) -> Iterator[None]:
         try:
             yield
         finally:
-            storage.remove_if_empty(url)
+            # Another process may hold a new folder of this name, if the locked one was removed meanwhile.
+            if is_in_place(folder, storage.filesystem(url)[1]):
+                storage.remove_if_empty(url)
     finally:
         os.close(folder)
 
@@ -107,8 +109,7 @@ def _locked_folder(url: str, on_wait: Callable[[str], None] | None) -> int:
             folder = os.open(path, os.O_RDONLY)
             closing.callback(os.close, folder)
             if _lock(folder):
-                # A lock on a folder that is no longer in its place keeps no other process out.
-                if os.path.samestat(os.fstat(folder), os.stat(path)):  # noqa: PTH116
+                if is_in_place(folder, path):
                     closing.pop_all()
                     return folder
             elif on_wait is None:
@@ -123,19 +124,13 @@ def _locked_folder(url: str, on_wait: Callable[[str], None] | None) -> int:
 def _lock(folder: int) -> bool:
     """Lock an open folder; return False if another process keeps the lock, which a check holds only for an instant."""
     for _ in range(_LOOKS):
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(folder):
             return True
-        except BlockingIOError:
-            time.sleep(_LOOK_AGAIN_S)
-        except OSError as error:
-            if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-                return True
-            raise
+        time.sleep(_LOOK_AGAIN_S)
     return False
 
 
-#: `is_held` holds the lock itself for some microseconds: who finds it held looks so often again, so many seconds apart.
+#: `is_held` and `remove_if_free` hold the lock for some microseconds: so many attempts, so many seconds apart.
 _LOOKS, _LOOK_AGAIN_S = 3, 0.02
 
 

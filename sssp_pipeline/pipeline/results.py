@@ -258,11 +258,10 @@ class RunFolder:
             storage.remove_temporaries(folder)
 
     def abandon(self) -> None:
-        """Remove all that an unfinished run wrote, and the folder if nothing else is in it."""
+        """Remove all that an unfinished run wrote; whoever holds the folder removes it if nothing else is in it."""
         self.remove()
         storage.remove(self.path(_IDENTITY))
         storage.remove_if_empty(self.path(_UNFINISHED))
-        storage.remove_if_empty(self.url)
 
     def committed(self) -> set[int]:
         """Return the numbers of the batches that are done; of a finished run without distances, none."""

@@ -28,6 +28,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import pipes
 from sssp_pipeline.pipeline.failures import reading as reading
 from sssp_pipeline.pipeline.failures import writing as writing
+from sssp_pipeline.pipeline.locks import remove_if_free
 from sssp_pipeline.pipeline.patience import check_connection, has_answered, http_status, patiently
 from sssp_pipeline.pipeline.shown import STANDARD_INPUT as STANDARD_INPUT
 from sssp_pipeline.pipeline.shown import redacted as redacted
@@ -470,8 +471,7 @@ def check_writable(url: str) -> None:
             _done(url, fs.rm_file, probe)
     finally:
         for folder in made:
-            with suppress(OSError):
-                os.rmdir(folder)  # noqa: PTH106
+            remove_if_free(folder)  # another process may hold it already
 
 
 #: What to do about a destination that can never be written.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import logging
 import os
@@ -182,6 +183,30 @@ def test_a_slow_loader_is_waited_for(cache, monkeypatch):
         order.append("mapped")
     loader.join()
     assert order == ["loaded", "mapped"]
+
+
+def test_of_three_processes_the_one_that_locks_a_removed_file_waits_for_the_one_that_locks_the_new_one(
+    cache, monkeypatch
+):
+    lock = cache.folder / "some.lock"
+    real, order = fcntl.flock, []
+    third = graph_cache._held(lock)
+
+    def removed_and_made_anew(handle, operation):
+        monkeypatch.setattr(fcntl, "flock", real)
+        lock.unlink()  # by the first process
+        third.__enter__()
+        real(handle, operation)
+
+    def leave(seconds):
+        order.append("third leaves")
+        third.__exit__(None, None, None)
+
+    monkeypatch.setattr(fcntl, "flock", removed_and_made_anew)
+    monkeypatch.setattr(time, "sleep", leave)
+    with graph_cache._held(lock):
+        order.append("second enters")
+    assert order == ["third leaves", "second enters"]
 
 
 def damage_size(entry: Path) -> None:

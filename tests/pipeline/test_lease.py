@@ -1,8 +1,10 @@
 import shutil
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import lease, storage
@@ -101,3 +103,36 @@ def test_a_lock_on_a_folder_that_was_removed_keeps_nobody_out_and_counts_for_not
             patched.undo()
             with pytest.raises(InputError), exclusive(url):
                 pass
+
+
+# ---- three processes: a lock counts only on the folder that the path leads to ----
+
+
+def assert_is_held(url):
+    with pytest.raises(InputError, match="another process is writing to"), exclusive(url):
+        pass
+
+
+def test_the_end_of_a_holder_whose_folder_was_removed_leaves_the_folder_of_the_next_one(tmp_path):
+    url = str(tmp_path / "run")
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(exclusive(url))
+        (tmp_path / "run").rmdir()
+        second.enter_context(exclusive(url))
+        first.close()
+        assert_is_held(url)
+
+
+def test_a_check_for_writing_leaves_the_folder_that_another_process_holds_by_then(tmp_path, monkeypatch):
+    url = str(tmp_path / "run")
+    remove_probe = LocalFileSystem.rm_file
+    with ExitStack() as second:
+
+        def another_process_takes_the_folder(fs, path):
+            remove_probe(fs, path)
+            second.enter_context(exclusive(url))
+
+        monkeypatch.setattr(LocalFileSystem, "rm_file", another_process_takes_the_folder)
+        storage.check_writable(url)
+        assert_is_held(url)
+    assert files_below(tmp_path) == []

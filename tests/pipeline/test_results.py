@@ -9,6 +9,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline import results
 from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
+from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.results import Place, RunFolder, metrics_table
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
@@ -73,9 +74,10 @@ def test_distances_of_an_unknown_run_are_left_alone(tmp_path):
 
 def test_an_abandoned_run_leaves_nothing(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
-    folder.begin({})
-    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, form())
-    folder.abandon()
+    with exclusive(folder.url):
+        folder.begin({})
+        folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, form())
+        folder.abandon()
     assert list(tmp_path.iterdir()) == []
 
 
