@@ -17,6 +17,7 @@ import random
 import socket
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -54,10 +55,11 @@ def patiently(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -
     Raises
     ------
     StoreAwayError
-        It failed for `PATIENCE_S`, or once after another call had failed for so long, or no connection was made and
-        the store has never answered. What does not pass is raised as it is, at once.
+        It failed for `PATIENCE_S`, or once after another call to this store had failed for so long, or no connection
+        was made and the store has never answered. What does not pass is raised as it is, at once.
     """
     store = _store_of(place)
+    outage = _outages[store]
     began = time.monotonic()
     for attempt in count(1):
         try:
@@ -70,20 +72,20 @@ def patiently(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -
             if store not in _answered and is_unconnected(error):
                 raise unreachable(place, error) from error
             tried_s = time.monotonic() - began
-            if _outage.is_over_patience or tried_s >= PATIENCE_S:
-                _outage.is_over_patience = True
+            if outage.is_over_patience or tried_s >= PATIENCE_S:
+                outage.is_over_patience = True
                 tried = f"{attempt} attempt{'s' if attempt > 1 else ''} in {tried_s:.0f} s"
                 raise StoreAwayError(
                     f"`{place}` does not answer, after {tried}: {told(error)}",
                     hint="check the endpoint and the network, then run the same command again: "
                     "what is committed is kept",
                 ) from error
-            _outage.warn(place, error)
+            outage.warn(place, error)
             # Shortened at random, so that many workers do not come back to a store all at once.
             wait_s = random.uniform(0.5, 1) * min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(attempt - 1, 10))
             time.sleep(min(wait_s, PATIENCE_S - tried_s))
         else:
-            _outage.is_over_patience = False
+            outage.is_over_patience = False
             _answered.add(store)
             return result
     raise AssertionError("unreachable")
@@ -126,10 +128,10 @@ def _store_of(place: str) -> str:
 
 
 class _Outage:
-    """What all threads of this process know of a store that does not answer."""
+    """What all threads of this process know of one store that does not answer."""
 
     def __init__(self) -> None:
-        #: Somebody has waited to the end: until something succeeds again, nobody else needs to.
+        #: One call has waited to the end: until a call to this store succeeds, no other needs to wait.
         self.is_over_patience = False
         self._lock = threading.Lock()
         self._warned_at = -math.inf
@@ -143,7 +145,8 @@ class _Outage:
         _log.warning("`%s` does not answer, trying again for %.0f s: %s", place, PATIENCE_S, told(error))
 
 
-_outage = _Outage()
+#: By store, as in `_answered`: the outage of one store says nothing about another.
+_outages: defaultdict[str, _Outage] = defaultdict(_Outage)
 
 
 @contextmanager

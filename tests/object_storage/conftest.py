@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -144,4 +145,4 @@ def quick(monkeypatch):
     monkeypatch.setattr(lease, "LOOK_S", 0.2)
     monkeypatch.setattr(patience, "PATIENCE_S", 30.0)
     monkeypatch.setattr(patience, "LONGEST_WAIT_S", 1.0)
-    monkeypatch.setattr(patience, "_outage", patience._Outage())
+    monkeypatch.setattr(patience, "_outages", defaultdict(patience._Outage))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +25,7 @@ from sssp_pipeline.pipeline.run import run
 #: A driver as the command line starts it, whose lease is short and whose batches are slow.
 DRIVER = """
 import time
+from collections import defaultdict
 from sssp_pipeline.pipeline import lease, scatter
 lease.BEAT_S, lease.LEASE_S, solve_task = 0.5, 4.0, scatter.solve_task
 scatter.solve_task = lambda task: (time.sleep(0.3), solve_task(task))[1]
@@ -198,7 +200,7 @@ def test_a_store_that_keeps_no_condition_is_told(bucket, monkeypatch, caplog):
 def test_a_large_object_is_there_whole_or_not_at_all(swift, bucket, monkeypatch):
     """It goes up in parts, and the store fails after the first."""
     monkeypatch.setattr(patience, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(patience, "_outage", patience._Outage())
+    monkeypatch.setattr(patience, "_outages", defaultdict(patience._Outage))
     part_bytes = 6 << 20  # s3fs has 50 MB
     monkeypatch.setattr(s3fs.S3FileSystem._pipe_file, "__defaults__", (part_bytes, None, "overwrite"))
     content = os.urandom(3 * part_bytes)

@@ -4,6 +4,7 @@ import errno
 import socket
 import threading
 import time
+from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -39,7 +40,7 @@ class Ailing(BaseHTTPRequestHandler):
 def server(monkeypatch):
     monkeypatch.setattr(patience, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(patience, "PATIENCE_S", 0.5)
-    monkeypatch.setattr(patience, "_outage", patience._Outage())
+    monkeypatch.setattr(patience, "_outages", defaultdict(patience._Outage))
     monkeypatch.setattr(patience, "_answered", set())
     with ThreadingHTTPServer(("127.0.0.1", 0), Ailing) as ailing:
         ailing.asked, ailing.ailments = 0, []
@@ -90,6 +91,24 @@ def test_patience_ends_and_says_what_was_tried(server, caplog):
     assert storage.read_bytes(url_of(server)) == CONTENT
     server.ailments = [503]
     assert storage.read_bytes(url_of(server)) == CONTENT
+
+
+def test_the_outage_of_one_store_takes_no_patience_from_another(server, caplog):
+    away, back = url_of(server), url_of(server).replace("127.0.0.1", "localhost")
+    server.ailments = [503] * 1000
+    with pytest.raises(StoreAwayError, match=r"after \d+ attempts in"):
+        storage.read_bytes(away)
+    server.ailments = [503, 503]
+    assert storage.read_bytes(back) == CONTENT
+    assert [message.partition("/file")[0] for message in caplog.messages] == [
+        f"`http://127.0.0.1:{server.server_port}",
+        f"`http://localhost:{server.server_port}",
+    ]
+    server.ailments = [503]
+    with pytest.raises(
+        StoreAwayError, match="after 1 attempt in"
+    ):  # what `back` answers ends no outage of `away`
+        storage.read_bytes(away)
 
 
 def test_a_store_that_has_answered_is_waited_for_when_it_refuses_connections(server):
