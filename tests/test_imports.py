@@ -18,7 +18,7 @@ HEAVY = ("cupy", "dask", "distributed", "matplotlib", "numba", "pyarrow")
 
 #: The floors, lowest first; a module belongs to the longest of these names that it begins with.
 FLOORS = (
-    ("errors", "lazy", "__version__"),
+    ("errors", "lazy", "numba_cache", "__version__"),
     (
         *(
             "csr",

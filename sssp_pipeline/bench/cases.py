@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline import workflow
 from sssp_pipeline.bench.lines import GraphFacts, digest_of
@@ -18,6 +17,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
+from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import is_generated
 from sssp_pipeline.pipeline.graph_store import read_manifest

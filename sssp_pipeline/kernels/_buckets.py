@@ -23,9 +23,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.kernels._numba import ONE, ZERO, bit_length, load_relaxed, prefetch
+from sssp_pipeline.numba_cache import njit
 
 #: Buckets in the window: 1,024 keep road graphs off the levels; 256 to 2,048 measured within 10 % of it.
 WINDOW_BITS = np.uint64(10)

@@ -13,9 +13,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.kernels._numba import ONE, ZERO
+from sssp_pipeline.numba_cache import njit
 
 _LOWER = np.uint64(0xFFFFFFFF)
 _32: Any = np.uint64(32)

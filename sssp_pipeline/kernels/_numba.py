@@ -2,9 +2,6 @@
 
 Kernels count in uint64 throughout. numba makes a float of uint64 and int64 added together, and a signed index
 costs a test for negative values, so every constant below is uint64 too.
-
-NOTE: numba's disk cache looks at the file a kernel stands in, not at this one. After an edit here, delete the
-`__pycache__` folder of the package.
 """
 
 from __future__ import annotations
@@ -15,11 +12,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
 from sssp_pipeline.kernels._notice import compiling
+from sssp_pipeline.numba_cache import njit
 
 ZERO: Any = np.uint64(0)
 ONE: Any = np.uint64(1)

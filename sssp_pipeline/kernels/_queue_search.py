@@ -31,13 +31,13 @@ import math
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance, wider_dtype
 from sssp_pipeline.errors import NegativeCycleError, PathTooShortError
 from sssp_pipeline.kernels._numba import ONE, ZERO, fits, sum_of
 from sssp_pipeline.kernels._search import Search
 from sssp_pipeline.kernels._views import SearchGraph
+from sssp_pipeline.numba_cache import njit
 
 #: How a search ended.
 _DONE, _CYCLE, _TOO_SHORT = 0, 1, 2

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.csr import CsrGraph, unreached_distance, wider_dtype
 from sssp_pipeline.errors import PathTooLongError
 from sssp_pipeline.kernels._mean import mantissa_bits, mean_distance, sums
 from sssp_pipeline.kernels._numba import ONE, ZERO
 from sssp_pipeline.kernels._views import SearchGraph, as_searched, distance_limit, largest_distance
+from sssp_pipeline.numba_cache import njit
 
 
 class Search(ABC):

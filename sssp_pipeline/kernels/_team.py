@@ -23,7 +23,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.kernels._numba import (
     ONE,
@@ -34,6 +33,7 @@ from sssp_pipeline.kernels._numba import (
     pause,
     store_release,
 )
+from sssp_pipeline.numba_cache import njit
 
 T = TypeVar("T")
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.errors import InputError
@@ -30,6 +29,7 @@ from sssp_pipeline.kernels._views import SearchGraph, as_searched, distance_limi
 from sssp_pipeline.kernels.predecessors import walk_tight_edges
 from sssp_pipeline.kernels.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.numba_cache import njit
 
 
 @dataclass(frozen=True)

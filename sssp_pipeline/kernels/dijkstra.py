@@ -27,7 +27,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.kernels._cpu import CpuSolver
@@ -36,6 +35,7 @@ from sssp_pipeline.kernels._search import Search
 from sssp_pipeline.kernels._views import SearchGraph
 from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.numba_cache import njit
 
 NO_PLACE = np.uint32(2**32 - 1)
 CHILDREN_BITS = np.uint64(2)

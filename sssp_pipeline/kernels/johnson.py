@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance, wider_dtype
 from sssp_pipeline.errors import NegativeCycleError, PathTooLongError, PathTooShortError
@@ -32,6 +31,7 @@ from sssp_pipeline.kernels._queue_search import Potentials, potentials
 from sssp_pipeline.kernels._search import finish_row
 from sssp_pipeline.kernels.predecessors import predecessors_of
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.numba_cache import njit
 
 if TYPE_CHECKING:
     from sssp_pipeline.kernels.solver import Solver

@@ -52,7 +52,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.kernels._buckets import (
@@ -86,6 +85,7 @@ from sssp_pipeline.kernels._views import SearchGraph
 from sssp_pipeline.kernels.delta_stepping import AHEAD, pick_delta
 from sssp_pipeline.kernels.forecast import Forecast, core_s, depth
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
+from sssp_pipeline.numba_cache import njit
 
 #: Held by the source that has the cores. Two that shared them would wait for threads that have no core.
 CORES_LOCK = threading.Lock()

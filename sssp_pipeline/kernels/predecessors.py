@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.kernels._numba import ONE, ZERO, fits, sum_of
 from sssp_pipeline.kernels._views import SearchGraph, as_searched
+from sssp_pipeline.numba_cache import njit
 
 
 def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: np.ndarray) -> None:

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.kernels._numba import prefetch
+from sssp_pipeline.numba_cache import njit
 
 _INSERTION = 24
 #: Edges ahead at which memory is asked for: about as many as one miss of the caches takes.

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
+from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
 
 #: Ids below this are marked in a bitmap, which grows to the largest id seen, 256 MiB at most.

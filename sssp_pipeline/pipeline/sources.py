@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.vertex_files import IdFile
 from sssp_pipeline.pipeline.vertex_ids import SHOWN, VertexIds, listed

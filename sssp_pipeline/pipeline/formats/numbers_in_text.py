@@ -13,8 +13,8 @@ NOTE: numba's disk cache looks at the file that a scan stands in, not at this on
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.formats.byte_streams import NEWLINE
 
 #: Faults: why a scan stopped. `line_reader` has the message of each.

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.formats.byte_streams import NEWLINE
 from sssp_pipeline.pipeline.formats.numbers_in_text import (
     BAD_COORDINATE,

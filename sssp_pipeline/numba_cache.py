@@ -1,0 +1,81 @@
+"""`njit` as numba has it, with a disk cache that also notices changes in helper modules.
+
+numba compiles the functions and constants of other modules into a kernel, but compares only the module that the kernel
+stands in with what is in its cache. So the names of our cache files hold a digest of `HELPERS` as well. A new file
+replaces those of other digests.
+
+Where the files lie is numba's choice: in `NUMBA_CACHE_DIR`, beside the module, or in the user's cache folder where the
+package cannot be written.
+
+NOTE: numba does not ask this module where `NUMBA_CACHE_LOCATOR_CLASSES` is set. Then empty the cache after an update.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba import njit as njit
+from numba.core.caching import CacheImpl
+
+#: The modules from which kernels of other modules take functions or constants.
+HELPERS = (
+    "csr.py",
+    *(f"kernels/{name}.py" for name in ("_buckets", "_numba", "_team", "delta_stepping")),
+    *(f"pipeline/formats/{name}.py" for name in ("byte_streams", "numbers_in_text")),
+)
+
+_PACKAGE = Path(__file__).parent
+
+
+@cache
+def helpers_digest() -> str:
+    """Return a digest of the source of all `HELPERS`."""
+    digest = hashlib.sha256()
+    for name in HELPERS:
+        digest.update(name.encode() + b"\0" + (_PACKAGE / name).read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+class _Locator:
+    """One of numba's locators, which says where the cache of a function lies, with the digest in the files' names."""
+
+    def __init__(self, locator: Any) -> None:
+        self._locator = locator
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator | None:
+        """Return the locator of a function of this package, None for any other function."""
+        if not py_file.startswith(f"{_PACKAGE}{os.sep}"):
+            return None
+        others = (kind for kind in CacheImpl._locator_classes if kind is not cls)
+        found = (kind.from_function(py_func, py_file) for kind in others)
+        return next((cls(locator) for locator in found if locator is not None), None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._locator, name)
+
+    def get_disambiguator(self) -> str:
+        """Return what tells the files of this function from those of others."""
+        return f"{self._locator.get_disambiguator()}-{helpers_digest()}"
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder if need be: numba calls this before it writes."""
+        self._locator.ensure_cache_path()
+        _remove_other_digests(self._locator.get_cache_path())
+
+
+@cache
+def _remove_other_digests(folder: str) -> None:
+    """Remove the cache files of other digests from a folder that holds the cache of modules of this package alone."""
+    for file in Path(folder).iterdir():
+        if file.suffix in (".nbi", ".nbc") and f"-{helpers_digest()}." not in file.name:
+            with suppress(OSError):  # another process may have removed it
+                file.unlink()
+
+
+CacheImpl._locator_classes.insert(0, _Locator)
