@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -102,8 +105,20 @@ def test_each_library_has_its_place(module):
         assert relative.startswith("pipeline.") or relative == "lazy"
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"
-    if roots & {"typer", "rich"}:
+    if roots & {"typer"}:
         assert relative in ("cli", "completion", "console")
+
+
+def test_every_package_that_is_imported_is_declared():
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    given = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    declared = {re.match(r"[A-Za-z0-9-]+", line)[0].lower().replace("-", "_") for line in given}
+    roots = {name.partition(".")[0] for path in MODULES.values() for name in imported(path)}
+    roots -= {*sys.stdlib_module_names, "sssp_pipeline"}
+    # Of packages that have another name, or that come with a declared one: numba, cupy-cuda12x, dask-kubernetes.
+    named = {"yaml": "pyyaml", "llvmlite": "numba", "cupy": "cupy_cuda12x", "kr8s": "dask_kubernetes"}
+    assert {named.get(root, root) for root in roots} <= declared
+    assert "rich" not in declared | roots  # Typer brings its own
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import logging
 import pickle
 import shutil
+import sys
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from sssp_pipeline.pipeline import trials
 from sssp_pipeline.pipeline.finished import verify_run
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.plan import Work
+from sssp_pipeline.pipeline.process_wide import WhileNeeded
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.run import outlook, run
@@ -54,6 +58,41 @@ def digests(folder: Path) -> dict[str, str]:
 
 def files(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def process_settings() -> dict[str, float]:
+    """Return what a run changes in the process of its user while it works."""
+    loggers = ("distributed", "distributed.client", "tornado.application", "bokeh")
+    return {name: logging.getLogger(name).level for name in loggers} | {"switch": sys.getswitchinterval()}
+
+
+class Failing(Quiet):
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        if unit == "batches":
+            raise MemoryError
+
+
+@ROUTES
+@pytest.mark.parametrize("progress", [Quiet(), Failing()], ids=["done", "failed"])
+def test_a_run_leaves_the_process_of_its_user_as_it_was(tmp_path, cluster, progress):
+    before = process_settings()
+    with nullcontext() if type(progress) is Quiet else pytest.raises(MemoryError):
+        run(made(tmp_path, cluster=cluster), progress)
+    assert process_settings() == before
+
+
+def test_a_change_lasts_until_the_last_block_that_needs_it_ends():
+    states = []
+    change = WhileNeeded(lambda: (states.append("made"), lambda: states.append("undone"))[1])
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(change)
+    second.enter_context(change)
+    first.close()
+    assert states == ["made"]
+    second.close()
+    with change:
+        pass
+    assert states == ["made", "undone"] * 2
 
 
 class Heard(Quiet):

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from distributed import Client, LocalCluster, Security, Worker, WorkerPlugin
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import interrupts
 from sssp_pipeline.pipeline.hardware import profiler_locks
+from sssp_pipeline.pipeline.process_wide import WhileNeeded
 from sssp_pipeline.workflow_cluster import Cluster, Slurm, WorkerRange
 
 #: Seconds in which a scheduler that is there must shake hands.
@@ -373,12 +374,28 @@ def _without_certificates(reason: str) -> InputError:
 
 @contextmanager
 def _configured() -> Iterator[None]:
-    # Without this a worker that dies under a task prints pages of stream closures on the user's terminal.
-    # `distributed.client` has a level of its own.
-    for name in ("distributed", "distributed.client", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    with dask.config.set(SETTINGS):
+    with _silent, dask.config.set(SETTINGS):
         yield
+
+
+def _silence() -> Callable[[], None]:
+    """Keep Dask's loggers silent: if a worker dies, they print pages of stream closures on the user's terminal."""
+    # `distributed.client` has a level of its own.
+    loggers = [
+        logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado.application")
+    ]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+
+    def restore() -> None:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+    return restore
+
+
+_silent = WhileNeeded(_silence)
 
 
 @contextmanager

@@ -40,6 +40,7 @@ from sssp_pipeline.pipeline import interrupts, storage, worker_metrics
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name
 from sssp_pipeline.pipeline.patience import expect_answers
+from sssp_pipeline.pipeline.process_wide import WhileNeeded
 from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.pipeline.results import NO_DISTANCES, Place, RunFolder
 from sssp_pipeline.pipeline.shown import told
@@ -52,6 +53,15 @@ _SMALL_BYTES = 2**18
 #: from Arrow many times a batch: beside a thread that made metrics, four took 52 ms for a batch of 256 x 1,000
 #: distances at Python's usual 5 ms, and 10 ms like this.
 _SWITCH_S = 0.5e-3
+
+
+def _switch_sooner() -> Callable[[], None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    return lambda: sys.setswitchinterval(before)
+
+
+_switching_sooner = WhileNeeded(_switch_sooner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +165,8 @@ def solve_task(task: SolveTask) -> TaskDone:
         The store does not hold the expected graph, the folder no longer holds the run, or a path is longer than
         the weights' type holds.
     """
-    sys.setswitchinterval(_SWITCH_S)
     expect_answers(storage.redacted(task.store), storage.redacted(task.run))
-    with worker_metrics.counted(task.attempt):
+    with _switching_sooner, worker_metrics.counted(task.attempt):
         done = _solved(task)
         worker_metrics.add(
             done.solver,
