@@ -107,6 +107,10 @@ class Graph(Section):
     """What becomes of rows of text, CSV and Parquet that are no edge (an id missing, no number, null): stop at the
     first, or leave them out, count them, and keep the first 1,000 in `skipped.txt` of the graph store."""
 
+    max_line_bytes: Annotated[int, Field(ge=2**24, le=2**30)] = 2**24
+    """The longest line of an input of text, in bytes. Raise it for a METIS graph with a vertex of millions of
+    neighbours; a longer line takes more memory, about 15 bytes for each of its bytes."""
+
     duplicates: Literal["keep-min", "keep-all", "error"] = "keep-min"
     """What becomes of edges between the same two vertices: keep the lightest, keep all, or refuse."""
 
@@ -120,7 +124,9 @@ class Graph(Section):
     @property
     def digest(self) -> str:
         """Eight digits for the input and the options that are not their defaults: other ones make another graph."""
-        told = self.model_dump(mode="json", exclude={"input", "store"}, exclude_defaults=True)
+        told = self.model_dump(
+            mode="json", exclude={"input", "store", "max_line_bytes"}, exclude_defaults=True
+        )
         told["input"] = [url if "://" in url else posixpath.normpath(url) for url in self.inputs]
         plain = json.dumps(_without_secrets(told, (), {}), sort_keys=True)
         return hashlib.sha256(plain.encode()).hexdigest()[:8]
@@ -538,6 +544,7 @@ _OF_FORMATS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "header": ("auto", ("text", "csv")),
     "decimal": ("point", ("text", "csv")),
     "unreadable": ("error", ("text", "csv", "networkx", "parquet")),
+    "max_line_bytes": (2**24, ("text", "csv", "networkx", "metis", "matrix-market", "dimacs")),
 }
 
 

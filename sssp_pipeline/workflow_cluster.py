@@ -30,7 +30,7 @@ class Slurm(Section):
     account: Text | None = None
     """Account that is charged."""
 
-    walltime: Annotated[str, Field(pattern=r"^([0-9]+-)?[0-9]+(:[0-9]{2}){0,2}$")] = "1:00:00"
+    walltime: Annotated[str, Field(pattern=r"^([0-9]{1,5}-)?[0-9]{1,7}(:[0-9]{2}){0,2}$")] = "1:00:00"
     """How long a job may run; a worker whose job ends is replaced."""
 
     gpus: Annotated[int, Field(ge=0)] = 0
@@ -84,7 +84,7 @@ class Cluster(Section):
     """Threads of each worker; they share one copy of the graph."""
 
     memory_limit: (
-        Auto | Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)? ?([kMGT]i?)?B$", examples=["4GB"])]
+        Auto | Annotated[str, Field(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15})? ?([kMGT]i?)?B$", examples=["4GB"])]
     ) = "auto"
     """Memory a worker process may use; with a limit, `auto` workers of `local-cpu` is one process, which can be held to
     it. What a job or pod is given with kind `slurm` and `kubernetes`, which need it."""

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.pipeline.pipes import is_of_process
-from sssp_pipeline.pipeline.storage import STANDARD_INPUT, read_bytes, redacted
+from sssp_pipeline.pipeline.storage import STANDARD_INPUT, open_read, reading, redacted
 from sssp_pipeline.workflow import Workflow, contradictions, dotted, files_read
 from sssp_pipeline.workflow_schema import choices, properties, schema_at, wanted
 from sssp_pipeline.workflow_section import Path, Section
@@ -32,6 +32,8 @@ from sssp_pipeline.workflow_section import Path, Section
 Model = TypeVar("Model", bound=Section)
 Contradictions = Callable[[Mapping[str, Any]], Iterable[tuple[Path, str, str]]]
 
+#: A longer file is no workflow: its text takes 100 times its size in memory, and half a minute to read.
+MAX_FILE_BYTES = 4 << 20
 #: A list of ids can hold thousands of wrong entries; nobody reads more faults than this.
 MAX_FAULTS_SHOWN = 20
 
@@ -325,7 +327,15 @@ def _read(
     """Return the keys and values of a file and its overrides, what is known of their places, and the file's name."""
     shown = f"`{redacted(url)}`"
     document = _Document(environ)
-    text = _decoded(read_bytes(url), shown)
+    with reading(url), open_read(url) as stream:
+        content = stream.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(
+            f"{shown} is longer than {MAX_FILE_BYTES:,} bytes, the most that a file of this kind may have",
+            hint="put long lists of ids in a file of their own: `sources: {file: ids.txt}`; an edge list is run with "
+            "`--from` and `--out`",
+        )
+    text = _decoded(content, shown)
     data = document.read(text, (), lambda line: f"{shown} line {line}")
     if not isinstance(data, dict):
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from sssp_pipeline import workflow_loading
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.workflow_loading import MAX_FAULTS_SHOWN, load_workflow
+from sssp_pipeline.workflow_loading import MAX_FAULTS_SHOWN, MAX_FILE_BYTES, load_workflow
 
 LEAST = "graph:\n  input: edges.txt\nsources: {all: true}\noutput:\n  path: out\n"
 WORKFLOWS = Path(__file__).parents[1] / "workflows"
@@ -46,7 +47,7 @@ def test_the_name_is_the_files_own(load):
 
 
 def test_the_name_has_nothing_of_a_signature(monkeypatch):
-    monkeypatch.setattr("sssp_pipeline.workflow_loading.read_bytes", lambda url: LEAST.encode())
+    monkeypatch.setattr("sssp_pipeline.workflow_loading.open_read", lambda url: io.BytesIO(LEAST.encode()))
     for query in ("", "?sig=SECRET.x", "?sig=a/SECRET.x"):
         assert load_workflow("https://host/folder/my.yaml" + query).name == "my"
 
@@ -293,6 +294,24 @@ def test_what_is_no_workflow_at_all(load, content, message, hint):
     error = refused(load, content)
     assert error.message == message
     assert error.hint == hint
+
+
+def test_a_file_that_is_no_workflow_is_not_read_to_its_end(load):
+    long = "# " + "x" * (MAX_FILE_BYTES - len(LEAST) - 3) + "\n"
+    assert len(long + LEAST) == MAX_FILE_BYTES
+    load(long + LEAST)
+    error = refused(load, long + LEAST + "\n")
+    assert error.message == (
+        "`road.yaml` is longer than 4,194,304 bytes, the most that a file of this kind may have"
+    )
+    assert "`sources: {file: ids.txt}`" in error.hint
+
+
+@pytest.mark.parametrize("length", ["9" * 5000 + "MB", "9" * 5000 + " GiB", "0." + "9" * 5000 + "GB"])
+def test_an_amount_of_memory_has_15_digits(load, length):
+    error = refused(load, LEAST + f"cluster: {{memory_limit: {length}}}\n")
+    assert "wanted `auto` or text such as `4GB`" in error.message
+    assert load(LEAST + "cluster: {memory_limit: 999999999999999B}\n").cluster.memory_limit
 
 
 def test_a_missing_file(tmp_path):

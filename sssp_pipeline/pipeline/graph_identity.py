@@ -18,7 +18,7 @@ from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.graph_store import READER, Manifest
 
 #: In the options of a manifest: these do not tell one graph from another. `release` is of stores of release 0.1.0.
-_NOT_OF_THE_GRAPH = ("reader", "release")
+_NOT_OF_THE_GRAPH = ("reader", "release", "max_line_bytes")
 
 
 def options_of(spec: workflow.Graph) -> dict[str, Any]:

@@ -51,6 +51,7 @@ def opened_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None 
         ids=spec.ids,
         unreadable=spec.unreadable,
         coordinates=spec.coordinates,
+        max_line_bytes=spec.max_line_bytes,
         **({} if block_bytes is None else {"block_bytes": block_bytes}),
     )
     return open_edge_list(urls, options)

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from sssp_pipeline.errors import StoreAwayError
+from sssp_pipeline.errors import InputError, StoreAwayError
 from sssp_pipeline.pipeline.shown import told
 
 #: Seconds after which a store that still does not answer is an error.
@@ -108,13 +108,19 @@ def has_answered(place: str) -> bool:
 def check_connection(place: str, endpoint: str) -> None:
     """Raise `StoreAwayError` if the host of the URL `endpoint`, where `place` is, is unknown or refuses connections.
 
-    Nothing is said of a host that a proxy reaches, or that does not answer at all.
+    Nothing is said of a host that a proxy reaches, or that does not answer at all. A port that is none is an
+    `InputError`.
     """
     parts = urlsplit(endpoint)
     host = parts.hostname
     if host is None or (parts.scheme in getproxies() and not proxy_bypass(host)):
         return
-    port = parts.port or {"http": 80}.get(parts.scheme, 443)
+    try:
+        port = parts.port or {"http": 80}.get(parts.scheme, 443)
+    except ValueError as error:
+        raise InputError(
+            f"`{place}` has a port that is no number up to 65535", hint="correct the URL"
+        ) from error
     try:
         socket.create_connection((host, port), _CONNECT_S).close()
     except OSError as error:

@@ -124,10 +124,10 @@ class VertexIds:
         if wanted is int:
             hint = f"write integers, for example {self.original(0)}" if self.n_vertices else "write integers"
         else:
-            hint = f"in the workflow file write a string with quotes: '{given}'"
+            hint = f"in the workflow file write a string with quotes: '{str(given)[:60]}'"
             hint += f"; the graph has for example {self.original(0)!r}" if self.n_vertices else ""
         kind = "integers" if wanted is int else "strings"
-        return f"`{given}` is not in the graph, whose ids are {kind}", hint
+        return f"{listed([given])} is not in the graph, whose ids are {kind}", hint
 
     def unknown_error(self, unknown: Sequence[int | str], n_named: int, what: str) -> InputError:
         """Return the error that names the ids `unknown`, of `n_named` in all; `what` ends with what an id is of."""

@@ -1383,6 +1383,36 @@ bad("another format than named", "e.txt", b"1 2 5\n", format="dimacs")
 bad("text named as parquet", "e.txt", b"1 2 5\n", format="parquet")
 bad("text named as scipy-npz", "e.txt", b"1 2 5\n", format="scipy-npz")
 
+# Lines and counts that no memory holds.
+
+LONG = " " * 2**24
+TOO_LONG = "16,777,216 bytes"
+RAISE = "graph.max_line_bytes"
+bad("a long line without an end: text", "e.txt", b"1" * (2**24 + 1), "line 1", TOO_LONG, hint=RAISE)
+bad("a long row: csv", "e.csv", f"1,2,5\n2,3,6{LONG}\n", "line 2", TOO_LONG, hint=RAISE)
+bad("a long line: dimacs", "e.gr", f"p sp 3 1\na 1 2 5{LONG}\n", "after 9 bytes", TOO_LONG, hint=RAISE)
+good(
+    "a long line that is asked for: metis",
+    "e.graph",
+    f"2 1\n2{LONG}\n1\n",
+    [(1, 2, 1), (2, 1, 1)],
+    format="metis",
+    max_line_bytes=2**25,
+)
+QUADRILLION = "1" + "0" * 15
+bad("a quadrillion vertices: dimacs", "e.gr", f"p sp {QUADRILLION} 1\na 1 2 5\n", QUADRILLION, "4294967295")
+bad("a quadrillion edges: dimacs", "e.gr", f"p sp 3 {QUADRILLION}\na 1 2 5\n", QUADRILLION, "281474976710656")
+bad("a quadrillion vertices: metis", "e.graph", f"{QUADRILLION} 1\n2\n1\n", QUADRILLION, "4294967295")
+bad(
+    "a quadrillion vertices: matrix-market",
+    "e.mtx",
+    f"%%MatrixMarket matrix coordinate real general\n{QUADRILLION} {QUADRILLION} 1\n1 2 5\n",
+    QUADRILLION,
+    "4294967295",
+)
+bad("a header of 4 billion vertices with 2: metis", "e.graph", "4000000000 1\n2\n1\n", "4000000000", "2")
+bad("a weight of 5,000 digits: csv", "e.csv", f"1,2,{'9' * 5000}\n", "line 1", "not finite")
+
 NAMES_OF_CASES = [case.name for case in CASES]
 _TWICE = {name for name in NAMES_OF_CASES if NAMES_OF_CASES.count(name) > 1}
 assert not _TWICE, f"two cases are called {_TWICE}"

@@ -47,6 +47,9 @@ def _read(data: bytes, name: str, graph: dict) -> Graph:
     if asked == "galois" or (asked == "auto" and found == "galois"):
         return read_galois(data, graph)
     text = decoded(data, graph.get("encoding", "auto"))
+    limit = graph.get("max_line_bytes", 2**24)
+    if len(text) > limit and any(len(line.encode(errors="replace")) >= limit for line in text.split("\n")):
+        raise Refused("a line is too long")
     kind = asked if asked != "auto" else _text_format(text, name, graph)
     if kind not in READERS:
         raise Refused(f"no format {kind}")

@@ -175,6 +175,13 @@ def test_the_first_contact_with_nobody_ends_at_once(url, host, monkeypatch, requ
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize("port", ["99999", "9" * 5000])
+def test_a_port_that_is_none_is_an_error_of_the_url(monkeypatch, port):
+    monkeypatch.setattr(patience, "_answered", set())
+    with pytest.raises(InputError, match="has a port that is no number up to 65535"):
+        storage.read_bytes(f"http://127.0.0.1:{port}/x")
+
+
 def test_causes_are_followed_however_a_client_keeps_them():
     def kept(**attributes: object) -> Exception:
         error = Exception("away")

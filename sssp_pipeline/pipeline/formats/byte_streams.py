@@ -5,12 +5,14 @@ from __future__ import annotations
 import codecs
 import io
 import lzma
+import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import IO, Any
 
 import numpy as np
@@ -43,6 +45,9 @@ _MAGIC_BYTES = _TAR_AT + len(_TAR_MAGIC)
 #: Byte order marks of UTF-16, which name the encoding.
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
+#: Bytes of the longest line that is read where `graph.max_line_bytes` does not say otherwise.
+MAX_LINE_BYTES = 16 << 20
+_LINE_END = re.compile(b"\n")
 
 
 def is_compressed(url: str) -> bool:
@@ -274,14 +279,32 @@ def move_to(stream: IO[bytes], position: int) -> None:
             position -= passed
 
 
-def read_lines(url: str, encoding: str = "auto") -> Iterator[bytes]:
+def read_lines(url: str, encoding: str = "auto", max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
     """Give the lines of `url` with their ends, for the headers of files: the rest is read in blocks.
 
     A byte order mark is part of the first line.
+
+    Raises
+    ------
+    InputError
+        A line is longer than `max_line_bytes`.
     """
     with opened(url, encoding) as stream:
-        while line := stream.readline():
+        for number in count(1):
+            line = stream.readline(max_line_bytes + 1)
+            if len(line) > max_line_bytes:
+                raise long_line_error(f"`{storage.redacted(url)}` line {number}", max_line_bytes)
+            if not line:
+                return
             yield line
+
+
+def long_line_error(place: str, max_line_bytes: int) -> InputError:
+    """Return the error of a line, named by `place`, that is longer than `max_line_bytes`."""
+    return InputError(
+        f"{place} is longer than {max_line_bytes:,} bytes",
+        hint="check that this is text with line ends; if the line is right, raise `graph.max_line_bytes`",
+    )
 
 
 @dataclass(frozen=True)
@@ -292,6 +315,7 @@ class LineFile:
     skip_bytes: int = 0
     n_lines: int = 0
     encoding: str = "auto"
+    max_line_bytes: int = MAX_LINE_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +338,13 @@ class TextBlock:
 
 
 def read_blocks(files: list[LineFile], block_bytes: int) -> Iterator[TextBlock]:
-    """Give the rows of all files in order, in blocks of about `block_bytes`, longer only where a line is."""
+    """Give the rows of all files in order, in blocks of about `block_bytes`, longer only where a line is.
+
+    Raises
+    ------
+    InputError
+        A line is longer than the `max_line_bytes` of its file.
+    """
     for file in files:
         is_first = True
         for data in _cut_at_line_ends(file, block_bytes):
@@ -325,9 +355,11 @@ def read_blocks(files: list[LineFile], block_bytes: int) -> Iterator[TextBlock]:
 
 
 def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
+    block_bytes = min(block_bytes, file.max_line_bytes)  # so that a line within a block is not too long
     with opened(file.url, file.encoding) as stream:
         move_to(stream, file.skip_bytes)
         carry = np.empty(0, np.uint8)
+        n_given = file.skip_bytes
         while True:
             # A line longer than the block doubles it, so that it is not copied too often; the spare byte
             # is for a line end that the file lacks.
@@ -336,6 +368,10 @@ def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
             buffer[: len(carry)] = carry
             got = read_exactly(stream, buffer.data[len(carry) : -1])
             filled = len(carry) + got
+            found = _LINE_END.search(buffer.data, len(carry), filled)
+            if (found.end() if found else filled) > file.max_line_bytes:
+                place = f"`{storage.redacted(file.url)}`: the line that begins after {n_given:,} bytes"
+                raise long_line_error(place, file.max_line_bytes)
             if got < room:
                 if filled and buffer[filled - 1] != NEWLINE:
                     buffer[filled] = NEWLINE
@@ -345,6 +381,7 @@ def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
                 return
             end = _after_last_newline(buffer, len(carry), filled)
             carry = buffer[end:filled].copy()
+            n_given += end
             if end:
                 yield buffer[:end]
 

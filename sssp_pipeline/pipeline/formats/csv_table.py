@@ -24,7 +24,13 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.formats import numbers_in_text as faults
-from sssp_pipeline.pipeline.formats.byte_streams import opened, read_lines, text_encoding
+from sssp_pipeline.pipeline.formats.byte_streams import (
+    MAX_LINE_BYTES,
+    long_line_error,
+    opened,
+    read_lines,
+    text_encoding,
+)
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.layout import (
     BLANKS,
@@ -144,7 +150,7 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _open_table(url: str, options: ReadOptions) -> _Table:
-    sample = read_sample(url, options.encoding, False)
+    sample = read_sample(url, options, False)
     delimiter = delimiter_of(sample, options)
     if delimiter is None:
         raise InputError(
@@ -222,12 +228,14 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
     names = [str(i) for i in range(len(columns.names))]
     used = [names[i] for i in dict.fromkeys([*columns.used, 0])]  # the first one for comments
     n_rows = 0
+    if (longest := table.options.max_line_bytes) != MAX_LINE_BYTES:
+        block_bytes = max(block_bytes, longest)  # Arrow reads no row that is longer than a block
 
     def leave_out(row: pa_csv.InvalidRow) -> str:
         table.malformed.append((row.number - table.n_skipped - 1, row.text))
         return "skip"
 
-    with opened(table.url, table.options.encoding) as stream, _arrow_errors(table):
+    with opened(table.url, table.options.encoding) as stream, _arrow_errors(table, block_bytes):
         reader = pa_csv.open_csv(
             _CheckedLines(stream, table.url),
             pa_csv.ReadOptions(
@@ -302,7 +310,7 @@ _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
 
 
 @contextmanager
-def _arrow_errors(table: _Table) -> Iterator[None]:
+def _arrow_errors(table: _Table, block_bytes: int) -> Iterator[None]:
     """Turn Arrow's complaint about a table into ours."""
     try:
         yield
@@ -316,6 +324,9 @@ def _arrow_errors(table: _Table) -> Iterator[None]:
                 hint="every row has as many columns as the first: check separators and quotes; "
                 "`graph.unreadable: skip` leaves others out",
             ) from error
+        if "straddling object" in str(error):
+            place = f"a row of `{storage.redacted(table.url)}`"
+            raise long_line_error(place, block_bytes) from error
         if "Empty CSV" in str(error):
             raise _no_rows(table.url) from error
         raise InputError(
@@ -567,7 +578,9 @@ def _place(table: _Table, row: int) -> str:
 
 def _line(table: _Table, row: int) -> str:
     """Return the words for the line of a row with `row` others before it; the file is read again up to there."""
-    lines = islice(read_lines(table.url, table.options.encoding), table.n_skipped, None)
+    options = table.options
+    lines = read_lines(table.url, options.encoding, options.max_line_bytes)
+    lines = islice(lines, table.n_skipped, None)
     reader = csv.reader((line.decode("utf-8", "replace") for line in lines), delimiter=table.delimiter)
     begins, n_rows = 1, 0
     with suppress(csv.Error):  # a cell beyond csv's limit

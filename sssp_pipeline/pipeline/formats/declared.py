@@ -79,6 +79,12 @@ def declared_count(place: str, word: bytes, what: str, most: int) -> int:
     return int(digits)
 
 
+def shown_line(line: bytes) -> str:
+    """Return the beginning of a line of a header, to be shown."""
+    text = line[:200].decode("utf-8", "replace").strip()
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
 #: Why ids are integers where the format counts them.
 IDS_WHY = "the format numbers its vertices from 1"
 #: No file holds more edges.

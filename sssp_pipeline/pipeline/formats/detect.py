@@ -74,7 +74,7 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
 
 def _row_format(url: str, options: ReadOptions) -> str:
     """Return the format that the first rows, comments apart, stand for."""
-    sample = read_sample(url, options.encoding, True)
+    sample = read_sample(url, options, True)
     rows = sample.rows
     if "\ufffd" in rows[0] and not _is_printable(rows[0]):
         raise _unknown(url, "is in no known format")

@@ -13,7 +13,7 @@ and list an edge once. Coordinates are in a file of their own, `p aux sp co V` a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -31,6 +31,7 @@ from sssp_pipeline.pipeline.formats.declared import (
     declared_reading,
     refuse_columns,
     same_n_vertices,
+    shown_line,
 )
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.line_reader import Fault, read_edges, scan_files, where
@@ -63,7 +64,7 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
     InputError
         A header is missing or wrong, or files differ in their headers.
     """
-    headers = [_read_header(url) for url in urls]
+    headers = [_read_header(url, options.max_line_bytes) for url in urls]
     n_vertices = same_n_vertices(urls, [n for _, _, n, _ in headers])
     variant = headers[0][0]
     for url, (other, _, _, _) in zip(urls, headers, strict=True):
@@ -108,18 +109,18 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
-def _read_header(url: str) -> tuple[_Variant, LineFile, int, int]:
+def _read_header(url: str, max_line_bytes: int) -> tuple[_Variant, LineFile, int, int]:
     """Return the variant, where the rows begin, and the declared numbers of vertices and edges."""
     file, words = _problem_line(url)
     if len(words) != 4 or words[1] not in VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
-        shown = b" ".join(words).decode("utf-8", "replace")
+        shown = shown_line(b" ".join(words))
         raise InputError(
             f"{where(url, file.n_lines)}: `{shown}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
     n_vertices = declared_count(where(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
     n_edges = declared_count(where(url, file.n_lines), words[3], "edges", MAX_EDGES)
-    return VARIANTS[words[1]], file, n_vertices, n_edges
+    return VARIANTS[words[1]], replace(file, max_line_bytes=max_line_bytes), n_vertices, n_edges
 
 
 def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
@@ -132,7 +133,7 @@ def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
             return LineFile(url, n_bytes, n_lines), words
         if words and not words[0].startswith(b"c"):
             raise InputError(
-                f"{where(url, n_lines)} begins with `{words[0].decode('utf-8', 'replace')}` before any problem line",
+                f"{where(url, n_lines)} begins with `{shown_line(words[0])}` before any problem line",
                 hint="a DIMACS file begins with comments and a line such as `p sp VERTICES EDGES`",
             )
     raise InputError(
@@ -160,7 +161,7 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     """
     file, words = _problem_line(url)
     if words[:4] != [b"p", b"aux", b"sp", b"co"] or len(words) != 5 or not words[4].isdigit():
-        shown = b" ".join(words).decode("utf-8", "replace")
+        shown = shown_line(b" ".join(words))
         raise InputError(
             f"{where(url, file.n_lines)}: `{shown}` is not the header of coordinates",
             hint="it reads `p aux sp co VERTICES`",

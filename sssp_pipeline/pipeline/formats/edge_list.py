@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.pipeline.formats.byte_streams import MAX_LINE_BYTES
 from sssp_pipeline.pipeline.reading import Reading
 
 Coordinates: TypeAlias = tuple[np.ndarray, np.ndarray]
@@ -41,6 +42,8 @@ class ReadOptions:
         "error", or "skip": rows that are no edge are left out.
     coordinates
         URL of a DIMACS `.co` file, or None.
+    max_line_bytes
+        The longest line of text that is read.
     block_bytes
         How much text, or how large an array, is read into one chunk.
     """
@@ -58,6 +61,7 @@ class ReadOptions:
     ids: str = "auto"
     unreadable: str = "error"
     coordinates: str | None = None
+    max_line_bytes: int = MAX_LINE_BYTES
     block_bytes: int = 16 << 20
 
     @property

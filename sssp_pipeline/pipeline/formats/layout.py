@@ -106,16 +106,16 @@ def cells_of_text(row: str) -> list[str]:
     return _CELLS.findall(row)
 
 
-def read_sample(url: str, encoding: str, comments_anywhere: bool) -> Sample:
+def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Sample:
     """Return the first rows of `url`, without comments, which in a table stand before its first row only.
 
     Raises
     ------
     InputError
         The file holds no row; or a carriage return without a line feed stands between two rows, which the readers
-        would take for one; or it is not in the encoding.
+        would take for one; or it is not in the encoding, or a line is too long.
     """
-    found = list(islice(_rows(url, encoding, comments_anywhere), SAMPLE_ROWS))
+    found = list(islice(_rows(url, options, comments_anywhere), SAMPLE_ROWS))
     if not found:
         raise InputError(
             f"`{storage.redacted(url)}` holds no edges, only comments and blank lines",
@@ -125,10 +125,10 @@ def read_sample(url: str, encoding: str, comments_anywhere: bool) -> Sample:
     return Sample(url, rows, [line for line, _, _ in found], *found[0][1:])
 
 
-def _rows(url: str, encoding: str, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
+def _rows(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
     """Give the number of the line of each row, the bytes of the file up to its end, and the row."""
     seen, n_bytes = False, 0
-    for line, content in enumerate(read_lines(url, encoding), 1):
+    for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
         n_bytes += len(content)
         row = (content.removeprefix(BYTE_ORDER_MARK) if line == 1 else content).rstrip(b"\r\n")
         if (control := _CONTROLS.search(row)) is not None:

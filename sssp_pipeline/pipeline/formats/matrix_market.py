@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.formats.declared import (
     declared_reading,
     refuse_columns,
     same_n_vertices,
+    shown_line,
 )
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.line_reader import read_edges, where
@@ -46,7 +47,7 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
                 f"`{storage.redacted(url)}` {' '.join(kind)}",
                 hint="files read together are of one kind",
             )
-    sizes = [_read_sizes(url) for url in urls]
+    sizes = [_read_sizes(url, options.max_line_bytes) for url in urls]
     n_vertices = same_n_vertices(urls, [n for _, n, _ in sizes])
     refuse_columns(options, "Matrix Market files have")
     field, symmetry = headers[0]
@@ -89,11 +90,11 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
 
 def _read_banner(url: str) -> tuple[str, str]:
     """Return field and symmetry."""
-    banner = next(read_lines(url), b"").removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace").strip()
-    words = banner.lower().split()
+    banner = next(read_lines(url), b"").removeprefix(BYTE_ORDER_MARK)
+    words = banner.decode("utf-8", "replace").lower().split()
     if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
         raise InputError(
-            f"{where(url, 1)}: `{banner}` is not the header of a Matrix Market file",
+            f"{where(url, 1)}: `{shown_line(banner)}` is not the header of a Matrix Market file",
             hint="it reads `%%MatrixMarket matrix coordinate real general`",
         )
     _, _, layout, field, symmetry = words
@@ -106,7 +107,7 @@ def _read_banner(url: str) -> tuple[str, str]:
     return field, symmetry
 
 
-def _read_sizes(url: str) -> tuple[LineFile, int, int]:
+def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
     """Return where the entries begin, the number of vertices and that of entries."""
     n_bytes = 0
     for n_lines, line in enumerate(read_lines(url), 1):
@@ -116,7 +117,7 @@ def _read_sizes(url: str) -> tuple[LineFile, int, int]:
             continue
         if len(words) != 3 or not all(word.isdigit() for word in words):
             raise InputError(
-                f"{where(url, n_lines)}: `{line.decode('utf-8', 'replace').strip()}` is not the size of a matrix",
+                f"{where(url, n_lines)}: `{shown_line(line)}` is not the size of a matrix",
                 hint="it reads `ROWS COLUMNS ENTRIES`",
             )
         place = where(url, n_lines)
@@ -127,7 +128,7 @@ def _read_sizes(url: str) -> tuple[LineFile, int, int]:
                 f"{place}: the matrix has {rows} rows and {columns} columns, a graph has as many of both",
                 hint="only square matrices are graphs",
             )
-        return LineFile(url, n_bytes, n_lines), rows, entries
+        return LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), rows, entries
     raise InputError(
         f"`{storage.redacted(url)}` ends before the size of its matrix",
         hint="it reads `ROWS COLUMNS ENTRIES`",

@@ -24,6 +24,7 @@ from sssp_pipeline.pipeline.formats.declared import (
     declared_count,
     declared_reading,
     refuse_columns,
+    shown_line,
 )
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.line_reader import Fault, scan_files, where
@@ -70,7 +71,7 @@ def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
             f"`{storage.redacted(urls[0])}` and `{storage.redacted(urls[1])}` are METIS graphs, each a whole",
             hint="name one of them",
         )
-    header = _read_header(urls[0])
+    header = _read_header(urls[0], options.max_line_bytes)
     refuse_columns(options, "METIS files have")
     has_weights = header.has_edge_weights and options.weight_column != "none"
 
@@ -87,7 +88,7 @@ def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
-def _read_header(url: str) -> _Header:
+def _read_header(url: str, max_line_bytes: int) -> _Header:
     n_bytes = 0
     for n_lines, line in enumerate(read_lines(url), 1):
         n_bytes += len(line)
@@ -96,7 +97,7 @@ def _read_header(url: str) -> _Header:
             continue
         if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
             raise InputError(
-                f"{where(url, n_lines)}: `{line.decode('utf-8', 'replace').strip()}` is not a METIS header",
+                f"{where(url, n_lines)}: `{shown_line(line)}` is not a METIS header",
                 hint="it reads `VERTICES EDGES`, and perhaps a format such as 001",
             )
         n_vertices = declared_count(where(url, n_lines), words[0], "vertices", MAX_VERTICES)
@@ -112,7 +113,8 @@ def _read_header(url: str) -> _Header:
         if len(words) > 3:
             n_vertex_weights = declared_count(where(url, n_lines), words[3], "vertex weights", 2**20)
         n_skipped = has_size + (n_vertex_weights if has_vertex_weights else 0)
-        return _Header(LineFile(url, n_bytes, n_lines), n_vertices, n_edges, has_edge_weights, n_skipped)
+        file = LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes)
+        return _Header(file, n_vertices, n_edges, has_edge_weights, n_skipped)
     raise InputError(
         f"`{storage.redacted(url)}` has no header", hint="a METIS graph begins with `VERTICES EDGES`"
     )

@@ -57,7 +57,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
                 "to choose",
                 hint="remove it from the workflow",
             )
-    samples = [read_sample(url, options.encoding, True) for url in urls]
+    samples = [read_sample(url, options, True) for url in urls]
     keys = _attributes(samples, options)
     first = samples[0]
     pairs = Sample(first.url, [" ".join(cells_of_text(row)[:2]) for row in first.rows], first.lines, 0, b"")
@@ -158,7 +158,7 @@ def _read_edges(
 ) -> Iterator[EdgeChunk]:
     rows_of_a_chunk = max(1, options.block_bytes // 64)
     edges: list[tuple] = []
-    for line, content in enumerate(read_lines(url, options.encoding), 1):
+    for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
         row = content.decode("utf-8-sig" if line == 1 else "utf-8", "replace").strip(BLANKS)
         if not row or row[0] in "#%":
             continue

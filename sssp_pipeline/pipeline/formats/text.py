@@ -28,7 +28,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
         A file holds no edge, its first row can be read in two ways, files differ in their columns, or the options name
         a column that is not there.
     """
-    layouts = [decide(read_sample(url, options.encoding, True), cells_of_text, options) for url in urls]
+    layouts = [decide(read_sample(url, options, True), cells_of_text, options) for url in urls]
     refuse_different(urls, layouts)
     _refuse_other_places(urls, layouts)
     first = layouts[0]
@@ -107,4 +107,4 @@ def _rows_of(layout: Layout, options: ReadOptions) -> LineFile:
     """Return the rows of a file, after its header if there is one."""
     sample = layout.sample
     skipped = (sample.first_bytes, sample.lines[0]) if layout.has_header else (0, 0)
-    return LineFile(sample.url, *skipped, options.encoding)
+    return LineFile(sample.url, *skipped, options.encoding, options.max_line_bytes)
