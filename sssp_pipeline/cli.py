@@ -30,6 +30,7 @@ from sssp_pipeline.console import (
 )
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import interrupts
+from sssp_pipeline.pipeline.shown import without_secrets
 
 if TYPE_CHECKING:
     from sssp_pipeline.workflow import Workflow
@@ -634,6 +635,7 @@ def _told(
     told = console(log, loudness=loudness)
 
     def failed(message: str, hint: str | None, exit_code: int) -> typer.Exit:
+        message, hint = without_secrets(message), hint and without_secrets(hint)
         told.failed(message, hint, exit_code)
         if as_json:
             _print_failure(message, hint, exit_code)
@@ -664,7 +666,7 @@ def _told(
         os._exit(EXIT_INTERRUPTED)
     except Exception as error:
         if as_json:
-            _print_failure(f"{type(error).__name__}: {error}", "report this as a bug", 1)
+            _print_failure(without_secrets(f"{type(error).__name__}: {error}"), "report this as a bug", 1)
         told.crashed(error)
         raise typer.Exit(1) from None
 

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import IO, Any, Literal, Protocol, Self
 
 from sssp_pipeline.pipeline.progress import Level, Progress
+from sssp_pipeline.pipeline.shown import without_secrets
 
 #: Seconds between two log lines about the same stage when the output is not a terminal.
 LOG_EVERY_S = 10.0
@@ -220,7 +221,9 @@ class TextConsole:
         raise error
 
     def interrupted(self, again: str, exit_code: int) -> None:
-        self._write(f"\ninterrupted; what is committed is kept. To go on:\n\n    {again}\n")
+        has_secret = without_secrets(again) != again
+        how = ", run the same command again" if has_secret else f":\n\n    {again}"
+        self._write(f"\ninterrupted; what is committed is kept. To go on{how}\n")
 
     def _stage_takes_long(self) -> None:
         with self._one_at_a_time:
@@ -247,7 +250,7 @@ class TextConsole:
 
     def _write(self, text: str) -> None:
         with self._one_at_a_time:
-            self._stream.write(text)
+            self._stream.write(without_secrets(text))
             self._stream.flush()
 
 
@@ -322,7 +325,11 @@ class JsonConsole:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         entry = {"time": now, "level": level, "event": event, **self._facts, **facts}
         known = {
-            key: round(value, 6) if isinstance(value, float) else value
+            key: round(value, 6)
+            if isinstance(value, float)
+            else without_secrets(value)
+            if isinstance(value, str)
+            else value
             for key, value in entry.items()
             if value is not None
         }

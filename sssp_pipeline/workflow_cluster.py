@@ -145,7 +145,7 @@ def cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[tuple[Path, s
         elif isinstance(low, int) and isinstance(high, int) and low > high:
             yield (
                 ("cluster", "workers"),
-                f"`minimum` {low} is above `maximum` {high}",
+                f"`minimum` is `{low}`, above `maximum`, which is `{high}`",
                 "exchange them",
             )
     if kind == "address" and address is None:

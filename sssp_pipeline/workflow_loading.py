@@ -233,6 +233,11 @@ def workflow_yaml(workflow: Workflow) -> str:
     """Return the text of a workflow file that describes `workflow`: what was given, no defaults.
 
     Values of the environment stand there as `${NAME}`.
+
+    Raises
+    ------
+    InputError
+        A URL holds a secret that did not come from the environment.
     """
     given = workflow.model_dump(mode="json", exclude_unset=True)
     return "".join(line + "\n" for line in _yaml_lines(given, (), workflow._unexpanded))
@@ -252,10 +257,26 @@ def _yaml_lines(section: dict[str, Any], path: Path, unexpanded: Mapping[Path, s
 def _yaml_value(value: Any, path: Path, unexpanded: Mapping[Path, str]) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_yaml_value(v, (*path, i), unexpanded) for i, v in enumerate(value)) + "]"
+    written = unexpanded.get(path, value)
+    if isinstance(written, str) and _holds_secret(written):
+        key = dotted(path)
+        raise InputError(
+            f"`{key}` is `{redacted(written)}` with a secret, which a file is not to hold",
+            hint=f"put the URL into an environment variable and write `--set '{key}=${{NAME}}'`, or do not save the "
+            "workflow",
+        )
     if path in unexpanded:
         # Quoted, the result would be text.
         return _yaml_text(unexpanded[path]) if isinstance(value, str) else unexpanded[path]
     return _yaml_text(value.replace("${", "$${")) if isinstance(value, str) else json.dumps(value)
+
+
+def _holds_secret(url: str) -> bool:
+    """Return whether `url`, as it was written, has a user, a password or a query that is no `${NAME}`."""
+    if "://" not in url:
+        return False
+    bare = re.sub(r"[^?&#]*=(?=&|$)", "", _VARIABLE.sub("", url)).rstrip("?&").replace("://:@", "://")
+    return redacted(bare) != bare
 
 
 def _yaml_text(text: str) -> str:
@@ -415,6 +436,14 @@ class _Document:
         """Return the innermost known place around `path`."""
         return next((self.places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.places), None)
 
+    def as_written(self, text: str, data: dict[str, Any]) -> str:
+        """Return a message with `${NAME}` in place of the values of `data` that came from the environment."""
+        for path, written in self.unexpanded.items():
+            value = str(_at(data, path))
+            for shown in (value, redacted(value)):
+                text = text.replace(f"`{shown}`", f"`{written}`")
+        return text
+
     def is_broken(self, path: Path) -> bool:
         """Return whether a fault is known of `path` or of something around it."""
         return any(path[: len(fault.path)] == fault.path for fault in self.faults)
@@ -548,7 +577,7 @@ def _validated(
     except ValidationError as error:
         faults += _model_faults(error, data, document, where, model)
     faults += [
-        _Fault(path, document.place(path) or where, text, hint)
+        _Fault(path, document.place(path) or where, document.as_written(text, data), hint)
         for path, text, hint in contradictions(data)
         if not document.is_broken(path)
     ]

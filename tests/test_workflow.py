@@ -134,7 +134,7 @@ def test_a_workflow_is_frozen_and_pickles():
         ),
         (
             {"cluster": {"kind": "slurm", "memory_limit": "4GB", "workers": {"minimum": 5, "maximum": 4}}},
-            "`minimum` 5 is above `maximum` 4",
+            "`minimum` is `5`, above `maximum`, which is `4`",
             "exchange them",
         ),
         (

@@ -16,6 +16,7 @@ from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.graph_store import READER, Manifest
+from sssp_pipeline.pipeline.shown import without_secrets
 
 #: In the options of a manifest: these do not tell one graph from another. `release` is of stores of release 0.1.0.
 _NOT_OF_THE_GRAPH = ("reader", "release", "max_line_bytes")
@@ -27,7 +28,13 @@ def options_of(spec: workflow.Graph) -> dict[str, Any]:
     options["input"] = [storage.redacted(url) for url in spec.inputs]
     if spec.coordinates is not None:
         options["coordinates"] = storage.redacted(spec.coordinates)
-    return options | {"reader": READER}
+    return _without_secrets(options) | {"reader": READER}
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items()}
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def is_up_to_date(manifest: Manifest, inputs: list[dict[str, Any]]) -> bool:

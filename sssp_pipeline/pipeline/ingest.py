@@ -46,6 +46,7 @@ from sssp_pipeline.pipeline.input import (
 )
 from sssp_pipeline.pipeline.lease import exclusive
 from sssp_pipeline.pipeline.progress import Progress, in_bytes, plural
+from sssp_pipeline.pipeline.shown import without_secrets
 from sssp_pipeline.pipeline.spill import Spill
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.weight_types import WeightRange, check_weights, default_weight, scaled
@@ -152,7 +153,7 @@ def _ingested(
             degree_skew=facts.degree_skew,
             weights=WeightFacts(
                 dtype=graph.weight_dtype.name,
-                unit=spec.weights.unit,
+                unit=spec.weights.unit and without_secrets(spec.weights.unit),
                 scale=spec.weights.scale,
                 min=facts.min_weight,
                 max=facts.max_weight,

@@ -317,8 +317,8 @@ class _Job:
         return {
             "format": RUN_FORMAT,
             "version": RUN_VERSION,
-            "name": self.workflow.name,
-            "workflow": self.workflow.resolved(),
+            "name": (resolved := self.workflow.resolved())["name"],
+            "workflow": resolved,
             "identity": self._identity(),
             "graph": self.stored.manifest.model_dump(mode="json", include=described),
             "sources": sum(len(b) for b in self.batches),
