@@ -109,7 +109,7 @@ class Graph(Section):
 
     max_line_bytes: Annotated[int, Field(ge=2**24, le=2**30)] = 2**24
     """The longest line of an input of text, in bytes. Raise it for a METIS graph with a vertex of millions of
-    neighbours; a longer line takes more memory, about 15 bytes for each of its bytes."""
+    neighbours; reading a line takes several times its size in memory."""
 
     duplicates: Literal["keep-min", "keep-all", "error"] = "keep-min"
     """What becomes of edges between the same two vertices: keep the lightest, keep all, or refuse."""

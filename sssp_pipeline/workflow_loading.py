@@ -32,7 +32,7 @@ from sssp_pipeline.workflow_section import Path, Section
 Model = TypeVar("Model", bound=Section)
 Contradictions = Callable[[Mapping[str, Any]], Iterable[tuple[Path, str, str]]]
 
-#: A longer file is no workflow: its text takes 100 times its size in memory, and half a minute to read.
+#: A longer file is no workflow. To read one takes 100 times its size in memory, and five seconds a megabyte.
 MAX_FILE_BYTES = 4 << 20
 #: A list of ids can hold thousands of wrong entries; nobody reads more faults than this.
 MAX_FAULTS_SHOWN = 20

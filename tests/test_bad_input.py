@@ -148,7 +148,8 @@ KNOWN_FORMATS = (
             {"graph__formatt": "text"},
             "`bad.yaml` line 3: unknown key `formatt` in `graph`",
             "did you mean `format`? Keys: input, format, encoding, delimiter, header, decimal, columns, coordinates, "
-            "directed, weights, ids, unreadable, duplicates, self_loops, store",
+            "directed, weights, ids, unreadable, max_line_bytes, "
+            "duplicates, self_loops, store",
         ),
         (
             {"solve__batch": "many"},

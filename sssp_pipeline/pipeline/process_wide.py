@@ -20,6 +20,9 @@ class WhileNeeded:
         self._lock = threading.Lock()
         self._n_blocks = 0
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self._change,)  # another process counts blocks of its own
+
     def __enter__(self) -> None:
         with self._lock:
             if self._n_blocks == 0:
