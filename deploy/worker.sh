@@ -10,4 +10,5 @@ if nvidia-smi --list-gpus >/dev/null 2>&1; then
     # Of three threads one solves, one writes and one waits for the GPU.
     exec dask cuda worker --nthreads 3 "${common[@]}" "$@"
 fi
-exec dask worker --nworkers 1 --nthreads "$(nproc)" "${common[@]}" "$@"
+# Dask takes the cores that a container allows; `nproc` would count those of the machine.
+exec dask worker --nworkers 1 "${common[@]}" "$@"

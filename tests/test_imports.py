@@ -21,7 +21,7 @@ HEAVY = ("cupy", "dask", "distributed", "matplotlib", "numba", "pyarrow")
 
 #: The floors, lowest first; a module belongs to the longest of these names that it begins with.
 FLOORS = (
-    ("errors", "lazy", "numba_cache", "__version__"),
+    ("errors", "lazy", "cgroup", "numba_cache", "__version__"),
     (
         *(
             "csr",
@@ -98,7 +98,12 @@ def test_each_library_has_its_place(module):
         # `doctor` names the installed fsspec, it opens nothing.
         assert relative in ("pipeline.storage", "pipeline.hardware")
     if roots & {"dask", "distributed"}:
-        assert relative in ("pipeline.cluster", "pipeline.preflight", "pipeline.roster")
+        assert relative in (
+            "pipeline.cluster",
+            "pipeline.preflight",
+            "pipeline.roster",
+            "pipeline.worker_memory",
+        )
     if roots & {"cupy"}:
         assert relative == "kernels._cupy"
     if roots & {"pyarrow"}:

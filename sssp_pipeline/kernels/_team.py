@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sssp_pipeline import cgroup
 from sssp_pipeline.kernels._numba import (
     ONE,
     ZERO,
@@ -49,11 +50,12 @@ LOOKS = 1000
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return how many cores this process may use, by its affinity and its control group's share of time."""
     try:
-        return len(os.sched_getaffinity(0))
+        n_cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
-        return os.cpu_count() or 1
+        n_cores = os.cpu_count() or 1
+    return min(n_cores, cgroup.core_limit())
 
 
 class Team:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline import cgroup
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels._compile import load_kernels
 from sssp_pipeline.kernels._cupy import Finding, gpu_findings, gpu_missing
@@ -78,15 +79,32 @@ def this_machine() -> Machine:
 
 
 def hardware() -> dict[str, Any]:
-    """Return processor, cores this process may use, bytes of memory, and the GPU (None without one)."""
-    import psutil
-
+    """Return processor, cores and bytes of memory that this process may use, and the GPU (None without one)."""
     return {
         "cpu": cpu_name(),
         "cores": usable_cores(),
-        "memory_bytes": psutil.virtual_memory().total,
+        "memory_bytes": memory_bytes(),
         "gpu": gpu_name(),
     }
+
+
+def memory_bytes() -> int:
+    """Return the bytes of memory that this process may use: the machine's, or what its control group allows."""
+    import psutil
+
+    limits = [psutil.virtual_memory().total, cgroup.memory_limit()]
+    with suppress(ImportError):  # not Windows
+        import resource
+
+        limits.append(resource.getrlimit(resource.RLIMIT_RSS)[1])  # Dask holds its workers to this, too
+    return min(limit for limit in limits if limit > 0)
+
+
+def free_memory_bytes() -> int:
+    """Return the bytes of memory that this process may still take."""
+    import psutil
+
+    return min(psutil.virtual_memory().available, cgroup.memory_left())
 
 
 def versions() -> dict[str, str]:

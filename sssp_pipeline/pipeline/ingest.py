@@ -34,6 +34,7 @@ from sssp_pipeline.pipeline.graph_store import (
     older_versions,
     remove_older_versions,
 )
+from sssp_pipeline.pipeline.hardware import free_memory_bytes
 from sssp_pipeline.pipeline.id_mapping import IdCollector, collector
 from sssp_pipeline.pipeline.input import (
     SAMPLE_EDGES,
@@ -282,15 +283,13 @@ def _build(
 
 def _check_memory(n_vertices: int, n_edges: int, dtype: np.dtype) -> None:
     """Raise `InputError` if the graph cannot be held while it is built."""
-    import psutil
-
     needed = 2 * 8 * (n_vertices + 1) + n_edges * (4 + dtype.itemsize)
-    free = psutil.virtual_memory().available
+    free = free_memory_bytes()
     if needed > free:
         raise InputError(
             f"a graph of {n_vertices:,} vertices and {n_edges:,} edges takes {in_bytes(needed)} to build, and "
             f"{in_bytes(free)} of memory are free",
-            hint="use a machine with more memory; if the input declares too many vertices, correct its header",
+            hint="give the run more memory; if the input declares too many vertices, correct its header",
         )
 
 

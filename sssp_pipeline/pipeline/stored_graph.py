@@ -12,6 +12,7 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.pipeline.graph_cache import shared_graph
 from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store import Manifest, read_manifest
+from sssp_pipeline.pipeline.hardware import memory_bytes
 from sssp_pipeline.pipeline.vertex_ids import VertexIds
 
 
@@ -88,14 +89,12 @@ class _Resident:
     @property
     def room(self) -> int:
         if self._room is None:
-            import psutil
-
-            self._room = psutil.virtual_memory().total // 2
+            self._room = memory_bytes() // 2
         return self._room
 
     def keep_within(self, n_bytes: int) -> None:
         with self._lock:
-            self._room = n_bytes if self._room is None else min(n_bytes, self._room)
+            self._room = min(n_bytes, self.room)
 
     def put(self, stored: StoredGraph) -> None:
         with self._lock:
