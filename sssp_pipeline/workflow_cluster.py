@@ -86,15 +86,17 @@ class Cluster(Section):
     memory_limit: (
         Auto | Annotated[str, Field(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15})? ?([kMGT]i?)?B$", examples=["4GB"])]
     ) = "auto"
-    """Memory a worker process may use; with a limit, `auto` workers of `local-cpu` is one process, which can be held to
-    it. What a job or pod is given with kind `slurm` and `kubernetes`, which need it."""
+    """Memory limit of a worker process, of which Dask lets it use 80 %; with a limit, `auto` workers of `local-cpu` is
+    one process, which can be held to it. What a job or pod is given with kind `slurm` and `kubernetes`, which need
+    it."""
 
     in_flight: Auto | Positive = "auto"
     """How many tasks may be submitted and not yet done: a task is what one call solves, a batch or several."""
 
     wait_s: Auto | Annotated[int, Field(ge=0)] = "auto"
-    """Seconds to wait for the scheduler of kind `address` to answer, then for a first worker, and while there is none;
-    `auto` is 20 for the first two with kind `address`, where both should be there already, and 300 otherwise."""
+    """Seconds to wait for the scheduler of kind `address` to answer, then for a first worker, and while there is none,
+    or Dask has paused all for lack of memory; `auto` is 20 for the first two with kind `address`, where both should be
+    there already, and 300 otherwise."""
 
     tls: bool = False
     """Whether client, scheduler and workers talk under TLS, with certificates made for the run; with kind `address`

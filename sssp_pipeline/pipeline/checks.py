@@ -10,7 +10,6 @@ from typing import get_args
 import numpy as np
 
 from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels._cupy import gpu_missing
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
@@ -90,14 +89,9 @@ def _check_cluster(spec: Cluster, progress: Progress) -> None:
     if not starts_dask:
         return
     # Dask takes as long to import as a small graph to ingest.
-    from sssp_pipeline.pipeline import cluster
+    from sssp_pipeline.pipeline import cluster, worker_memory
 
-    if spec.memory_limit != "auto" and cluster.usable_bytes(spec.memory_limit) <= 0:
-        raise InputError(
-            f"`cluster.memory_limit` is {spec.memory_limit}, but a worker takes "
-            f"{cluster.WORKER_BYTES / 1e6:,.0f} MB before it holds a graph",
-            hint="raise it, or leave it at `auto`",
-        )
+    worker_memory.check_limit(spec.memory_limit)
     cluster.check_startable(spec)
     if spec.kind == "address":
         progress.stage(f"wait for the scheduler at {spec.address}")

@@ -23,15 +23,21 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline import interrupts
 from sssp_pipeline.pipeline.hardware import profiler_locks
 from sssp_pipeline.pipeline.process_wide import WhileNeeded
+from sssp_pipeline.pipeline.progress import plural
+from sssp_pipeline.pipeline.worker_memory import (
+    all_paused,
+    limit_here,
+    needed_limit,
+    paused_workers,
+    usable_bytes,
+    usable_share,
+)
 from sssp_pipeline.workflow_cluster import Cluster, Slurm, WorkerRange
 
 #: Seconds in which a scheduler that is there must shake hands.
 CONNECT_S = 20
 #: Seconds between two looks for a scheduler that does not answer yet.
 _LOOK_S = 0.5
-#: What a worker takes before it holds a graph: Python, Dask, Arrow and the compiled solvers; with less, Dask
-#: ends it again and again.
-WORKER_BYTES = 400 * 10**6
 #: Threads of a worker in a job or a pod with a GPU: one solves, one writes, one waits; and one more, since a task of
 #: one batch writes on its own thread.
 _GPU_THREADS = 4
@@ -48,11 +54,6 @@ SETTINGS = {
 _WITHOUT_PROFILER = ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if profiler_locks() else []
 
 
-def usable_bytes(memory_limit: str) -> int:
-    """Return the bytes that a worker of this limit has for its graph and batches."""
-    return int(parse_bytes(memory_limit)) - WORKER_BYTES
-
-
 def has_dask_cuda() -> bool:
     """Return whether the package that starts a worker for each GPU is installed."""
     return importlib.util.find_spec("dask_cuda") is not None
@@ -67,21 +68,22 @@ def started_here(spec: Cluster, workers: int, threads: int, needed: int) -> Iter
     Raises
     ------
     InputError
-        The limit is below the `needed` bytes of a worker's graph and batches, and what a worker itself takes; or
-        dask-cuda is not installed.
+        A worker cannot use the `needed` bytes of its graph and batches, beside what it takes itself; or dask-cuda is
+        not installed.
     SsspError
         They do not start.
     """
-    if spec.memory_limit != "auto" and usable_bytes(spec.memory_limit) < needed:
+    limit, share = limit_here(spec.memory_limit, workers), usable_share()
+    if usable_bytes(limit, share) < needed:
         raise InputError(
-            f"`cluster.memory_limit` is {spec.memory_limit}, but a worker needs "
-            f"{(needed + WORKER_BYTES) / 1e6:,.0f} MB",
-            hint="raise it, or leave it at `auto`",
+            f"a worker of {plural(threads, 'thread')} has {limit / 1e6:,.0f} MB of memory, but needs "
+            f"{needed_limit(needed, share) / 1e6:,.0f} MB, of which it can use {share:.0%}",
+            hint="raise `cluster.memory_limit`, or lower `workers` or `threads_per_worker` there, or `solve.batch`",
         )
     options = {
         "n_workers": workers,
         "threads_per_worker": threads,
-        "memory_limit": spec.memory_limit,
+        "memory_limit": limit,
         "dashboard_address": "127.0.0.1:0",
         "silence_logs": logging.CRITICAL,
         **_secured(spec),
@@ -114,13 +116,15 @@ def connected(spec: Cluster) -> Iterator[Client]:
     InputError
         No scheduler answers, no worker joins, or what starts the cluster is not installed.
     SsspError
-        The cluster does not start.
+        The cluster does not start, or Dask has paused all its workers.
     """
     with _configured(), _client_of(spec) as client:
         try:
             # With 0 Dask would wait without end.
             client.wait_for_workers(1, timeout=max(spec.first_wait_s, 1))
         except TimeoutError as error:
+            if paused := paused_workers(client, CONNECT_S):
+                raise all_paused(paused, spec.first_wait_s) from error
             if spec.kind == "address":
                 raise InputError(
                     f"the scheduler at `{spec.address}` has no workers after {spec.first_wait_s} s",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +21,13 @@ from sssp_pipeline.kernels._cupy import gpu_missing
 from sssp_pipeline.kernels._device_graph import obtainable_bytes
 from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.cluster import WORKER_BYTES
 from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.hardware import Machine
+from sssp_pipeline.pipeline.hardware import Machine, memory_bytes
 from sssp_pipeline.pipeline.patience import expect_answers
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.stored_graph import keep_within
+from sssp_pipeline.pipeline.worker_memory import needed_limit, usable_bytes, usable_share
 from sssp_pipeline.pipeline.workers import Demands
 
 #: The releases that must be the same everywhere.
@@ -75,9 +76,9 @@ def survey(client: Client) -> Machine:
         )
     # Another release may not know the other questions, so each is asked for its own first.
     workers = list(client.nthreads())
-    releases = _ask(client, workers, _releases)
+    releases = client.sync(_ask, client, workers, _releases)
     _refuse_unfit({worker: _release_fault(answer) for worker, answer in releases.items()})
-    answers = _ask(client, workers, _equipment)
+    answers = client.sync(_ask, client, workers, _equipment)
     _refuse_unfit({w: _reason(a) if isinstance(a, BaseException) else None for w, a in answers.items()})
     cores = {host: n_cores for host, n_cores, _ in answers.values()}
     gpus = {worker: gpu for worker, (_, _, gpu) in answers.items()}
@@ -90,12 +91,26 @@ def survey(client: Client) -> Machine:
 
 def fitness(client: Client, workers: Iterable[str], needs: Needs) -> dict[str, Fitness]:
     """Return for each of `workers`, by address, whether it can take part."""
-    workers = list(workers)
+    found: dict[str, Fitness] = client.sync(_fitness_of, client, list(workers), needs)
+    return found
+
+
+def ask_fitness(client: Client, worker: str, needs: Needs) -> Future[Fitness]:
+    """Return the future of whether `worker` can take part; it is asked while the caller goes on."""
+
+    async def ask() -> Fitness:
+        return (await _fitness_of(client, [worker], needs))[worker]
+
+    return asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
+
+
+async def _fitness_of(client: Client, workers: list[str], needs: Needs) -> dict[str, Fitness]:
     found: dict[str, Fitness] = {}
-    for worker, answer in _ask(client, workers, _releases).items():
+    for worker, answer in (await _ask(client, workers, _releases)).items():
         if (fault := _release_fault(answer)) is not None:
             found[worker] = Fitness(fault)
-    for worker, answer in _ask(client, [w for w in workers if w not in found], _fitness, needs).items():
+    rest = [worker for worker in workers if worker not in found]
+    for worker, answer in (await _ask(client, rest, _fitness, needs)).items():
         found[worker] = Fitness(_reason(answer)) if isinstance(answer, BaseException) else answer
     return found
 
@@ -111,23 +126,21 @@ def check(found: dict[str, Fitness], solver: str) -> None:
         )
 
 
-def _ask(client: Client, workers: list[str], question: Callable[..., Any], *given: Any) -> dict[str, Any]:
+async def _ask(
+    client: Client, workers: list[str], question: Callable[..., Any], *given: Any
+) -> dict[str, Any]:
     """Return what each of `workers` answers, an error where it fails or does not answer in time."""
 
     async def ask(worker: str) -> Any:
-        asked = client.run(question, *given, workers=[worker], on_error="return")
+        answer = client.run(question, *given, workers=[worker], on_error="return")
         try:
-            return (await asyncio.wait_for(asked, ANSWER_S)).get(worker, SsspError("it has gone"))
+            return (await asyncio.wait_for(answer, ANSWER_S)).get(worker, SsspError("it has gone"))
         except TimeoutError:
             return SsspError(f"it has not answered in {ANSWER_S} s")
         except OSError as error:
             return error
 
-    async def ask_all() -> dict[str, Any]:
-        return dict(zip(workers, await asyncio.gather(*map(ask, workers)), strict=True))
-
-    answers: dict[str, Any] = client.sync(ask_all)
-    return answers
+    return dict(zip(workers, await asyncio.gather(*map(ask, workers)), strict=True))
 
 
 def _refuse_unfit(faults: dict[str, str | None]) -> None:
@@ -135,7 +148,7 @@ def _refuse_unfit(faults: dict[str, str | None]) -> None:
     if unfit:
         raise InputError(
             f"{len(unfit)} of {plural(len(faults), 'worker')} cannot take part: {_each(unfit)}",
-            hint="mend them, or stop them: the others can do without",
+            hint="fix these workers or stop them; the run can continue on the others",
         )
 
 
@@ -173,16 +186,21 @@ def _equipment() -> tuple[str, int, int | str]:
 
 def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
     """Return whether the worker on which this runs can take part."""
-    limit = dask_worker.memory_manager.memory_limit
-    n_threads = dask_worker.state.nthreads
-    needed = needs.graph_bytes + n_threads * needs.thread_bytes + WORKER_BYTES
-    if limit is not None and limit < needed:
+    manager, n_threads = dask_worker.memory_manager, dask_worker.state.nthreads
+    # Dask does not see the control group of a SLURM job.
+    limits = [(memory_bytes(), 1.0)]
+    if manager.memory_limit is not None:
+        limits.append((manager.memory_limit, usable_share(manager.memory_pause_fraction)))
+    limit, share = min(limits, key=lambda each: usable_bytes(*each))
+    batches_bytes = n_threads * needs.thread_bytes
+    room = usable_bytes(limit, share) - batches_bytes
+    if room < needs.graph_bytes:
+        needed = needed_limit(needs.graph_bytes + batches_bytes, share)
         return Fitness(
             f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
-            f"{needed / 1e6:,.0f} MB"
+            f"{needed / 1e6:,.0f} MB, of which it can use {share:.0%}"
         )
-    if limit is not None:
-        keep_within(limit - needed + needs.graph_bytes)
+    keep_within(room)
     demands = needs.demands
     expect_answers(storage.redacted(demands.store), storage.redacted(demands.run))
     try:

@@ -1,16 +1,18 @@
 """The roster: which workers of a Dask cluster take part, from the first to those that join late.
 
-Dask gives out tasks, moves them from a slow worker to an idle one, and starts workers anew. What it does not know is
-who is fit for them: so it is told, where not all are.
+Dask gives out tasks, moves them from a slow worker to an idle one, and starts workers anew. It does not know which
+workers can run a task, so each task lists them where not all can. Nor does it take a task back from a worker that it
+has paused for lack of memory: such a worker counts as absent here, and its tasks are given out again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager, suppress
+from typing import Any, NamedTuple
 
 from distributed import Client
 from distributed.protocol import pickle
@@ -19,13 +21,17 @@ from distributed.scheduler import KilledWorker
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.pipeline import cluster
 from sssp_pipeline.pipeline.hardware import Machine
-from sssp_pipeline.pipeline.preflight import ANSWER_S, Needs, check, fitness, survey
+from sssp_pipeline.pipeline.preflight import ANSWER_S, Fitness, Needs, ask_fitness, check, fitness, survey
 from sssp_pipeline.pipeline.progress import plural
+from sssp_pipeline.pipeline.worker_memory import PausedWorker, all_paused, paused_workers
 from sssp_pipeline.pipeline.workers import Demands, Load, in_flight, sharing, thread_memory
 from sssp_pipeline.workflow_cluster import Cluster, WorkerRange
 
 #: Seconds between two looks at who is there.
 LOOK_S = 2.0
+#: A worker that Dask has paused, and that runs no task, is absent after so many seconds: its last task may just have
+#: ended, or its next one may just have begun, and heartbeats tell of that some seconds late.
+PAUSED_S = 10.0
 
 
 def unpacked(packed: bytes) -> Any:
@@ -41,6 +47,13 @@ def most_threads(spec: Cluster, threads_of: dict[str, int]) -> int:
     return sum(threads_of.values())
 
 
+class _UnderWay(NamedTuple):
+    """A task that has been submitted: Dask's key of it, and where it may run; None is everywhere."""
+
+    key: str
+    places: frozenset[str] | None
+
+
 class DaskWorkers:
     """The workers of a Dask cluster, as `workers.Workers`.
 
@@ -49,11 +62,17 @@ class DaskWorkers:
 
     def __init__(self, client: Client, spec: Cluster, needs: Needs | None = None) -> None:
         self._client, self._spec, self._needs = client, spec, needs
-        #: Addresses of those that take part with their threads, and of those that are left aside.
-        self._able: dict[str, int] = {}
+        #: Addresses of those that can take part, of those that are left aside, and of those that joined late, which are
+        #: asked first.
+        self._fit: set[str] = set()
         self._aside: set[str] = set()
-        #: Where each task under way may run; None is everywhere.
-        self._places: dict[Future, frozenset[str] | None] = {}
+        self._asked: dict[str, Future[Fitness]] = {}
+        #: Those that are paused and run no task, since when; after `PAUSED_S` they are absent.
+        self._idle_since: dict[str, float] = {}
+        self._absent: dict[str, PausedWorker] = {}
+        #: Those that get tasks, with their threads: they are fit and not absent.
+        self._able: dict[str, int] = {}
+        self._under_way: dict[Future, _UnderWay] = {}
         self._looked = self._last_able = time.monotonic()
         self.scheduler: str = client.scheduler.address
         self.dashboard = client.dashboard_link
@@ -63,6 +82,7 @@ class DaskWorkers:
             check(found, needs.demands.solver)
             self._aside = {worker for worker, fit in found.items() if fit.reason is not None}
         self._able = {worker: n for worker, n in threads_of.items() if worker not in self._aside}
+        self._fit = set(self._able)
         if not self._able:
             raise SsspError(
                 "the cluster has no workers", hint="start workers, or see in their logs why they ended"
@@ -84,49 +104,52 @@ class DaskWorkers:
     def in_flight(self) -> int:
         return in_flight(self._spec, most_threads(self._spec, self._able)) if self._able else 0
 
+    def close(self) -> None:
+        """Wait for no more answers."""
+        for answer in self._asked.values():
+            answer.cancel()
+
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
         # Dask's scheduler opens what it passes on, and keeps the last thousand messages to each worker: as objects,
         # with an array a batch, they took 26 kB a task.
         packed = pickle.dumps((function, task))
-        places = frozenset(self._able) if self._aside else None
+        places = frozenset(self._able) if self._aside or self._asked else None
         only = {} if places is None else {"workers": sorted(places)}
-        future = self._client.get_executor(pure=False, **only).submit(unpacked, packed)
-        self._places[future] = places
-        future.add_done_callback(lambda done: self._places.pop(done, None))
+        key = f"solve-{uuid.uuid4().hex}"
+        future = self._client.get_executor(pure=False, **only).submit(unpacked, packed, key=key)
+        self._under_way[future] = _UnderWay(key, places)
+        future.add_done_callback(lambda done: self._under_way.pop(done, None))
         return future
 
     def deaths(self, error: BaseException) -> int:
         return error.allowed_failures + 1 if isinstance(error, KilledWorker) else 0
 
     def tend(self) -> list[str]:
-        now = time.monotonic()
-        if now - self._looked < LOOK_S:
+        if time.monotonic() - self._looked < LOOK_S:
             return []
         threads_of = self._there()
-        fresh = threads_of.keys() - self._able.keys() - self._aside
-        gone = self._able.keys() - threads_of.keys()
-        nobody_left = bool(gone) and len(gone) == len(self._able)
-        unfit = self._unfit(fresh)
-        self._able = {w: n for w, n in threads_of.items() if w not in unfit and w not in self._aside}
-        self._aside = (self._aside & threads_of.keys()) | unfit.keys()
-        # A task that may run only where nobody is would wait for ever, and so would one that was sent to a scheduler
-        # that is gone: where nobody is left of those who were there, there may be another one.
-        for future, places in list(self._places.items()):
-            if nobody_left or (places is not None and not places & threads_of.keys()):
-                future.cancel()
+        unfit = self._ask_late(threads_of)
+        paused = self._leave_out_paused(threads_of)
+        before = self._able
+        self._able = {w: n for w, n in threads_of.items() if w in self._fit and w not in self._absent}
+        gone = before.keys() - threads_of.keys()
+        self._take_back(nobody_left=bool(before) and not before.keys() & self._able.keys())
         self._looked = time.monotonic()
-        if self._able:
+        if self._able or self._asked:
             self._last_able = self._looked
         elif self._looked - self._last_able > self._spec.later_wait_s:
+            if self._absent:
+                raise all_paused(self._absent, self._spec.later_wait_s)
             raise SsspError(
                 f"no worker has been there for {self._spec.later_wait_s} s",
                 hint="start workers, and run the same command again: it solves only what is missing",
             )
-        joined = len(fresh) - len(unfit)
-        changes = [f"{joined} more"] * (joined > 0) + [f"{len(gone)} gone"] * bool(gone)
+        counts = {"more": len(self._able.keys() - before.keys()), "gone": len(gone), "paused": len(paused)}
+        changes = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         return [
             *(f"{worker} is left aside: {reason}" for worker, reason in sorted(unfit.items())),
-            *([f"{plural(len(self._able), 'worker')}: {', '.join(changes)}"] if changes else []),
+            *(f"{worker} is paused by Dask: {why}" for worker, why in sorted(paused.items())),
+            *([f"{plural(len(self._able), 'worker')}: {changes}"] if changes else []),
         ]
 
     def _there(self) -> dict[str, int]:
@@ -141,12 +164,49 @@ class DaskWorkers:
         except (OSError, TimeoutError):  # it is being looked for, restarting, or frozen
             return {}
 
-    def _unfit(self, workers: set[str]) -> dict[str, str]:
-        """Return those that cannot take part of `workers` that have just come, with the reason."""
-        if self._needs is None or not workers:
+    def _ask_late(self, there: Mapping[str, int]) -> dict[str, str]:
+        """Ask the workers that have just joined; return those whose answer is that they cannot take part, and why."""
+        here = set(there)
+        self._fit &= here
+        self._aside &= here
+        for worker in self._asked.keys() - here:
+            self._asked.pop(worker).cancel()
+        fresh = here - self._fit - self._aside - self._asked.keys()
+        if self._needs is None:
+            self._fit |= fresh
             return {}
-        found = fitness(self._client, workers, self._needs)
-        return {worker: fit.reason for worker, fit in found.items() if fit.reason is not None}
+        for worker in fresh:
+            self._asked[worker] = ask_fitness(self._client, worker, self._needs)
+        answers = {w: self._asked.pop(w).result() for w, answer in list(self._asked.items()) if answer.done()}
+        unfit = {worker: answer.reason for worker, answer in answers.items() if answer.reason is not None}
+        self._aside |= unfit.keys()
+        self._fit |= answers.keys() - unfit.keys()
+        return unfit
+
+    def _leave_out_paused(self, there: Mapping[str, int]) -> dict[str, PausedWorker]:
+        """Find the workers that are absent because Dask has paused them; return those that were not so before."""
+        now = time.monotonic()
+        paused = paused_workers(self._client, ANSWER_S) if there else {}
+        idle = [worker for worker, what in paused.items() if not what.n_running]
+        self._idle_since = {worker: self._idle_since.get(worker, now) for worker in idle}
+        before = self._absent
+        self._absent = {w: paused[w] for w, since in self._idle_since.items() if now - since >= PAUSED_S}
+        return {worker: what for worker, what in self._absent.items() if worker not in before}
+
+    def _take_back(self, nobody_left: bool) -> None:
+        """Cancel the tasks that would wait for a worker that is gone or absent, and all where `nobody_left`.
+
+        Where nobody is left, there may be another scheduler, to which nothing has been sent.
+        """
+        stuck: set[str] = set()
+        if self._absent:
+            with suppress(OSError, TimeoutError):  # the scheduler does not answer; the next look may find it
+                held = self._client.sync(self._client.scheduler.processing, callback_timeout=ANSWER_S)
+                stuck = {key for worker in self._absent for key in held.get(worker, ())}
+        for future, task in list(self._under_way.items()):
+            unreachable = task.places is not None and not task.places & self._able.keys()
+            if nobody_left or unreachable or task.key in stuck:
+                future.cancel()
 
 
 class Elsewhere:
@@ -172,4 +232,5 @@ class Elsewhere:
     @contextmanager
     def hired(self, load: Load, demands: Demands) -> Iterator[DaskWorkers]:
         needs = Needs(demands, load.graph_bytes, thread_memory(load))
-        yield DaskWorkers(self._client, self._spec, needs)
+        with closing(DaskWorkers(self._client, self._spec, needs)) as workers:
+            yield workers

@@ -377,7 +377,7 @@ def scatter(
                 future = ended.get(timeout=_TEND_S)
                 given = under_way.pop(future)
                 if future.cancelled():
-                    reason = "those who might have run it are gone"
+                    reason = "its worker stopped or is paused"
                     tell(given.task, "retry", "warning", f"will be tried again: {reason}", reason)
                     (suspects if given.alone else again).append(given)
                 elif (error := future.exception()) is None:

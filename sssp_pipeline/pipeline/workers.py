@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._cupy import gpu_count
 from sssp_pipeline.kernels._team import usable_cores
-from sssp_pipeline.pipeline.hardware import Machine, this_machine
+from sssp_pipeline.pipeline.hardware import Machine, free_memory_bytes, memory_bytes, this_machine
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.workflow_cluster import Cluster
 
@@ -138,7 +138,7 @@ class Workers(Protocol):
         ...
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
-        """Return the future of `function(task)`; it is cancelled if those who might have run it are lost."""
+        """Return the future of `function(task)`; it is cancelled if no worker is left to run it."""
         ...
 
     def deaths(self, error: BaseException) -> int:
@@ -248,15 +248,8 @@ class _Here:
             load = sharing(load, processes if load.on_gpu else processes * threads)
         if load.together == 1:
             return load
-        import psutil
-
         processes, threads = (1, _threads(spec, load, 1)) if _is_this_process(spec) else _size(spec, load)
-        there = psutil.virtual_memory().available // processes
-        if spec.memory_limit != "auto":
-            from sssp_pipeline.pipeline import cluster
-
-            there = min(there, cluster.usable_bytes(spec.memory_limit))
-        fit = (there - load.graph_bytes) // (threads * batch_memory(load))
+        fit = (_room(spec, processes) - load.graph_bytes) // (threads * batch_memory(load))
         return replace(load, together=max(1, min(load.together, fit)))
 
     @contextmanager
@@ -340,10 +333,18 @@ def _threads(spec: Cluster, load: Load, processes: int) -> int:
     """Return the threads of each process: those asked for, or as many as have work and fit the memory."""
     if spec.threads_per_worker != "auto":
         return spec.threads_per_worker
-    import psutil
-
-    fit = (psutil.virtual_memory().available // processes - load.graph_bytes) // thread_memory(load)
+    fit = (_room(spec, processes) - load.graph_bytes) // thread_memory(load)
     return max(1, min(_most_threads(load, processes), fit))
+
+
+def _room(spec: Cluster, processes: int) -> int:
+    """Return the bytes that each of the processes here has for its graph and batches."""
+    free = free_memory_bytes() // processes
+    if _is_this_process(spec):
+        return free
+    from sssp_pipeline.pipeline.worker_memory import limit_here, usable_bytes, usable_share
+
+    return min(free, usable_bytes(limit_here(spec.memory_limit, processes), usable_share()))
 
 
 def thread_memory(load: Load) -> int:
@@ -357,15 +358,14 @@ def batch_memory(load: Load) -> int:
 
 
 def _checked_memory(processes: int, threads: int, load: Load) -> int:
-    """Return the bytes each process needs; raise `InputError` if this machine has not enough for all."""
-    import psutil
-
+    """Return the bytes each process needs; raise `InputError` if this run may not use enough for all."""
     each = load.graph_bytes + threads * thread_memory(load)
-    there = psutil.virtual_memory().total
-    if processes * each > there:
+    usable = memory_bytes()
+    if processes * each > usable:
         who = f"{plural(processes, 'worker')} of {plural(threads, 'thread')}"
         raise InputError(
-            f"{who} would take {processes * each / 2**30:.1f} GiB of memory, this machine has {there / 2**30:.1f} GiB",
+            f"{who} would take {processes * each / 2**30:.1f} GiB of memory, and this run may use "
+            f"{usable / 2**30:.1f} GiB",
             hint="lower `cluster.workers`, `cluster.threads_per_worker` or `solve.batch`",
         )
     return each

@@ -81,6 +81,8 @@ class Gates:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        #: While this file is there, Dask takes the memory of each worker for full.
+        self.full = folder / "full"
         folder.mkdir()
 
     def close(self, moment: str, *batches: int) -> None:
@@ -95,7 +97,7 @@ class Gates:
     def open(self, but: Collection[Taken] = ()) -> None:
         """Open all gates but these."""
         for path in self.folder.iterdir():
-            if path not in (gate.path for gate in but):
+            if path != self.full and path not in (gate.path for gate in but):
                 path.unlink()
 
 
@@ -158,11 +160,11 @@ class Runs:
             "report": False,
         }
 
-    def start(self, cluster: Cluster | None = None, prefix: tuple[str, ...] = ()) -> Run:
-        """Start a run as a process of its own: on `cluster`, or on three workers of its own."""
-        chosen = {"kind": "local-cpu", "workers": 3, "threads_per_worker": 1}
+    def start(self, cluster: Cluster | None = None, prefix: tuple[str, ...] = (), **options: Any) -> Run:
+        """Start a run as a process of its own: on `cluster`, or on three workers of its own; with these `options`."""
+        chosen = {"kind": "local-cpu", "workers": 3, "threads_per_worker": 1, **options}
         if cluster is not None:
-            chosen = {"kind": "address", "address": cluster.address}
+            chosen = {"kind": "address", "address": cluster.address, **options}
         (self.folder / "w.yaml").write_text(yaml.safe_dump(self.workflow(**chosen)))
         name = f"run-{len(self._processes.started)}"
         command = [*prefix, sys.executable, "-m", "sssp_pipeline.cli", "run", "w.yaml"]

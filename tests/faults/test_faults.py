@@ -6,6 +6,7 @@ The moments are exact: a worker stops at a gate (see gates.py) until the test ha
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -64,6 +65,27 @@ def test_a_frozen_worker_is_done_without_and_does_no_harm_when_it_wakes(runs, ga
     assert runs.digests() == undisturbed[1]
     frozen.resume()
     frozen.wait(30)  # it hears that the scheduler has given it up, and has finished its batch
+    assert runs.digests() == undisturbed[1]
+
+
+def test_workers_that_are_paused_for_lack_of_memory(runs, gates, cluster, undisturbed):
+    cluster.start_workers(2)
+    gates.close("solved", *range(4, 15))
+    run = runs.start(cluster, wait_s=1)
+    run.until(lambda: len(gates.taken("solved")) == 2)
+    gates.full.touch()
+    gates.open()
+    said = run.ends(1)
+    assert re.search(
+        "\nerror: Dask has paused 2 workers for lack of memory, and no other has been there for 1 s: "
+        r"(tcp://[\d.:]+: it uses [\d,]+ MB of its memory limit of [\d,]+ MB(; )?){2}"
+        "\n\nhint: give the workers more memory, or restart them",
+        said,
+    )
+    assert 0 < len(runs.batches()) < 15
+    assert "error: Dask has paused 2 workers" in runs.start(cluster, wait_s=1).ends(1)  # from its start
+    gates.full.unlink()
+    runs.start(cluster).ends(0)
     assert runs.digests() == undisturbed[1]
 
 

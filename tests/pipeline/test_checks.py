@@ -108,9 +108,9 @@ def test_slurm_without_its_commands(refused, monkeypatch):
 
 
 def test_a_memory_limit_below_what_any_worker_takes(refused):
-    told = refused(cluster={"memory_limit": "399MB"})
+    told = refused(cluster={"memory_limit": "499MB"})
     assert (
-        told.message == "`cluster.memory_limit` is 399MB, but a worker takes 400 MB before it holds a graph"
+        told.message == "`cluster.memory_limit` is 499MB, but a worker needs 500 MB before it holds a graph"
     )
 
 

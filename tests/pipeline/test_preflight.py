@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import dask
 import pytest
 from distributed import Client, LocalCluster
 
@@ -25,16 +26,21 @@ MB = 10**6
 
 
 @pytest.fixture(scope="module")
-def client():
+def local():
     """Two workers of two threads in this process, so that they see what a test patches."""
-    local = LocalCluster(
+    with LocalCluster(
         n_workers=2,
         threads_per_worker=2,
         processes=False,
         memory_limit="1GB",
         dashboard_address="127.0.0.1:0",
-    )
-    with local, Client(local, set_as_default=False) as client:
+    ) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def client(local):
+    with Client(local, set_as_default=False) as client:
         yield client
 
 
@@ -87,13 +93,38 @@ def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(clien
     told: list[int] = []
     monkeypatch.setattr(preflight, "keep_within", told.append)
     check(client, demands, 10 * MB, 50 * MB)
-    assert told == [500 * MB] * 2  # of 1,000, less 2 threads of 50 and the 400 of a worker
+    assert (
+        told == [300 * MB] * 2
+    )  # of 1,000, of which 800 can be used, less 2 threads of 50 and the 400 of a worker
 
 
 def test_a_worker_without_room_is_named(client, demands):
     with pytest.raises(InputError) as caught:
-        check(client, demands, 500 * MB, 100 * MB)
-    assert "its memory limit is 1,000 MB, and with 2 threads it needs 1,100 MB" in caught.value.message
+        check(client, demands, 350 * MB, 50 * MB)
+    told = "its memory limit is 1,000 MB, and with 2 threads it needs 1,063 MB, of which it can use 80%"
+    assert caught.value.message.count(told) == 2
+    assert caught.value.hint == "fix these workers or stop them; the run can continue on the others"
+    check(client, demands, 299 * MB, 50 * MB)
+
+
+@pytest.mark.parametrize(
+    ("pause", "terminate", "used"), [(0.5, 0.95, 50), (False, 0.9, 90), (0.8, False, 80), (False, False, 100)]
+)
+def test_a_worker_can_use_its_limit_up_to_its_own_thresholds(
+    client, demands, local, monkeypatch, pause, terminate, used
+):
+    for worker in local.workers.values():
+        monkeypatch.setattr(worker.memory_manager, "memory_pause_fraction", pause)
+    with dask.config.set({"distributed.worker.memory.terminate": terminate}):
+        check(client, demands, (used * 10 - 403) * MB)
+        with pytest.raises(InputError, match=f"of which it can use {used}%"):
+            check(client, demands, (used * 10 - 401) * MB)
+
+
+def test_a_control_group_holds_a_worker_whose_limit_is_higher(client, demands, monkeypatch):
+    monkeypatch.setattr(preflight, "memory_bytes", lambda: 500 * MB)  # as in a job of SLURM
+    with pytest.raises(InputError, match=r"its memory limit is 500 MB, and with 2 threads it needs 502 MB"):
+        check(client, demands, 100 * MB)
 
 
 def test_workers_of_another_release_are_named(client, monkeypatch):

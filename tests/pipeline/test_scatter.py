@@ -193,7 +193,7 @@ def test_what_is_lost_with_its_workers_is_given_out_again():
     fates = iter(["lost", "lost", None])
     workers, done, heard = Fake(lambda given, others: next(fates)), [], Heard()
     assert scatter(workers, [task(0)], 0, done.append, heard) == {}
-    lost = "batch 0 failed at attempt 1 and will be tried again: those who might have run it are gone"
+    lost = "batch 0 failed at attempt 1 and will be tried again: its worker stopped or is paused"
     assert heard.said["retry"] == [lost] * 2
     assert workers.submitted == [(0, 1)] * 3
     assert done == [DONE]

@@ -1,24 +1,37 @@
 import threading
 from contextlib import contextmanager
-from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import workers
+from sssp_pipeline.pipeline import worker_memory, workers
 from sssp_pipeline.pipeline.workers import Demands, Load, assembled
 from sssp_pipeline.workflow_cluster import Cluster
 
 MB = 10**6
 
 
+def has_memory(monkeypatch, n_bytes: int) -> None:
+    """Make this machine one of 8 cores and so many bytes, all of them free."""
+    monkeypatch.setattr(workers, "usable_cores", lambda: 8)
+    for where, name in (
+        (workers, "free_memory_bytes"),
+        (workers, "memory_bytes"),
+        (worker_memory, "memory_bytes"),
+    ):
+        monkeypatch.setattr(where, name, lambda: n_bytes)
+
+
 @pytest.fixture
 def machine(monkeypatch):
     """Make this machine one of 8 cores and 1 GB."""
-    monkeypatch.setattr(workers, "usable_cores", lambda: 8)
-    memory = SimpleNamespace(total=1000 * MB, available=1000 * MB)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    has_memory(monkeypatch, 1000 * MB)
+
+
+@pytest.fixture
+def large_machine(monkeypatch):
+    """Make this machine one of 8 cores and 3 GB: Dask's workers take 400 MB each, and leave a fifth of the rest."""
+    has_memory(monkeypatch, 3000 * MB)
 
 
 #: Only workers of another machine are asked whether they can.
@@ -83,14 +96,28 @@ def test_as_many_threads_as_have_work_and_fit_the_memory(machine, asked, threads
         (Cluster(), load(graph_mb=400, batch_mb=50, together=10, on_gpu=True), 6),
         (Cluster(), load(graph_mb=900, batch_mb=50, together=10, on_gpu=True), 1),
         (Cluster(threads_per_worker=2), load(graph_mb=200, batch_mb=50, together=10, on_gpu=True), 4),
-        (Cluster(workers=2), load(graph_mb=200, batch_mb=50, together=10, on_gpu=True), 3),
-        (Cluster(memory_limit="800MB"), load(graph_mb=200, batch_mb=50, together=10, on_gpu=True), 2),
     ],
 )
 def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, asked, together):
     with assembled(spec) as crew:
         fit = crew.fitted(asked)
     assert (fit.together, fit.n_tasks) == (together, -(-100 // together))
+
+
+@pytest.mark.parametrize(
+    ("spec", "together"),
+    [
+        (
+            Cluster(workers=2),
+            6,
+        ),  # 1,500 MB each, of which 1,200 can be used, 400 of them by the worker itself
+        (Cluster(memory_limit="1050MB"), 2),
+    ],
+)
+def test_a_call_of_a_worker_takes_what_dask_lets_it_use(large_machine, spec, together):
+    with assembled(spec) as crew:
+        fit = crew.fitted(load(graph_mb=200, batch_mb=50, together=10, on_gpu=True))
+    assert fit.together == together
 
 
 def test_what_is_asked_for_is_taken(machine):
@@ -103,12 +130,13 @@ def test_what_is_asked_for_is_taken(machine):
     [
         (Cluster(workers=2), load(), (2, 4)),
         (Cluster(workers=3), load(n_batches=2), (3, 1)),
-        (Cluster(workers=2), load(graph_mb=100, batch_mb=100), (2, 2)),
+        (Cluster(workers=2), load(graph_mb=100, batch_mb=100), (2, 3)),
         (Cluster(threads_per_worker=3), load(), (2, 3)),
         (Cluster(memory_limit="900MB"), load(), (1, 8)),
+        (Cluster(memory_limit="900MB"), load(graph_mb=100, batch_mb=50), (1, 2)),
     ],
 )
-def test_how_many_processes_of_how_many_threads(machine, spec, asked, size):
+def test_how_many_processes_of_how_many_threads(large_machine, spec, asked, size):
     assert workers._size(spec, asked) == size
 
 
@@ -121,12 +149,35 @@ def test_a_memory_limit_takes_a_process():
 def test_a_graph_that_does_not_fit_is_refused(machine):
     with pytest.raises(InputError) as caught, hire(Cluster(), load(graph_mb=900, batch_mb=100)):
         pass
-    assert (
-        caught.value.message == "1 worker of 1 thread would take 1.0 GiB of memory, this machine has 0.9 GiB"
+    assert caught.value.message == (
+        "1 worker of 1 thread would take 1.0 GiB of memory, and this run may use 0.9 GiB"
     )
     with pytest.raises(InputError) as caught, hire(Cluster(workers=2), load(graph_mb=600)):
         pass
     assert caught.value.message.startswith("2 workers of 1 thread would take 1.1 GiB of memory")
+
+
+@pytest.mark.parametrize(
+    ("spec", "graph_mb", "told"),
+    [
+        # Dask would pause it at 480 MB, of which the graph takes 160 and the worker more than 300.
+        (
+            Cluster(memory_limit="600MB"),
+            160,
+            "a worker of 1 thread has 600 MB of memory, but needs 703 MB, of which it can use 80%",
+        ),
+        (
+            Cluster(workers=4, threads_per_worker=1),
+            300,
+            "a worker of 1 thread has 750 MB of memory, but needs 878 MB, of which it can use 80%",
+        ),
+    ],
+)
+def test_a_worker_that_dask_would_pause_for_good_is_refused(large_machine, spec, graph_mb, told):
+    with pytest.raises(InputError) as caught, hire(spec, load(graph_mb=graph_mb)):
+        pass
+    assert caught.value.message == told
+    assert caught.value.hint.startswith("raise `cluster.memory_limit`, or lower `workers`")
 
 
 def test_the_block_ends_when_what_is_under_way_has_ended(machine):
