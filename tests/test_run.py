@@ -771,8 +771,10 @@ def test_a_run_that_never_began_reserves_nothing(tmp_path):
 
 def test_a_worker_needs_more_than_it_is_given(tmp_path):
     with pytest.raises(InputError) as caught:
-        run(made(tmp_path, cluster={"memory_limit": "400.01MB"}), Quiet())
-    assert caught.value.message == "`cluster.memory_limit` is 400.01MB, but a worker needs 400 MB"
+        run(made(tmp_path, cluster={"memory_limit": "500.001MB"}), Quiet())
+    assert caught.value.message == (
+        "a worker of 1 thread has 500 MB of memory, but needs 501 MB, of which it can use 80%"
+    )
 
 
 def test_a_missing_file_of_sources_is_told_before_the_ingest(tmp_path):
