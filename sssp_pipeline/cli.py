@@ -264,6 +264,14 @@ def verify(
     store: Annotated[
         str | None, typer.Option(help="Graph store, when it is not where the run found it.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="`here` for threads of this process, or the address of a Dask scheduler, "
+            "in place of the workflow's cluster.",
+        ),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     log: Log = "text",
@@ -275,9 +283,11 @@ def verify(
         from sssp_pipeline.pipeline.finished import verify_run
         from sssp_pipeline.pipeline.results import judged
         from sssp_pipeline.pipeline.storage import redacted
+        from sssp_pipeline.workflow_cluster import cluster_named
 
         progress.about(run=redacted(run_folder))
-        record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress)
+        where = None if cluster is None else cluster_named(cluster)
+        record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress, where)
         what = judged(record.get("targets"))
         if as_json or not quiet:
             _print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.workflow_section import Auto, Path, Positive, Section, Text
 
 
@@ -121,6 +122,28 @@ class Cluster(Section):
         return 300 if self.wait_s == "auto" else self.wait_s
 
 
+def cluster_named(where: str) -> Cluster:
+    """Return the cluster that a command line names: `here` for threads of this process, or a scheduler's address.
+
+    Raises
+    ------
+    InputError
+        It names neither.
+    """
+    if where == "here":
+        return Cluster()
+    if (fault := _address_fault(where)) is not None:
+        problem, hint = fault
+        raise InputError(f"`--cluster {where}`: {problem}", hint=f"{hint}, or `here`")
+    return Cluster(kind="address", address=where)
+
+
+def _address_fault(address: str) -> tuple[str, str] | None:
+    if re.fullmatch(r"\w+://.+:[0-9]+", address):
+        return None
+    return f"`{address}` is no address of a scheduler", "give protocol, host and port: `tcp://host:8786`"
+
+
 def cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
     """Yield, as `workflow.contradictions` does, what cannot be meant together in a `cluster` section."""
     kind, address = cluster.get("kind", "auto"), cluster.get("address")
@@ -152,12 +175,8 @@ def cluster_contradictions(cluster: Mapping[str, Any]) -> Iterator[tuple[Path, s
             )
     if kind == "address" and address is None:
         yield ("cluster", "kind"), "kind `address` needs `cluster.address`", "add `address: tcp://host:8786`"
-    elif kind == "address" and isinstance(address, str) and not re.fullmatch(r"\w+://.+:[0-9]+", address):
-        yield (
-            ("cluster", "address"),
-            f"`{address}` is no address of a scheduler",
-            "give protocol, host and port: `tcp://host:8786`",
-        )
+    elif kind == "address" and isinstance(address, str) and (fault := _address_fault(address)) is not None:
+        yield ("cluster", "address"), *fault
     if kind in _ELASTIC and cluster.get("memory_limit", "auto") == "auto":
         yield (
             ("cluster", "kind"),

@@ -43,7 +43,7 @@ FLOORS = (
     ),
     ("kernels", "pipeline"),
     tuple(f"pipeline.{s}" for s in ("ingest", "inspect", "plan", "report", "scatter", "verify")),
-    ("pipeline.checks", "pipeline.finished", "pipeline.trials"),
+    ("pipeline.checks", "pipeline.finished", "pipeline.trials", "pipeline.verifying"),
     ("pipeline.solving",),
     ("pipeline.run", "pipeline.cs515", "bench"),
     ("cli", "completion", "console"),

@@ -256,22 +256,30 @@ def _long_rows(
     starts = np.cumsum([0, *sizes])
     if starts[-1] % n:
         raise ValueError(f"it has {starts[-1]} rows, no multiple of {n} vertices")
-    vertices = pa.chunked_array([vertex])
-    groups, table = range(0), pa.table({})
+    group, table = -1, pa.table({})
     for place in range(starts[-1] // n):
         if place not in wanted:
             continue
         first, last = place * n, (place + 1) * n
         holding = range(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, last)))
-        if holding != groups:  # small sources share a row group, which is read once
-            groups, table = holding, file.read_row_groups(holding, columns=["source", "vertex", "distance"])
-        rows = table.slice(first - int(starts[groups.start]), n)
-        source = rows["source"][0].as_py()
-        if pc.any(pc.not_equal(rows["source"], rows["source"][0])).as_py():
-            raise ValueError(f"the rows of source {source} are not together")
-        if rows["vertex"] != vertices:
-            raise ValueError(OTHER_VERTICES)
-        yield source, rows["distance"]
+        source: Any = None
+        distances: list[pa.Array] = []
+        for number in holding:  # one at a time: a row of many vertices is held without its ids
+            if number != group:  # small sources share a row group, which is read once
+                group, table = number, file.read_row_group(number, columns=["source", "vertex", "distance"])
+            begin = max(first - int(starts[group]), 0)
+            rows = table.slice(begin, last - int(starts[group]) - begin)
+            if not rows.num_rows:
+                continue
+            source = rows["source"][0] if source is None else source
+            if pc.any(pc.not_equal(rows["source"], source)).as_py():
+                raise ValueError(f"the rows of source {source} are not together")
+            if rows["vertex"] != pa.chunked_array(
+                [vertex.slice(int(starts[group]) + begin - first, rows.num_rows)]
+            ):
+                raise ValueError(OTHER_VERTICES)
+            distances += rows["distance"].chunks
+        yield source.as_py(), pa.chunked_array(distances)
 
 
 def _wide_rows(

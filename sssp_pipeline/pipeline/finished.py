@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_targets
+from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.graph_store import read_manifest
 from sssp_pipeline.pipeline.lease import exclusive
-from sssp_pipeline.pipeline.progress import Progress, plural
+from sssp_pipeline.pipeline.progress import Progress
 from sssp_pipeline.pipeline.report import render_report
-from sssp_pipeline.pipeline.results import METRICS_FILE, NO_DISTANCES, REPORT_FILE, RunFolder, judged
+from sssp_pipeline.pipeline.results import METRICS_FILE, NO_DISTANCES, REPORT_FILE, RunFolder
 from sssp_pipeline.pipeline.run_files import OVERWRITE, ParquetShape, check_files
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.units import scaled_limit
-from sssp_pipeline.pipeline.verify import verify_distances, verify_metrics
+from sssp_pipeline.pipeline.verifying import Verifying
+from sssp_pipeline.pipeline.vertex_ids import digest_of
+from sssp_pipeline.pipeline.workers import Crew, assembled
+from sssp_pipeline.workflow_cluster import Cluster
 
 
-def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -> dict[str, Any]:
+def verify_run(
+    run_url: str, store: str | None, mode: str, progress: Progress, cluster: Cluster | None = None
+) -> dict[str, Any]:
     """Return the content of a finished run's run.json after verifying its distances anew.
 
     Parameters
@@ -35,12 +41,14 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
         "sample" or "certificate".
     progress
         Told of every stage.
+    cluster
+        Where to verify, None for the cluster of the run's workflow.
 
     Raises
     ------
     InputError
         The run or its graph store is not there, the store holds another graph, or the run holds too little for the
-        certificate.
+        certificate; or the cluster cannot be used.
     RefutedError
         A stored distance is not the true one; run.json says so too.
     """
@@ -65,49 +73,41 @@ def verify_run(run_url: str, store: str | None, mode: str, progress: Progress) -
     sources = stored.ids.vertices(metrics["source"].to_pylist(), what)
     # A row a source, batch after batch.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
-    targets = _stored_targets(stored, batches, folder, identity)
-    with exclusive(folder.url) as still_ours:
-        record["verify"] = verify_stage(stored, batches, targets, folder, identity, mode, progress)
+    verifying = Verifying(
+        stored,
+        batches,
+        record.get("targets"),
+        folder,
+        identity,
+        _form_of(identity),
+        mode,
+        record["workflow"]["solve"]["retries"],
+        progress,
+    )
+    with ExitStack() as held:
+        crew = held.enter_context(assembled(cluster) if cluster else _assembled_again(record))
+        still_ours = held.enter_context(exclusive(folder.url))
+        record["verify"] = asdict(verifying.by(crew))
         still_ours()
         finish_run(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
     return record
 
 
-def verify_stage(
-    stored: StoredGraph,
-    batches: list[np.ndarray],
-    targets: np.ndarray | None,
-    folder: RunFolder,
-    identity: dict[str, Any],
-    mode: str,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Return the verdict on the distances in storage, or on the metrics alone, as it stands in run.json."""
-    progress.stage("verify")
-    form = _form_of(identity)
-    graph, cutoff = stored.graph(), scaled_limit(identity["cutoff"], form.scale)
-    if targets is not None and len(targets) == 0:
-        metrics = folder.read_metrics()
-        verdict = verify_metrics(graph, stored.ids, metrics, cutoff, form.scale, progress)
-    else:
-        verdict = verify_distances(graph, stored.ids, folder, batches, form, cutoff, mode, progress, targets)
-    if verdict.refuted is None:
-        checked = plural(verdict.checked_sources, "source")
-        what = judged(None if targets is None else len(targets))
-        progress.say(
-            f"verified {checked} ({mode}): every {what} is exact",
-            "verified",
-            checked_sources=verdict.checked_sources,
-        )
-    return asdict(verdict)
-
-
-def digest_of(*vertices: np.ndarray) -> str:
-    """Return what tells these vertices, each (n,), one list after the other, from any others."""
-    digest = hashlib.sha256()
-    for some in vertices:
-        digest.update(some.astype("<u4").tobytes())
-    return digest.hexdigest()[:16]
+@contextmanager
+def _assembled_again(record: dict[str, Any]) -> Iterator[Crew]:
+    """Give the workers of the cluster that a finished run was solved on, or those of a new one like it."""
+    with ExitStack() as held:
+        try:
+            spec = Cluster.model_validate(record["workflow"]["cluster"])
+            crew = held.enter_context(assembled(spec))
+        except (InputError, ValidationError) as error:
+            # As above; the cluster may also be gone, or not be reached from here.
+            raise InputError(
+                f"the cluster of the run cannot be used: {getattr(error, 'message', error)}",
+                hint="`--cluster here` verifies with threads of this process, "
+                "`--cluster tcp://host:8786` on the workers of another scheduler",
+            ) from error
+        yield crew
 
 
 def identity_of(targets: np.ndarray | None) -> str | None:
@@ -115,25 +115,6 @@ def identity_of(targets: np.ndarray | None) -> str | None:
     if targets is None:
         return None
     return digest_of(targets) if len(targets) else NO_DISTANCES
-
-
-def _stored_targets(
-    stored: StoredGraph, batches: list[np.ndarray], folder: RunFolder, identity: dict[str, Any]
-) -> np.ndarray | None:
-    """Return the targets of a finished run, as its first batch has them and its identity confirms them."""
-    wanted = identity.get("targets")
-    if wanted is None:
-        return None
-    if wanted == NO_DISTANCES:
-        return np.empty(0, np.uint32)
-    urls, form = folder.wide_paths() or [folder.batch_path(0)], _form_of(identity)
-    targets = np.concatenate([read_targets(url, stored.ids, len(batches[0]), form) for url in urls])
-    if digest_of(targets) != wanted:
-        raise InputError(
-            f"`{storage.redacted(urls[0])}` is damaged: it has not the targets that the run was asked for",
-            hint=OVERWRITE,
-        )
-    return targets
 
 
 def _form_of(identity: dict[str, Any]) -> DistanceFormat:

@@ -22,12 +22,12 @@ from sssp_pipeline.kernels._device_graph import obtainable_bytes
 from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.pipeline import storage
 from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.hardware import Machine, memory_bytes
+from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.patience import expect_answers
 from sssp_pipeline.pipeline.progress import plural
 from sssp_pipeline.pipeline.results import RunFolder
 from sssp_pipeline.pipeline.stored_graph import keep_within
-from sssp_pipeline.pipeline.worker_memory import needed_limit, usable_bytes, usable_share
+from sssp_pipeline.pipeline.worker_memory import limit_of, needed_limit, usable_bytes
 from sssp_pipeline.pipeline.workers import Demands
 
 #: The releases that must be the same everywhere.
@@ -38,11 +38,12 @@ ANSWER_S = 60
 
 @dataclass(frozen=True)
 class Needs:
-    """What a worker must be able to do, and hold: the graph, and for each thread `thread_bytes`."""
+    """What a worker must be able to do, and hold: the graph, and for each thread `thread_bytes`, or `least_bytes`."""
 
     demands: Demands
     graph_bytes: int
     thread_bytes: int
+    least_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -186,13 +187,9 @@ def _equipment() -> tuple[str, int, int | str]:
 
 def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
     """Return whether the worker on which this runs can take part."""
-    manager, n_threads = dask_worker.memory_manager, dask_worker.state.nthreads
-    # Dask does not see the control group of a SLURM job.
-    limits = [(memory_bytes(), 1.0)]
-    if manager.memory_limit is not None:
-        limits.append((manager.memory_limit, usable_share(manager.memory_pause_fraction)))
-    limit, share = min(limits, key=lambda each: usable_bytes(*each))
-    batches_bytes = n_threads * needs.thread_bytes
+    n_threads = dask_worker.state.nthreads
+    limit, share = limit_of(dask_worker)
+    batches_bytes = max(n_threads * needs.thread_bytes, needs.least_bytes)
     room = usable_bytes(limit, share) - batches_bytes
     if room < needs.graph_bytes:
         needed = needed_limit(needs.graph_bytes + batches_bytes, share)

@@ -231,6 +231,6 @@ class Elsewhere:
 
     @contextmanager
     def hired(self, load: Load, demands: Demands) -> Iterator[DaskWorkers]:
-        needs = Needs(demands, load.graph_bytes, thread_memory(load))
+        needs = Needs(demands, load.graph_bytes, thread_memory(load), load.least_bytes)
         with closing(DaskWorkers(self._client, self._spec, needs)) as workers:
             yield workers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -24,10 +24,8 @@ from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreache
 from sssp_pipeline.pipeline.finished import (
     batch_shape,
     check_undamaged,
-    digest_of,
     finish_run,
     identity_of,
-    verify_stage,
 )
 from sssp_pipeline.pipeline.graph_store import Manifest, older_versions, read_manifest
 from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
@@ -40,7 +38,9 @@ from sssp_pipeline.pipeline.run_files import faults_of
 from sssp_pipeline.pipeline.solving import Solved, Solving
 from sssp_pipeline.pipeline.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.workers import assembled
+from sssp_pipeline.pipeline.verifying import Verifying
+from sssp_pipeline.pipeline.vertex_ids import digest_of
+from sssp_pipeline.pipeline.workers import Crew, assembled
 from sssp_pipeline.workflow import Workflow
 
 
@@ -256,9 +256,28 @@ class _Job:
 
     def __post_init__(self) -> None:
         self.batches = cut(self.stored.manifest.traits, self.sources, self.workflow.solve, self.targets)
+        #: Ends the cluster, once there is one.
+        self._cluster = ExitStack()
+        self._crew: Crew | None = None
+        self._verifying = Verifying(
+            self.stored,
+            self.batches,
+            None if self.targets is None else len(self.targets),
+            self.folder,
+            self._identity(),
+            self._form(),
+            self.workflow.verify,
+            self.workflow.solve.retries,
+            self.progress,
+        )
 
     def carry_out(self, finish: bool) -> dict[str, Any]:
         """Return the content of run.json after solving what is missing; verify and report only if `finish`."""
+        with self._cluster:
+            return self._carried_out(finish)
+
+    def _carried_out(self, finish: bool) -> dict[str, Any]:
+        will_verify = finish and self.workflow.verify != "off"
         finished = self.folder.begin(self._identity())
         self.folder.clean()
         if finished:
@@ -269,7 +288,9 @@ class _Job:
             )
         else:
             with self.timings.of("solve"):
-                solved = self._solve()
+                solved = self._solve(will_verify)
+            if not will_verify:
+                self._cluster.close()
             self.still_ours()
             self.folder.clean()  # a worker that died may have left something half-written
             self.folder.finish_metrics(len(self.batches))
@@ -277,17 +298,10 @@ class _Job:
                 self.progress.stage("merge")
                 self.folder.merge(len(self.batches), self._form().compression, self.progress)
             record = self._record(solved)
-        if finish and self.workflow.verify not in ("off", *_included(record["verify"])):
+        if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
-                record["verify"] = verify_stage(
-                    self.stored,
-                    self.batches,
-                    self.targets,
-                    self.folder,
-                    record["identity"],
-                    self.workflow.verify,
-                    self.progress,
-                )
+                record["verify"] = asdict(self._verifying.by(self._workers()))
+            self._cluster.close()
         if not finished:
             record["timings"] = self.timings.seconds
             record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
@@ -350,7 +364,13 @@ class _Job:
         storage.remove_files(self.folder.url, list(faults))
         return {batch for batch, shape in shapes.items() if shape.name in faults}
 
-    def _solve(self) -> Solved:
+    def _workers(self) -> Crew:
+        """Return those who solve and verify, assembled when they are first needed."""
+        if self._crew is None:
+            self._crew = self._cluster.enter_context(assembled(self.workflow.cluster))
+        return self._crew
+
+    def _solve(self, will_verify: bool) -> Solved:
         """Solve and commit what is not committed yet, or is damaged."""
         committed = self.folder.committed() - self._discard_damaged()
         missing = [number for number in range(len(self.batches)) if number not in committed]
@@ -365,42 +385,40 @@ class _Job:
         if not missing and "solver" in noted:
             return Solved(noted["solver"], "chosen when the run was begun")
         try:
-            with assembled(self.workflow.cluster) as crew:
-                plan = make_plan(
-                    self.stored.manifest.traits,
-                    self.sources,
-                    self.workflow.solve,
-                    self.workflow.output,
-                    crew.machine,
-                    self.targets,
-                )
-                why = (
-                    "asked for"
-                    if plan.n_compared == 1
-                    else f"`sssp-pipeline plan` compares {plan.n_compared}"
-                )
-                self.progress.say(
-                    f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self.batches)
-                )
-                self.progress.say(
-                    f"{plan.solver}: {plan.solver_reason}; {plural(len(self.batches), 'batch')}",
-                    "solver_reason",
-                    level="detail",
-                )
-                return Solving(
-                    self.workflow,
-                    self.stored,
-                    self.batches,
-                    missing,
-                    self.targets,
-                    self.folder,
-                    self._identity(),
-                    self._form(),
-                    plan,
-                    self.progress,
-                    self.still_ours,
-                ).by(crew)
+            crew = self._workers()
+            plan = make_plan(
+                self.stored.manifest.traits,
+                self.sources,
+                self.workflow.solve,
+                self.workflow.output,
+                crew.machine,
+                self.targets,
+            )
+            why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
+            self.progress.say(
+                f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self.batches)
+            )
+            self.progress.say(
+                f"{plan.solver}: {plan.solver_reason}; {plural(len(self.batches), 'batch')}",
+                "solver_reason",
+                level="detail",
+            )
+            return Solving(
+                self.workflow,
+                self.stored,
+                self.batches,
+                missing,
+                self.targets,
+                self.folder,
+                self._identity(),
+                self._form(),
+                plan,
+                self.progress,
+                self.still_ours,
+                self._verifying.task_bytes if will_verify else 0,
+            ).by(crew)
         except InputError as error:
+            self._cluster.close()  # before what its workers may still write is removed
             if isinstance(error, UnsolvableError) or not self.folder.committed():
                 self.folder.abandon()
             raise

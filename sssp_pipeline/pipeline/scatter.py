@@ -45,6 +45,7 @@ from sssp_pipeline.pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.pipeline.results import NO_DISTANCES, Place, RunFolder
 from sssp_pipeline.pipeline.shown import told
 from sssp_pipeline.pipeline.stored_graph import resident
+from sssp_pipeline.pipeline.tasks import Task
 from sssp_pipeline.pipeline.workers import Workers
 
 #: Distances of a task that are written by its own thread: to start others takes longer.
@@ -65,54 +66,24 @@ _switching_sooner = WhileNeeded(_switch_sooner)
 
 
 @dataclass(frozen=True, eq=False)
-class SolveTask:
+class SolveTask(Task):
     """All a worker needs to solve some batches, and to commit each.
 
     Attributes
     ----------
-    store, content_id
-        The graph store and the identity of its graph.
-    run, identity
-        The run folder, and the identity of the run that is to be there.
-    batches
-        Numbers, each with its sources (n,) uint32.
     options
         Without targets: they may be many, and are the same for all tasks, so a worker reads them itself.
     tuning
         Options of the solver alone.
-    attempt
-        Counts from 1.
     limit_s
         If a source takes longer than this, the task is ended, and its batches are not solved; None: that is an error.
     """
 
-    store: str
-    content_id: str
-    run: str
-    identity: dict[str, Any]
-    batches: tuple[tuple[int, np.ndarray], ...]
     solver: str
     options: SolveOptions
     form: DistanceFormat
-    attempt: int = 1
     tuning: dict[str, Value] = field(default_factory=dict)
     limit_s: float | None = None
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return tuple(number for number, _ in self.batches)
-
-    # On the way its batches are three arrays: each pickled array takes 60 bytes, and a small batch has one source.
-    def __getstate__(self) -> dict[str, Any]:
-        numbers, sources = zip(*self.batches, strict=True)
-        ends = np.cumsum([len(some) for some in sources])
-        packed = np.array(numbers), ends, np.concatenate(sources)
-        return {**self.__dict__, "batches": packed}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        numbers, ends, sources = state["batches"]
-        batches = tuple(zip(numbers.tolist(), np.split(sources, ends[:-1]), strict=True))
-        self.__dict__.update(state, batches=batches)
 
 
 @dataclass(frozen=True)
@@ -273,7 +244,7 @@ class _Given:
     `alone`: no other task that was there when several workers died is under way beside it.
     """
 
-    task: SolveTask
+    task: Task
     errors: int = 0
     deaths: int = 0
     alone: bool = False
@@ -281,13 +252,16 @@ class _Given:
 
 def scatter(
     workers: Workers,
-    tasks: Iterable[SolveTask],
+    tasks: Iterable[Task],
     retries: int,
-    on_done: Callable[[TaskDone], None],
+    on_done: Callable[[Any], None],
     progress: Progress = Quiet(),  # noqa: B008
     one_by_one: Callable[[], bool] = lambda: False,
+    work: Callable[[Any], Any] | None = None,
 ) -> dict[int, str]:
-    """Solve `tasks`; return the batches that failed for good, each with its last error.
+    """Do `tasks`, by `solve_task` or `work`; return the batches that failed for good, each with its last error.
+
+    `on_done` is given what a task returns.
 
     A task is asked for when it is submitted, and after each one that ends. One that fails is tried again `retries`
     times, and holds up no other.
@@ -305,8 +279,8 @@ def scatter(
     waiting = iter(tasks)
     again: deque[_Given] = deque()
     suspects: deque[_Given] = deque()
-    under_way: dict[Future[TaskDone], _Given] = {}
-    ended: SimpleQueue[Future[TaskDone]] = SimpleQueue()
+    under_way: dict[Future, _Given] = {}
+    ended: SimpleQueue[Future] = SimpleQueue()
     failed: dict[int, str] = {}
     hopeless: SsspError | None = None
     all_asked_for = False
@@ -327,7 +301,7 @@ def scatter(
         while len(under_way) < (1 if one_by_one() else workers.in_flight):
             if (given := following()) is None:
                 return
-            future = workers.submit(solve_task, given.task)
+            future = workers.submit(work or solve_task, given.task)
             under_way[future] = given
             future.add_done_callback(ended.put)
 
@@ -358,11 +332,11 @@ def scatter(
             again.append(given)
         tell(tried, "retry", "warning", f"will be tried again: {reason}", reason)
 
-    def give_up(task: SolveTask, reason: str) -> None:
+    def give_up(task: Task, reason: str) -> None:
         failed.update(dict.fromkeys(task.numbers, reason))
         tell(task, "set_aside", "error", f"is set aside: {reason}", reason)
 
-    def tell(task: SolveTask, event: str, level: Level, outcome: str, reason: str) -> None:
+    def tell(task: Task, event: str, level: Level, outcome: str, reason: str) -> None:
         who = ("batch " if len(task.batches) == 1 else "batches ") + shortened(task.numbers)
         line = f"{who} failed at attempt {task.attempt} and {outcome}"
         progress.say(line, event, level=level, batches=task.numbers, attempt=task.attempt, error=reason)

@@ -51,6 +51,8 @@ class Solving:
         What decides the bytes of the run's distances.
     still_ours
         As `lease.exclusive` gives it.
+    least_bytes
+        What a worker must have beside the graph: what `verify` will need there.
     """
 
     workflow: Workflow
@@ -64,6 +66,7 @@ class Solving:
     plan: Plan
     progress: Progress
     still_ours: Callable[[], None]
+    least_bytes: int = 0
     _trials: Trials = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,6 +105,7 @@ class Solving:
                 plan.together,
                 self._on_gpu,
                 expected_s,
+                least_bytes=self.least_bytes,
             )
         )
         gpu_bytes = plan.gpu.least_bytes if plan.gpu else 0

@@ -1,163 +1,232 @@
-"""Verify: what stands in storage, read back and proved or refuted.
+"""Verify: what stands in storage, read back on a worker and proved or refuted.
 
 `sample` solves some sources again with Dijkstra's algorithm (Bellman and Ford's for negative weights) in the distances'
 own type and compares every bit, of the distances or, where a run has none, of the metrics that follow from them;
 `certificate` checks the three conditions that only true distances meet, for every source, in time linear in the edges.
+
+`verifying` gives out the tasks and collects what they found.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import pairwise
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sssp_pipeline.csr import CsrGraph, unreached_distance
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels._team import usable_cores
 from sssp_pipeline.kernels.certificate import find_fault
 from sssp_pipeline.kernels.dijkstra import Dijkstra
 from sssp_pipeline.kernels.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances
-from sssp_pipeline.pipeline.progress import Progress
-from sssp_pipeline.pipeline.results import OF_LENGTHS, RunFolder
+from sssp_pipeline.pipeline.distance_files import DistanceFormat, read_distances, read_targets
+from sssp_pipeline.pipeline.hardware import memory_bytes
+from sssp_pipeline.pipeline.patience import expect_answers
+from sssp_pipeline.pipeline.results import NO_DISTANCES, OF_LENGTHS, RunFolder
 from sssp_pipeline.pipeline.run_files import OVERWRITE
+from sssp_pipeline.pipeline.stored_graph import resident
+from sssp_pipeline.pipeline.tasks import Task
 from sssp_pipeline.pipeline.units import in_input_unit
-from sssp_pipeline.pipeline.vertex_ids import VertexIds
+from sssp_pipeline.pipeline.vertex_ids import VertexIds, digest_of
 from sssp_pipeline.pipeline.wide_files import read_wide_files
 
-#: Sources that `sample` solves again, spread evenly over all of them.
-SAMPLE = 8
+#: The metrics that follow from the distances alone.
+OF_DISTANCES = ("reached", "max_distance", "mean_distance")
+
+
+@dataclass(frozen=True, eq=False)
+class VerifyTask(Task):
+    """All a worker needs to check some sources; `batches` has only these.
+
+    Attributes
+    ----------
+    mode
+        "sample" or "certificate".
+    form
+        How the distances are written.
+    cutoff
+        In the unit of the graph's weights.
+    places
+        For each of `batches` where in it the sources stand, ascending.
+    verification
+        Another name each time a run is verified: what a worker keeps of the run is read anew.
+    n_bytes
+        Memory that the task takes beside the graph.
+    metrics
+        Of a run without distances, the stored rows of the sources by the number of their batch.
+    """
+
+    mode: str
+    form: DistanceFormat
+    cutoff: float | None
+    places: tuple[Sequence[int], ...]
+    verification: str
+    n_bytes: int
+    metrics: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What verify found; `refuted` is None, or the sentence that says where storage is wrong."""
+class Checked:
+    """What a worker found in some batches: the first that is refuted, by its number, and the sentence that says so."""
 
-    mode: str
-    checked_sources: int
-    verify_s: float
-    refuted: str | None
+    n_sources: int
+    refuted: tuple[int, str] | None
 
 
-def verify_distances(
-    graph: CsrGraph,
-    ids: VertexIds,
-    folder: RunFolder,
-    batches: list[np.ndarray],
-    form: DistanceFormat,
-    cutoff: float | None,
-    mode: str,
-    progress: Progress,
-    targets: np.ndarray | None = None,
-) -> Verdict:
-    """Return the verdict on the stored distances of `batches`, the sources (n,) uint32 of each.
-
-    With `targets` (T,) they are those to the targets, and only mode "sample" can judge them.
+def verify_task(task: VerifyTask) -> Checked:
+    """Return what is stored wrong of a task's sources; runs on a worker.
 
     Raises
     ------
     InputError
-        A file is missing or damaged.
+        The store does not hold the expected graph, or a file of the run is missing or damaged.
     """
-    began = time.perf_counter()
-    options = SolveOptions(cutoff=cutoff, targets=targets)
-    check = _against_oracle if mode == "sample" else _by_certificate
-    wanted = _wanted(batches, mode)
-    total = sum(len(places) for places in wanted)
-    done = 0
-    wide_paths = folder.wide_paths() if form.layout == "wide" else []
-    firsts = np.cumsum([0, *map(len, batches)]).tolist()
-
-    def read_batch(batch: int) -> Iterator[tuple[int | str, np.ndarray]]:
-        dtype, places = graph.weight_dtype, wanted[batch]
-        if not wide_paths:
-            return read_distances(folder.batch_path(batch), ids, form, dtype, places, targets)
-        places_of_run = [firsts[batch] + place for place in sorted(places)]
-        return read_wide_files(wide_paths, ids, form, dtype, places_of_run, targets)
-
-    def check_batch(batch: int) -> tuple[int, str | None]:
-        stored = read_batch(batch)
-        for place in sorted(wanted[batch]):
-            source = int(batches[batch][place])
-            name, distances = next(stored, (None, None))
-            if name != ids.original(source) or distances is None:
-                url = wide_paths[0] if wide_paths else folder.batch_path(batch)
-                at = firsts[batch] + place if wide_paths else place
-                raise InputError(
-                    f"`{storage.redacted(url)}` holds source `{name}` at place {at}, not `{ids.original(source)}`",
-                    hint=OVERWRITE,
-                )
-            if (refuted := check(graph, ids, source, distances, options, form.scale)) is not None:
-                return len(wanted[batch]), refuted
-        return len(wanted[batch]), None
-
-    refuted = None
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        for count, found in pool.map(check_batch, [b for b in range(len(batches)) if wanted[b]]):
-            done += count
-            refuted = refuted or found
-            progress.advance(done, total, "sources")
-    return Verdict(mode, total, time.perf_counter() - began, refuted)
+    expect_answers(storage.redacted(task.store), storage.redacted(task.run))
+    stored = resident(task.store, task.content_id)
+    graph, ids = stored.graph(), stored.ids
+    with _room.held(task.n_bytes, _memory_limit() - stored.manifest.graph_bytes):
+        return _checked(task, graph, ids)
 
 
-def _wanted(batches: list[np.ndarray], mode: str) -> list[set[int]]:
-    """Return, for each batch, the places of the sources to check."""
-    if mode == "certificate":
-        return [set(range(len(b))) for b in batches]
-    ends = np.cumsum([0, *(len(b) for b in batches)])
-    chosen = _sample(int(ends[-1]))
-    return [set((chosen[(a <= chosen) & (chosen < z)] - a).tolist()) for a, z in pairwise(ends.tolist())]
+class _Room:
+    """The memory of this process for tasks: one that does not fit beside the others waits until they are done.
+
+    A worker may have more threads than it can verify with: a task takes more memory than one that solves.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._held_bytes = 0
+
+    @contextmanager
+    def held(self, n_bytes: int, room: int) -> Iterator[None]:
+        """Hold `n_bytes` of `room` during the block; one task alone always may."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._held_bytes or self._held_bytes + n_bytes <= room)
+            self._held_bytes += n_bytes
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held_bytes -= n_bytes
+                self._changed.notify_all()
 
 
-def _sample(n: int) -> np.ndarray:
-    """Return the places, of `n`, that `sample` looks at."""
-    return np.unique(np.linspace(0, n - 1, SAMPLE).astype(int)) if n else np.empty(0, int)
+_room = _Room()
 
 
-def verify_metrics(
+def _memory_limit() -> int:
+    """Return the bytes that this process may use for the graph and its tasks."""
+    if (dask := sys.modules.get("distributed")) is not None:
+        with suppress(ValueError):  # this process is no worker
+            worker = dask.get_worker()
+            from sssp_pipeline.pipeline.worker_memory import limit_of, usable_bytes
+
+            return usable_bytes(*limit_of(worker))
+    return memory_bytes()
+
+
+def _checked(task: VerifyTask, graph: CsrGraph, ids: VertexIds) -> Checked:
+    targets = _targets_of(task, ids)
+    options = SolveOptions(cutoff=task.cutoff, targets=targets)
+    refuted: tuple[int, str] | None = None
+    for (number, sources), places in zip(task.batches, task.places, strict=True):
+        if task.metrics:
+            sentence = _metrics_refuted(graph, ids, task.metrics[number], options, task.form.scale)
+        else:
+            sentence = _batch_refuted(task, graph, ids, number, sources, places, options)
+        if sentence is not None and refuted is None:
+            refuted = number, sentence
+    return Checked(sum(len(sources) for _, sources in task.batches), refuted)
+
+
+def _batch_refuted(
+    task: VerifyTask,
     graph: CsrGraph,
     ids: VertexIds,
-    metrics: pa.Table,
-    cutoff: float | None,
+    number: int,
+    sources: np.ndarray,
+    places: Sequence[int],
+    options: SolveOptions,
+) -> str | None:
+    """Return what is wrong with the first of a batch's `sources` (n,) whose stored distances are, None if none is."""
+    folder, form = RunFolder(task.run), task.form
+    url, dtype = folder.batch_path(number), graph.weight_dtype
+    wide_paths = folder.wide_paths() if form.layout == "wide" else []
+    if wide_paths:
+        url, places = wide_paths[0], [number * task.identity["batch"] + place for place in places]
+        rows = read_wide_files(wide_paths, ids, form, dtype, places, options.targets)
+    else:
+        rows = read_distances(url, ids, form, dtype, places, options.targets)
+    check = _against_oracle if task.mode == "sample" else _by_certificate
+    for place, source in zip(places, sources.tolist(), strict=True):
+        name, distances = next(rows, (None, None))
+        if name != ids.original(source) or distances is None:
+            raise InputError(
+                f"`{storage.redacted(url)}` holds source `{name}` at place {place}, not `{ids.original(source)}`",
+                hint=OVERWRITE,
+            )
+        if (sentence := check(graph, ids, source, distances, options, form.scale)) is not None:
+            return sentence
+    return None
+
+
+def _metrics_refuted(
+    graph: CsrGraph,
+    ids: VertexIds,
+    rows: list[dict[str, Any]],
+    options: SolveOptions,
     scale: int | None,
-    progress: Progress,
-) -> Verdict:
-    """Return the verdict of mode "sample" on what `metrics`, a row a source, say of the distances.
-
-    `cutoff` is in the unit of the graph's weights, the metrics are in that of the input.
-    """
-    began = time.perf_counter()
-    options = SolveOptions(cutoff=cutoff, targets=np.empty(0, np.uint32))
-    of_distances = ["reached", "max_distance", "mean_distance"]
-    told = metrics.select(["source", *of_distances]).take(pa.array(_sample(metrics.num_rows))).to_pylist()
-    done = 0
-
-    def check(row: dict[str, Any]) -> str | None:
+) -> str | None:
+    """Return which stored metric in `rows` is wrong, None if none is; lengths there are in the input's unit."""
+    for row in rows:
         (source,) = ids.vertices([row["source"]], "`metrics.parquet`: source")
         (true,) = _oracle(graph).solve(graph, np.array([source]), options).metrics
-        for name in of_distances:
+        for name in OF_DISTANCES:
             exact = getattr(true, name)
             if scale is not None and name in OF_LENGTHS:
                 exact = float(exact) / scale
             if row[name] != float(exact):
                 return f"source `{row['source']}`: stored {name} {row[name]}, true {name} {exact}"
-        return None
+    return None
 
-    refuted = None
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        for found in pool.map(check, told):
-            done += 1
-            refuted = refuted or found
-            progress.advance(done, len(told), "sources")
-    return Verdict("sample", len(told), time.perf_counter() - began, refuted)
+
+#: The targets of the last verification of this process, by its name; each is read by one thread.
+_targets: dict[str, np.ndarray] = {}
+_reading_targets = threading.Lock()
+
+
+def _targets_of(task: VerifyTask, ids: VertexIds) -> np.ndarray | None:
+    """Return the targets (T,) of a run, None for every vertex; its files have them, its identity confirms them."""
+    digest = task.identity.get("targets")
+    if digest is None:
+        return None
+    if digest == NO_DISTANCES:
+        return np.empty(0, np.uint32)
+    with _reading_targets:
+        if task.verification not in _targets:
+            _targets.clear()
+            _targets[task.verification] = _read_targets(task, ids, digest)
+        return _targets[task.verification]
+
+
+def _read_targets(task: VerifyTask, ids: VertexIds, digest: str) -> np.ndarray:
+    folder = RunFolder(task.run)
+    urls = folder.wide_paths() or [folder.batch_path(0)]
+    n_sources = task.identity["batch"]
+    targets = np.concatenate([read_targets(url, ids, n_sources, task.form) for url in urls])
+    if digest_of(targets) != digest:
+        raise InputError(
+            f"`{storage.redacted(urls[0])}` is damaged: it has not the targets that the run was asked for",
+            hint=OVERWRITE,
+        )
+    return targets
 
 
 def _oracle(graph: CsrGraph) -> Solver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -144,6 +145,14 @@ class VertexIds:
             return "check `graph.input`: the graph has no vertices"
         first, last = self.original(0), self.original(self.n_vertices - 1)
         return f"the {self.n_vertices} ids of the graph run from {first!r} to {last!r}"
+
+
+def digest_of(*vertices: np.ndarray) -> str:
+    """Return what tells these vertices, each (n,), one list after the other, from any others."""
+    digest = hashlib.sha256()
+    for some in vertices:
+        digest.update(some.astype("<u4").tobytes())
+    return digest.hexdigest()[:16]
 
 
 def listed(ids: Sequence[int | str], n: int | None = None) -> str:

@@ -12,7 +12,7 @@ from math import ceil
 
 import dask
 from dask.utils import parse_bytes
-from distributed import Client
+from distributed import Client, Worker
 
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.hardware import memory_bytes
@@ -54,6 +54,15 @@ def check_limit(memory_limit: str) -> None:
 def usable_bytes(limit: int, share: float) -> int:
     """Return the bytes that a worker of this limit has for its graph and batches; negative where it is too small."""
     return int(limit * share) - WORKER_BYTES
+
+
+def limit_of(worker: Worker) -> tuple[int, float]:
+    """Return the memory limit of the worker on which this runs, and the share that Dask lets it use."""
+    # Dask does not see the control group of a SLURM job.
+    limits = [(memory_bytes(), 1.0)]
+    if (limit := worker.memory_manager.memory_limit) is not None:
+        limits.append((limit, usable_share(worker.memory_manager.memory_pause_fraction)))
+    return min(limits, key=lambda each: usable_bytes(*each))
 
 
 def needed_limit(n_bytes: int, share: float) -> int:

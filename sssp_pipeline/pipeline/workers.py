@@ -42,6 +42,8 @@ class Load:
         Whether the solver runs on a GPU.
     expected_s
         About how long it takes on what the plan was made for.
+    least_bytes
+        What a process needs beside the graph, however few its threads: a task of `verify`, also of a later one.
     """
 
     n_batches: int
@@ -50,6 +52,7 @@ class Load:
     together: int
     on_gpu: bool
     expected_s: float = 0.0
+    least_bytes: int = 0
 
     @property
     def n_tasks(self) -> int:
@@ -359,7 +362,7 @@ def batch_memory(load: Load) -> int:
 
 def _checked_memory(processes: int, threads: int, load: Load) -> int:
     """Return the bytes each process needs; raise `InputError` if this run may not use enough for all."""
-    each = load.graph_bytes + threads * thread_memory(load)
+    each = load.graph_bytes + max(threads * thread_memory(load), load.least_bytes)
     usable = memory_bytes()
     if processes * each > usable:
         who = f"{plural(processes, 'worker')} of {plural(threads, 'thread')}"

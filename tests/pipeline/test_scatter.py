@@ -107,7 +107,7 @@ def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
     batches = ((4, np.arange(5, dtype=np.uint32)), (7, np.array([60], np.uint32)))
     folder.begin(identity := {"sources": "all"})
     graph = store, manifest.content_id
-    given = SolveTask(*graph, folder.url, identity, batches, "dijkstra", SolveOptions(), FORM, 2)
+    given = SolveTask(*graph, folder.url, identity, batches, "dijkstra", SolveOptions(), FORM, attempt=2)
     done = scatter_stage.solve_task(given)
     paths = [*tmp_path.glob("run/distances/*.parquet"), *tmp_path.glob("run/_run/metrics-*.arrow")]
     assert len(paths) == 4

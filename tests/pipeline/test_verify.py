@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,11 @@ from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.results import Place, RunFolder
-from sssp_pipeline.pipeline.verify import verify_distances
+from sssp_pipeline.pipeline.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.verifying import Verifying
 from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.pipeline.workers import assembled
+from sssp_pipeline.workflow_cluster import Cluster
 
 MADE = GENERATORS["grid"](rows=12, cols=11, keep=0.7, seed=1)
 GRAPH = csr_from_edges(MADE.src, MADE.dst, MADE.weights, MADE.n_vertices)
@@ -30,8 +34,26 @@ def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
     return folder
 
 
+class Stored(StoredGraph):
+    """The graph of these tests, as if it were in a store."""
+
+    ids = IDS
+
+    def graph(self):
+        return GRAPH
+
+
+STORED = Stored(
+    "store",
+    SimpleNamespace(content_id="grid", n_vertices=132, graph_bytes=10_000, traits=GRAPH.traits, vertices=()),
+)
+
+
 def verdict(folder, form, mode, cutoff=None):
-    return verify_distances(GRAPH, IDS, folder, BATCHES, form, cutoff, mode, Quiet())
+    identity = {"targets": None, "batch": 7, "cutoff": cutoff}
+    verifying = Verifying(STORED, BATCHES, None, folder, identity, form, mode, 0, Quiet())
+    with assembled(Cluster()) as crew:
+        return verifying.by(crew)
 
 
 def tamper(folder: RunFolder, batch: int, source: int, vertex: int, distance: int | None) -> int | None:

@@ -1,0 +1,48 @@
+"""What every task of a run tells the worker that does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Some batches of a run, and where a worker finds what it needs for them.
+
+    Attributes
+    ----------
+    store, content_id
+        The graph store and the identity of its graph.
+    run, identity
+        The run folder, and the identity of the run that is to be there.
+    batches
+        Numbers, each with its sources (n,) uint32.
+    attempt
+        Counts from 1.
+    """
+
+    store: str
+    content_id: str
+    run: str
+    identity: dict[str, Any]
+    batches: tuple[tuple[int, np.ndarray], ...]
+    attempt: int = field(default=1, kw_only=True)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(number for number, _ in self.batches)
+
+    # On the way its batches are three arrays: each pickled array takes 60 bytes, and a small batch has one source.
+    def __getstate__(self) -> dict[str, Any]:
+        numbers, sources = zip(*self.batches, strict=True)
+        ends = np.cumsum([len(some) for some in sources])
+        packed = np.array(numbers), ends, np.concatenate(sources)
+        return {**self.__dict__, "batches": packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        numbers, ends, sources = state["batches"]
+        batches = tuple(zip(numbers.tolist(), np.split(sources, ends[:-1]), strict=True))
+        self.__dict__.update(state, batches=batches)
