@@ -99,9 +99,13 @@ class Cluster(Section):
     or Dask has paused all for lack of memory; `auto` is 20 for the first two with kind `address`, where both should be
     there already, and 300 otherwise."""
 
-    tls: bool = False
-    """Whether client, scheduler and workers talk under TLS, with certificates made for the run; with kind `address`
-    the scheme `tls://` and Dask's own configuration say so."""
+    tls: Auto | bool = "auto"
+    """Whether client, scheduler and workers talk under TLS, with certificates made for the run; `auto` does with kind
+    `slurm` and `kubernetes`. With kind `address` the scheme `tls://` and Dask's own configuration say so."""
+
+    dashboard_host: Text | None = None
+    """Address on which the dashboards of kind `slurm` and `kubernetes` listen. `null` means 127.0.0.1, which only the
+    scheduler's machine or pod can reach; `0.0.0.0` lets everyone see them who reaches that machine."""
 
     slurm: Slurm | None = None
     """The jobs of kind `slurm`."""
@@ -115,6 +119,11 @@ class Cluster(Section):
         if self.wait_s == "auto":
             return 20 if self.kind == "address" else 300
         return self.wait_s
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether the run makes certificates for its cluster."""
+        return self.kind in _ELASTIC if self.tls == "auto" else self.tls
 
     @property
     def later_wait_s(self) -> int:
@@ -202,6 +211,7 @@ _KINDS_OF: dict[str, tuple[str, ...]] = {
     "workers": _STARTED,
     "threads_per_worker": _STARTED,
     "memory_limit": _STARTED,
-    "tls": ("auto", "local-cpu", "local-cuda", "slurm"),
+    "tls": _STARTED,
+    "dashboard_host": _ELASTIC,
 }
 _UNUSED_HINTS = {"address": "remove it: the workers of that cluster run already"}

@@ -100,8 +100,10 @@ def test_each_library_has_its_place(module):
     if roots & {"dask", "distributed"}:
         assert relative in (
             "pipeline.cluster",
+            "pipeline.pods",
             "pipeline.preflight",
             "pipeline.roster",
+            "pipeline.secured_pods",
             "pipeline.worker_memory",
         )
     if roots & {"cupy"}:

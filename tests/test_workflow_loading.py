@@ -115,7 +115,7 @@ verify: of
             "`road.yaml` line 6: unknown key `adress` in `cluster`",
             "did you mean `address`? Keys: "
             "kind, address, workers, threads_per_worker, memory_limit, in_flight, "
-            "wait_s, tls, slurm, kubernetes",
+            "wait_s, tls, dashboard_host, slurm, kubernetes",
         ),
         (
             "cluster: {kind: pbs}\n",

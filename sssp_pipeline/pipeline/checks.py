@@ -85,7 +85,7 @@ def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> 
 def _check_cluster(spec: Cluster, progress: Progress) -> None:
     if spec.kind == "local-cuda":
         check_gpus(spec)
-    starts_dask = spec.kind not in ("auto", "local-cpu") or spec.tls or spec.memory_limit != "auto"
+    starts_dask = spec.kind not in ("auto", "local-cpu") or spec.is_secured or spec.memory_limit != "auto"
     if not starts_dask:
         return
     # Dask takes as long to import as a small graph to ingest.

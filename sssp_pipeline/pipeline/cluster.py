@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import dask
@@ -36,6 +36,8 @@ from sssp_pipeline.workflow_cluster import Cluster, Slurm, WorkerRange
 
 #: Seconds in which a scheduler that is there must shake hands.
 CONNECT_S = 20
+#: Where only processes of the same machine or pod can connect.
+LOOPBACK = "127.0.0.1"
 #: Seconds between two looks for a scheduler that does not answer yet.
 _LOOK_S = 0.5
 #: Threads of a worker in a job or a pod with a GPU: one solves, one writes, one waits; and one more, since a task of
@@ -162,8 +164,10 @@ def _client_of(spec: Cluster) -> Iterator[Client]:
         with client:
             yield client
         return
-    made, options = _slurm(spec) if spec.kind == "slurm" else _kubernetes(spec)
-    with _running(spec.kind, made, options) as cluster:
+    with ExitStack() as held:
+        made, options = _slurm(spec) if spec.kind == "slurm" else _kubernetes(spec, held)
+        cluster = held.enter_context(_running(spec.kind, made, options))
+        held.callback(_remove_key_files, cluster)
         workers = spec.workers
         if isinstance(workers, WorkerRange):
             cluster.adapt(minimum=workers.minimum, maximum=workers.maximum)
@@ -171,6 +175,21 @@ def _client_of(spec: Cluster) -> Iterator[Client]:
             cluster.scale(_workers_of_a_job(spec) if workers == "auto" else workers)
         with Client(cluster, set_as_default=False) as client:
             yield client
+
+
+def _remove_key_files(cluster: Any) -> None:
+    """Remove the files in which dask-jobqueue gave its jobs their certificates: it leaves that to chance."""
+    for name in ("_job_ca_file", "_job_cert", "_job_key"):
+        if (file := getattr(cluster, name, None)) is not None:
+            file.close()
+
+
+def dashboard_link(client: Client, spec: Cluster) -> str:
+    """Return the URL of the dashboard, on the machine or in the pod of the scheduler where it listens there alone."""
+    link: str = client.dashboard_link
+    if spec.kind != "slurm" or spec.dashboard_host is not None:
+        return link
+    return f"http://{LOOPBACK}:{link.rpartition(':')[2]}"
 
 
 def wait_for_scheduler(spec: Cluster) -> None:
@@ -221,7 +240,7 @@ def check_startable(spec: Cluster) -> None:
         _kubernetes_class()
     elif spec.kind == "local-cuda":
         _local_class(spec.kind)
-    if spec.tls and importlib.util.find_spec("cryptography") is None:
+    if spec.is_secured and importlib.util.find_spec("cryptography") is None:
         raise _without_certificates("No module named 'cryptography'")
 
 
@@ -254,7 +273,8 @@ def _slurm(spec: Cluster) -> tuple[Any, dict[str, Any]]:
     made = _slurm_class()
     slurm = spec.slurm or Slurm()
     processes = _workers_of_a_job(spec)
-    threads = _threads_of(spec, slurm.gpus)
+    threads = threads_of(spec, slurm.gpus)
+    host = spec.dashboard_host or LOOPBACK
     return made, {
         "queue": slurm.queue,
         "account": slurm.account,
@@ -267,7 +287,8 @@ def _slurm(spec: Cluster) -> tuple[Any, dict[str, Any]]:
         "job_extra_directives": [*([f"--gres=gpu:{slurm.gpus}"] if slurm.gpus else []), *slurm.directives],
         # dask-cuda's starts a worker for each GPU of the job, beside the cores that are near to it.
         **({"worker_command": "dask_cuda.cli"} if slurm.gpus else {}),
-        "scheduler_options": {"dashboard_address": ":0"},
+        "scheduler_options": {"dashboard_address": f"{host}:0"},
+        "worker_extra_args": ["--dashboard-address", f"{host}:0"],
         # For the certificates, where there are some: each job reads them.
         "shared_temp_directory": "~",
         **_secured(spec),
@@ -289,59 +310,30 @@ def _kubernetes_class() -> Any:
     return KubeCluster
 
 
-def _kubernetes(spec: Cluster) -> tuple[Any, dict[str, Any]]:
-    """Return what starts a cluster in Kubernetes' pods, and its options."""
+def _kubernetes(spec: Cluster, held: ExitStack) -> tuple[Any, dict[str, Any]]:
+    """Return what starts a cluster in Kubernetes' pods, and its options; its certificates end with `held`."""
+    from sssp_pipeline.pipeline import pods
+
     made = _kubernetes_class()
     assert spec.kubernetes is not None
-    return made, {
-        "custom_cluster_spec": kubernetes_resource(spec, f"sssp-{uuid.uuid4().hex[:8]}"),
-        "namespace": spec.kubernetes.namespace,
+    name, namespace = f"sssp-{uuid.uuid4().hex[:8]}", spec.kubernetes.namespace
+    options = {
+        "custom_cluster_spec": pods.kubernetes_resource(spec, name),
+        "namespace": namespace,
         "resource_timeout": spec.first_wait_s,
         "quiet": True,
     }
+    if spec.is_secured:
+        from sssp_pipeline.pipeline import secured_pods
+
+        security = _secured(spec)["security"]
+        held.enter_context(secured_pods.certificates(name, namespace, security))
+        made, options["security"] = secured_pods.SecuredCluster, security
+    return made, options
 
 
-def kubernetes_resource(spec: Cluster, name: str) -> dict[str, Any]:
-    """Return the operator's `DaskCluster` of this `name` for a `spec` of kind `kubernetes`.
-
-    Workers have the memory and the GPU that `spec` asks for, the scheduler has neither.
-    """
-    from dask_kubernetes.operator import make_cluster_spec
-
-    pods = spec.kubernetes
-    assert pods is not None
-    threads = _threads_of(spec, pods.gpus)
-    wanted = spec.workers if isinstance(spec.workers, int) else 1
-    if isinstance(spec.workers, WorkerRange):
-        wanted = spec.workers.minimum
-    # Dask's configuration, as the environment of a scheduler that is not in this process.
-    settings = {f"DASK_{k.upper().replace('-', '_').replace('.', '__')}": str(v) for k, v in SETTINGS.items()}
-    resource = make_cluster_spec(
-        name,
-        image=pods.image,
-        n_workers=wanted,
-        env=settings,
-        worker_command=f"dask worker --nthreads {threads} --memory-limit {spec.memory_limit.replace(' ', '')}",
-    )
-    memory = str(parse_bytes(spec.memory_limit))
-    sizes = {"worker": {"cpu": str(threads), "memory": memory}, "scheduler": {"cpu": "1", "memory": "2Gi"}}
-    for role, size in sizes.items():
-        pod = resource["spec"][role]["spec"]
-        container = pod["containers"][0]
-        # As its command, whatever the image would start; the scheduler's has had another name since Dask 2026.
-        started = container.pop("args")
-        container["command"] = started if role == "worker" else ["dask", "scheduler", *started[1:]]
-        container["resources"] = {"requests": size, "limits": {"memory": size["memory"]}}
-        if role == "worker" and pods.gpus:
-            container["resources"]["limits"]["nvidia.com/gpu"] = str(pods.gpus)
-        if role == "worker" and pods.secret is not None:
-            container["envFrom"] = [{"secretRef": {"name": pods.secret}}]
-        if pods.service_account is not None:
-            pod["serviceAccountName"] = pods.service_account
-    return dict(resource)
-
-
-def _threads_of(spec: Cluster, gpus: int) -> int:
+def threads_of(spec: Cluster, gpus: int) -> int:
+    """Return the threads of a worker in a job or a pod with so many GPUs."""
     if spec.threads_per_worker != "auto":
         return spec.threads_per_worker
     return _GPU_THREADS if gpus else 1
@@ -361,7 +353,7 @@ def _needed_for(kind: str, extra: str) -> Iterator[None]:
 
 def _secured(spec: Cluster) -> dict[str, Any]:
     """Return the options of a cluster that make it talk under TLS, if `spec` wants that."""
-    if not spec.tls:
+    if not spec.is_secured:
         return {}
     try:
         return {"security": Security.temporary(), "protocol": "tls://"}

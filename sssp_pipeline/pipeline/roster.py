@@ -75,7 +75,7 @@ class DaskWorkers:
         self._under_way: dict[Future, _UnderWay] = {}
         self._looked = self._last_able = time.monotonic()
         self.scheduler: str = client.scheduler.address
-        self.dashboard = client.dashboard_link
+        self.dashboard = cluster.dashboard_link(client, spec)
         threads_of = client.nthreads()
         if needs is not None:
             found = fitness(client, threads_of, needs)

@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from sssp_pipeline.pipeline.cluster import kubernetes_resource
+from sssp_pipeline.pipeline.pods import kubernetes_resource
 from sssp_pipeline.workflow_cluster import Cluster
 from sssp_pipeline.workflow_loading import load_workflow
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import builtins
-import gc
+import json
 import os
+import signal
+import subprocess
 import sys
+import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
+import yaml
+from distributed import Client, LocalCluster, Security
 
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels import _cupy
 from sssp_pipeline.pipeline import cluster, hardware
+from sssp_pipeline.pipeline.pods import kubernetes_resource
 from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.workflow import Workflow
 from sssp_pipeline.workflow_cluster import Cluster
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
 SLURM = {"kind": "slurm", "memory_limit": "4GB", "slurm": {"interface": "lo"}}
 PODS = {"kind": "kubernetes", "memory_limit": "32GB", "kubernetes": {"image": "registry/image:1"}}
 
@@ -36,7 +47,8 @@ def test_a_job_is_a_worker(jobs):
     assert {"#SBATCH --cpus-per-task=1", "#SBATCH --mem=4G", "#SBATCH -t 1:00:00"} <= set(lines)
     assert not any("gres" in line or line.startswith(("#SBATCH -p", "#SBATCH -A")) for line in lines)
     started = next(line for line in lines if line.startswith(sys.executable))
-    assert "-m distributed.cli.dask_worker tcp://127.0.0.1:" in started
+    assert "-m distributed.cli.dask_worker tls://127.0.0.1:" in started
+    assert "--dashboard-address 127.0.0.1:0" in started
     assert "--nthreads 1 --memory-limit 3.73GiB" in started
 
 
@@ -64,12 +76,62 @@ def test_a_job_with_gpus_has_a_worker_for_each(jobs):
         "module load cuda",
     } <= set(lines)
     started = next(line for line in lines if line.startswith(sys.executable))
-    assert "-m dask_cuda.cli tcp://" in started
+    assert "-m dask_cuda.cli tls://" in started
     assert "--nthreads 3 --memory-limit 3.73GiB" in started
 
 
+#: A process of its own: where it is refused, Dask leaves coroutines behind that nobody awaits.
+CLIENT = """
+import sys
+from distributed import Client
+with Client(sys.argv[1], timeout="5s") as client:
+    print("in", len(client.scheduler_info()["workers"]))
+"""
+
+
+def entered(address: str) -> subprocess.CompletedProcess:
+    """Have a client without certificates enter the cluster at `address`."""
+    command = [sys.executable, "-c", CLIENT, address]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def listening(port: int, pid: int | None = None) -> set[str]:
+    """Return the addresses on which a process, this one by default, takes connections at a port."""
+    found = psutil.Process(pid).net_connections(kind="inet")
+    return {c.laddr.ip for c in found if c.laddr.port == port and c.status == psutil.CONN_LISTEN}
+
+
+@contextmanager
+def scheduler_of_jobs(**options):
+    """Give the SLURM cluster that a run would start, without jobs, and a client."""
+    made, given = cluster._slurm(Cluster.model_validate({**SLURM, **options}))
+    with made(**given) as started, Client(started, set_as_default=False) as client:
+        yield started, client
+        cluster._remove_key_files(started)
+
+
+def test_the_scheduler_of_jobs_talks_under_tls_and_shows_its_dashboard_to_its_machine_alone(jobs):
+    with scheduler_of_jobs() as (started, client):
+        assert started.scheduler_address.startswith("tls://")
+        refused = entered(started.scheduler_address.replace("tls://", "tcp://"))
+        assert (refused.returncode, refused.stdout) == (1, "")
+        spec = Cluster.model_validate(SLURM)
+        link = cluster.dashboard_link(client, spec)
+        port = started.scheduler_info["services"]["dashboard"]
+        assert link == f"http://127.0.0.1:{port}/status"
+        assert listening(port) == {"127.0.0.1"}
+
+
+def test_tls_and_the_dashboards_host_can_be_chosen(jobs):
+    with scheduler_of_jobs(tls=False, dashboard_host="0.0.0.0") as (started, _):
+        assert started.scheduler_address.startswith("tcp://")
+        assert entered(started.scheduler_address).stdout == "in 0\n"
+        assert listening(started.scheduler_info["services"]["dashboard"]) == {"0.0.0.0"}
+        assert "--dashboard-address 0.0.0.0:0" in started.job_script()
+
+
 def resource(**options):
-    return cluster.kubernetes_resource(Cluster.model_validate({**PODS, **options}), "sssp-1")
+    return kubernetes_resource(Cluster.model_validate({**PODS, **options}), "sssp-1")
 
 
 def container(made, role):
@@ -85,12 +147,148 @@ def test_pods():
     assert worker["command"][:6] == ["dask", "worker", "--nthreads", "1", "--memory-limit", "32GB"]
     assert worker["command"][-2:] == ["--dashboard-address", "8788"]  # where the guide has Prometheus look
     assert [(port["name"], port["containerPort"]) for port in worker["ports"]] == [("http-dashboard", 8788)]
-    assert scheduler["command"] == ["dask", "scheduler", "--host", "0.0.0.0"]
+    options = ["--host", "0.0.0.0", "--dashboard-address", "127.0.0.1:8787"]
+    assert scheduler["command"] == ["dask", "scheduler", *options]
     assert worker["resources"]["limits"] == {"memory": "32000000000"}
     assert {"name": "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "value": "0"} in scheduler["env"]
     assert worker["image"] == scheduler["image"] == "registry/image:1"
     assert "envFrom" not in worker
     assert "envFrom" not in scheduler
+
+
+@pytest.mark.parametrize("role", ["worker", "scheduler"])
+def test_pods_have_the_label_that_the_network_policy_selects(role):
+    policy = yaml.safe_load((DEPLOY / "kubernetes" / "network-policy.yaml").read_text())
+    selected = policy["spec"]["podSelector"]["matchLabels"]
+    assert resource()["spec"][role]["metadata"]["labels"] == selected
+
+
+def test_pods_talk_in_plain_text_only_if_asked_to():
+    for role in ("worker", "scheduler"):
+        secured = {e["name"] for e in container(resource(), role)["env"]}
+        plain = {e["name"] for e in container(resource(tls=False), role)["env"]}
+        assert "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION" in secured - plain
+        assert not any("TLS" in name or name == "DASK_SCHEDULER_ADDRESS" for name in plain)
+
+
+def test_the_operator_can_ask_the_scheduler_where_it_keeps_a_range_of_workers():
+    made = container(resource(workers={"minimum": 1, "maximum": 2}), "scheduler")
+    assert made["command"][-1] == "0.0.0.0:8787"
+    assert "httpGet" in made["readinessProbe"]
+    routes = next(e["value"] for e in made["env"] if e["name"].endswith("SCHEDULER__HTTP__ROUTES"))
+    assert "distributed.http.scheduler.api" in ast.literal_eval(routes)
+    assert "httpGet" not in container(resource(), "scheduler")["readinessProbe"]
+
+
+def environment(made, role: str, secret: dict) -> dict[str, str]:
+    """Return the environment that Kubernetes would give the container of a role."""
+    return {
+        entry["name"]: entry["value"]
+        if "value" in entry
+        else secret["stringData"][entry["valueFrom"]["secretKeyRef"]["key"]]
+        for entry in container(made, role)["env"]
+    }
+
+
+def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path):
+    from sssp_pipeline.pipeline import secured_pods
+
+    made, security = resource(), Security.temporary()
+    secret = secured_pods.secret_resource("sssp-1", security)
+    refs = [e["valueFrom"]["secretKeyRef"] for e in container(made, "worker")["env"] if "valueFrom" in e]
+    assert {ref["name"] for ref in refs} == {secret["metadata"]["name"]}
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0"]
+    address_file = tmp_path / "scheduler.json"
+    with ExitStack() as held:
+
+        def started(role: str, *command: str) -> subprocess.Popen:
+            env = {**os.environ, **environment(made, role, secret)}
+            env.pop("DASK_SCHEDULER_ADDRESS")
+            log = held.enter_context((tmp_path / role).open("w"))
+            process = subprocess.Popen(command, env=env, cwd=tmp_path, stderr=log, start_new_session=True)
+            held.callback(process.wait)
+            held.callback(os.killpg, process.pid, signal.SIGTERM)
+            return process
+
+        scheduler = started(
+            "scheduler",
+            *command,
+            *("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"),
+            *("--scheduler-file", str(address_file)),
+        )
+        for _ in range(300):
+            if address_file.exists() and address_file.read_text():
+                break
+            assert scheduler.poll() is None, (tmp_path / "scheduler").read_text()
+            time.sleep(0.1)
+        address = json.loads(address_file.read_text())["address"]
+        assert address.startswith("tls://")
+        started("worker", sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny")
+        with Client(address, security=security, set_as_default=False, timeout="30s") as client:
+            client.wait_for_workers(1, timeout=60)
+            assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+        refused = entered(address.replace("tls://", "tcp://"))
+        assert (refused.returncode, refused.stdout) == (1, "")
+
+
+def test_the_client_of_the_pods_talks_under_tls(monkeypatch):
+    from dask_kubernetes.operator import KubeCluster, networking
+    from dask_kubernetes.operator.kubecluster import kubecluster
+
+    from sssp_pipeline.pipeline.secured_pods import SecuredCluster
+
+    async def plain_address(self):
+        return local.scheduler_address.replace("tls://", "tcp://")
+
+    async def create(self):  # what KubeCluster does once the pods are there
+        address = await self._get_scheduler_address()
+        await networking.wait_for_scheduler_comm(address)
+        self.scheduler_comm = kubecluster.rpc(address)
+
+    async def workers():
+        await made._create_cluster()
+        async with made.scheduler_comm as scheduler:
+            return len((await scheduler.identity())["workers"])
+
+    monkeypatch.setattr(KubeCluster, "_get_scheduler_address", plain_address)
+    monkeypatch.setattr(KubeCluster, "_create_cluster", create)
+    security = Security.temporary()
+    made = SecuredCluster.__new__(SecuredCluster)
+    made.security = security
+    with LocalCluster(
+        n_workers=1, processes=False, security=security, protocol="tls://", dashboard_address="127.0.0.1:0"
+    ) as local:
+        assert asyncio.run(workers()) == 1
+
+
+def test_the_certificates_of_the_pods_end_with_the_block(monkeypatch):
+    from sssp_pipeline.pipeline import secured_pods
+
+    done: list[str] = []
+
+    class Secret:
+        def __init__(self, resource, namespace):
+            done.append(f"{resource['metadata']['name']} in {namespace}")
+
+        def create(self):
+            done.append("created")
+
+        def delete(self):
+            done.append("deleted")
+
+    monkeypatch.setattr(secured_pods, "Secret", Secret)
+    with secured_pods.certificates("sssp-1", "mine", Security.temporary()):
+        assert done == ["sssp-1-tls in mine", "created"]
+    assert done[2:] == ["deleted"]
+    monkeypatch.setattr(Secret, "create", lambda self: 1 / 0)
+    with (
+        pytest.raises(SsspError) as caught,
+        secured_pods.certificates("sssp-1", "mine", Security.temporary()),
+    ):
+        pass
+    assert (
+        caught.value.message == "Kubernetes does not take the certificates of the cluster: division by zero"
+    )
 
 
 def test_gpu_and_secret_are_for_the_workers_alone():
@@ -145,11 +343,11 @@ def jobs(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-# dask-jobqueue leaves the files of its certificates to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_run_in_jobs(grid, jobs):
-    assert grid("jobs", **SLURM, workers=2, tls=True) == grid("calm")
-    gc.collect()
+def test_a_run_in_jobs(grid, jobs, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(home := tmp_path / "home"))
+    home.mkdir()
+    assert grid("jobs", **SLURM, workers=2) == grid("calm")
+    assert list(home.glob(".dask-jobqueue.*")) == []  # the keys went with the cluster
     assert len((jobs / "cancelled").read_text().split()) == 2
     logs = [log.read_text() for log in jobs.glob("*.out")]
     assert len(logs) == 2

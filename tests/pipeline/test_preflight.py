@@ -122,7 +122,7 @@ def test_a_worker_can_use_its_limit_up_to_its_own_thresholds(
 
 
 def test_a_control_group_holds_a_worker_whose_limit_is_higher(client, demands, monkeypatch):
-    monkeypatch.setattr(preflight, "memory_bytes", lambda: 500 * MB)  # as in a job of SLURM
+    monkeypatch.setattr(worker_memory, "memory_bytes", lambda: 500 * MB)  # as in a job of SLURM
     with pytest.raises(InputError, match=r"its memory limit is 500 MB, and with 2 threads it needs 502 MB"):
         check(client, demands, 100 * MB)
 

@@ -1,0 +1,73 @@
+"""A cluster of Dask's operator under TLS: its certificates as a secret of Kubernetes, and a client that has them.
+
+dask-kubernetes itself talks in plain text only. `docs/guides/clusters.md` says what follows from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import kr8s
+from dask_kubernetes.operator import KubeCluster, networking
+from dask_kubernetes.operator.kubecluster import kubecluster
+from distributed import Security
+from distributed.core import rpc
+from kr8s.objects import Secret
+
+from sssp_pipeline.errors import SsspError
+
+
+@contextmanager
+def certificates(name: str, namespace: str | None, security: Security) -> Iterator[None]:
+    """Keep the certificate and the key of `security` as a secret of the cluster `name` during the block.
+
+    Raises
+    ------
+    SsspError
+        Kubernetes does not take the secret.
+    """
+    secret = Secret(secret_resource(name, security), namespace)
+    try:
+        secret.create()
+    except Exception as error:  # kr8s lets through those of what it stands on
+        raise SsspError(
+            f"Kubernetes does not take the certificates of the cluster: {error or type(error).__name__}",
+            hint="get the right to create and delete secrets, or set `cluster.tls: false`",
+        ) from error
+    try:
+        yield
+    finally:
+        with suppress(kr8s.NotFoundError):
+            secret.delete()
+
+
+def secret_resource(name: str, security: Security) -> dict[str, Any]:
+    """Return the secret that `pods.tls_environment` names; one certificate is that of all, and their authority."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"{name}-tls"},
+        "stringData": {"cert": security.tls_worker_cert, "key": security.tls_worker_key},
+    }
+
+
+class SecuredCluster(KubeCluster):
+    """A `KubeCluster` whose scheduler is talked to under TLS."""
+
+    def __init__(self, security: Security, **options: Any) -> None:
+        self.security = security
+        super().__init__(**options)
+
+    async def _create_cluster(self) -> None:
+        secured = partial(rpc, connection_args=self.security.get_connection_args("client"))
+        # Both modules connect without a word about certificates, and take none.
+        with patch.object(kubecluster, "rpc", secured), patch.object(networking, "rpc", secured):
+            await super()._create_cluster()
+
+    async def _get_scheduler_address(self) -> str:
+        address: str = await super()._get_scheduler_address()
+        return address.replace("tcp://", "tls://", 1)
