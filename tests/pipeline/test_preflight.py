@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels._team import usable_cores
-from sssp_pipeline.pipeline import preflight
+from sssp_pipeline.pipeline import preflight, worker_memory
 from sssp_pipeline.pipeline.hardware import Machine
 from sssp_pipeline.pipeline.ingest import ingest
 from sssp_pipeline.pipeline.progress import Quiet
