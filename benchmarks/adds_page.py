@@ -120,8 +120,12 @@ def newest(texts: Iterable[str]) -> list[Line]:
 
 def page(lines: list[Line]) -> str:
     """Return the page as Markdown."""
-    parts = [_opening(lines), _ablations(lines), _work(lines), _traces(lines), _fit(lines)]
+    parts = [_opening(lines), _ablations(lines), _work(lines), _traces(lines), _fit(lines), [TRIED]]
     return "\n\n".join(paragraph for part in parts for paragraph in part) + "\n"
+
+
+#: What was tried once and is not in the code; `results/adds_delta_tried.jsonl` has the times.
+TRIED = Path(__file__).with_name("adds_delta_tried.md").read_text().rstrip()
 
 
 def _opening(lines: list[Line]) -> Iterator[str]:

@@ -1,16 +1,19 @@
 """What `auto` takes beside the best solver: the calls of a run, distances left on the device, by graph and sources.
 
-    python benchmarks/auto.py --data FOLDER --folder .bench [--sources 1,16,256,1024] [--run-s 1] [--graphs ny,wave]
+    python benchmarks/auto.py measure --data FOLDER --folder .bench [--sources 1,16,256,1024] [--run-s 1] [--graphs ny]
+    python benchmarks/auto.py page
 
 The graphs are those of `papers.yaml`, and others of other kinds that no formula was fitted to. Every solver is warm:
 its kernels are loaded before. A run has its plan, its batches and its trials, but no output other than metrics, so
 that nothing hides what the solvers take. With `--run-s` there are also runs with as many sources as the best solver
 solves in so many seconds; sources come again then. A solver that takes more than `MOST_TIMES` of the best is stopped.
+The second command renders docs/auto-on-an-h200.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import time
@@ -22,7 +25,8 @@ from pathlib import Path
 from statistics import geometric_mean, mean
 
 import numpy as np
-from record import record
+from pages import measured_on, ms_text
+from record import RESULTS, record
 
 from sssp_pipeline.bench.cases import stored
 from sssp_pipeline.bench.spec import BenchGraph
@@ -38,6 +42,7 @@ from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.trials import Trials
 from sssp_pipeline.workflow import Output, Solve
 
+PAGE = Path(__file__).parents[1] / "docs" / "auto-on-an-h200.md"
 MOST_TIMES = 2.0
 #: Shorter runs are taken so many times, and the shortest counts.
 ROUNDS, SHORT_S = 3, 0.3
@@ -170,20 +175,52 @@ def cells(graph: CsrGraph, counts: list[int], run_s: list[float]) -> Iterator[di
         }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+COLUMNS = ("1", "16", "256", "1024", "1 s", "10 s")
+
+
+def page(lines: list[dict]) -> str:
+    """Return the page as Markdown, from the newest line of each graph and run."""
+    cells = {(line["graph"], _column(line)): line for line in lines}
+    graphs = list(dict.fromkeys(line["graph"] for line in lines))
+    seen = {c: [cells[g, c]["times"] for g in graphs if (g, c) in cells] for c in COLUMNS}
+    heads = [f"{c} {'source' if c == '1' else 'run' if c.endswith('s') else 'sources'}" for c in COLUMNS]
+    text = [
+        "<!-- Rendered by `python benchmarks/auto.py page`: do not edit. -->\n# `auto` on an H200",
+        "How long the solvers take that `solve.solver: auto` chooses, beside the best solver, by graph and number of "
+        "sources. The calls of a run are timed with metrics alone and with warm solvers. The last two columns are "
+        "runs with so many sources that the best solver was thought to take 1 s or 10 s. In a run of less than 0.1 s "
+        "nothing is tried. What a GPU takes to start, which is longer, is not in these times. "
+        + measured_on(lines),
+        "Each cell: milliseconds of the best solver, its name, and how many times as long `auto` took.",
+        f"| graph | {' | '.join(heads)} |\n| --- |{' --- |' * len(COLUMNS)}",
+    ]
+    text[-1] += "".join(
+        f"\n| {g} | {' | '.join(_cell(cells.get((g, c))) for c in COLUMNS)} |" for g in graphs
     )
-    parser.add_argument("--data", default=os.environ.get("SSSP_TEST_DATA"))
-    parser.add_argument("--folder", type=Path, required=True, help="where the graphs are stored")
-    parser.add_argument("--sources", default="1,16,256,1024")
-    parser.add_argument("--run-s", type=float, action="append", default=[])
-    parser.add_argument("--graphs", help="names; all unless given")
-    parser.add_argument("--prepare", action="store_true", help="only store the graphs")
-    given = parser.parse_args()
+    rows = ((c, seen[c]) for c in COLUMNS if seen[c])
+    text.append(
+        "| | runs | geometric mean | within 1.1 | within 1.25 | most |\n| --- | --- | --- | --- | --- | --- |"
+        + "".join(
+            f"\n| {c} | {len(of)} | {geometric_mean(of):.2f} | {mean(t <= 1.1 for t in of):.0%} "
+            f"| {mean(t <= 1.25 for t in of):.0%} | {max(of):.2f} |"
+            for c, of in rows
+        )
+    )
+    return "\n\n".join(text) + "\n"
+
+
+def _column(line: dict) -> str:
+    return f"{line['run_s']:g} s" if line["run_s"] else str(line["n_sources"])
+
+
+def _cell(line: dict | None) -> str:
+    return f"{ms_text(1e3 * line['best_s'])} {line['best']}, {line['times']:.2f}" if line else ""
+
+
+def measure(given: argparse.Namespace) -> None:
+    """Record a line for each graph and number of sources."""
     os.environ["SSSP_TEST_DATA"] = given.data
     wanted = given.graphs.split(",") if given.graphs else None
-    times: dict[str, list[float]] = {}
     for entry in entries():
         if wanted is not None and entry.name not in wanted:
             continue
@@ -193,12 +230,27 @@ def main() -> None:
         graph = loaded(entry, given.folder)
         for cell in cells(graph, [int(n) for n in given.sources.split(",")], given.run_s):
             record("auto", graph=entry.name, n_vertices=graph.n_vertices, n_edges=graph.n_edges, **cell)
-            times.setdefault(str(cell["run_s"] or cell["n_sources"]), []).append(cell["times"])
-    for what, of in times.items():
-        close = mean(t <= 1.1 for t in of)
-        print(
-            f"{what:>8}: {geometric_mean(of):.3f} times the best, {close:.0%} within 1.1, most {max(of):.2f}"
-        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    measuring = commands.add_parser("measure", help="on a GPU: record the lines")
+    measuring.add_argument("--data", default=os.environ.get("SSSP_TEST_DATA"))
+    measuring.add_argument("--folder", type=Path, required=True, help="where the graphs are stored")
+    measuring.add_argument("--sources", default="1,16,256,1024")
+    measuring.add_argument("--run-s", type=float, action="append", default=[])
+    measuring.add_argument("--graphs", help="names; all unless given")
+    measuring.add_argument("--prepare", action="store_true", help="only store the graphs")
+    commands.add_parser("page", help="render the page from the recorded lines")
+    given = parser.parse_args()
+    if given.command == "measure":
+        measure(given)
+    else:
+        lines = map(json.loads, (RESULTS / "auto.jsonl").read_text().splitlines())
+        PAGE.write_text(page(list(lines)))
 
 
 if __name__ == "__main__":
