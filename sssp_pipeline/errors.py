@@ -111,7 +111,31 @@ class StoreAwayError(SsspError):
 
 
 class DeadlineError(SsspError):
-    """A search took longer than `solve.deadline_s` allows; exit code 1."""
+    """A search took longer than `solve.deadline_s` allows; exit code 1.
+
+    Parameters
+    ----------
+    solver
+        Its name.
+    source
+        A vertex number or the input's own id; or what was searched, in words.
+    deadline_s
+        The deadline.
+    state
+        What is to be added to the message.
+    """
+
+    def __init__(self, solver: str, source: int | str, deadline_s: float, state: str = "") -> None:
+        what = f"source {source}" if isinstance(source, int) else source
+        super().__init__(
+            f"`{solver}` took longer for {what} than `solve.deadline_s` allows, {deadline_s:g} s{state}",
+            hint="set `solve.deadline_s` higher and run the same command again, or take another solver: "
+            "`sssp-pipeline solvers` lists all",
+        )
+        self.solver, self.source, self.deadline_s, self.state = solver, source, deadline_s, state
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.solver, self.source, self.deadline_s, self.state)
 
 
 class RefutedError(SsspError):

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
 
-from sssp_pipeline.errors import InputError, NegativeCycleError, RefutedError, SsspError
+from sssp_pipeline.errors import DeadlineError, InputError, NegativeCycleError, RefutedError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.pipeline import scatter as scatter_stage
@@ -676,6 +676,20 @@ def test_the_outlook_measures_each_solver_that_may_be_the_fastest(tmp_path, monk
     assert facts["solver"] == "dijkstra"
     assert set(facts["solve_s_per_source"]) == {"dijkstra", "delta-stepping"}
     assert min(facts["solve_s_per_source"].values()) > 0
+
+
+@ROUTES
+def test_a_search_past_its_deadline_ends_the_run_at_once_and_names_the_inputs_own_id(tmp_path, cluster):
+    (tmp_path / "edges.txt").write_text("".join(f"stop{u} stop{u + 1} 1\n" for u in range(40)))
+    graph = {"input": str(tmp_path / "edges.txt"), "ids": "string"}
+    sections = {"graph": graph, "sources": {"all": True}, "cluster": cluster}
+    heard = Heard()
+    with pytest.raises(DeadlineError, match=r"^`\S+` took longer for source stop\d+ than") as caught:
+        run(made(tmp_path, **sections, solve={"batch": 1, "deadline_s": 1e-9}), heard)
+    assert caught.value.hint.startswith("set `solve.deadline_s` higher and run the same command again")
+    assert not heard.named("retry")
+    _, record = run(made(tmp_path, **sections, solve={"batch": 1}), Quiet())
+    assert record["sources"] == 41
 
 
 @ROUTES

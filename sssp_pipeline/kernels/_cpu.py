@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import DeadlineError, InputError
 from sssp_pipeline.kernels import johnson
 from sssp_pipeline.kernels._search import Search, finish_row, search_limit
 from sssp_pipeline.kernels._views import as_searched
@@ -25,7 +25,6 @@ from sssp_pipeline.kernels.solver import (
     Solution,
     SolveOptions,
     SourceMetrics,
-    past_deadline,
 )
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -122,7 +121,7 @@ class CpuSolver(ABC):
         facts = finish_row(graph, source, distances, options.cutoff)
         solve_s = time.perf_counter() - began
         if solve_s > options.deadline_s:
-            raise past_deadline(self.name, f"source {source}", options.deadline_s)
+            raise DeadlineError(self.name, int(source), options.deadline_s)
         return SourceMetrics(
             source=source,
             solver=self.name,

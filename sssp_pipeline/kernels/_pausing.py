@@ -9,12 +9,12 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels._compile import Kernel, cupy_module
 from sssp_pipeline.kernels._gpu import PAST_DEADLINE, GpuSearch
 from sssp_pipeline.kernels._queue_search import finished_distances
 from sssp_pipeline.kernels._views import from_words, to_words
-from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
+from sssp_pipeline.kernels.solver import SolveOptions
 
 #: The superstep of the first pause; each further one is twice as late, so that looking costs a few per cent.
 FIRST_PAUSE = 256
@@ -120,7 +120,7 @@ class PausingSearch(GpuSearch, Generic[S]):
         return state
 
     def _late(self) -> SsspError:
-        return past_deadline(self._solver.name, f"source {self._source}", self._options.deadline_s)
+        return DeadlineError(self._solver.name, self._source, self._options.deadline_s)
 
     def launch(self, distances: Any, source: int) -> None:
         self.begin(distances, source)

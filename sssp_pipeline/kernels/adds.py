@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels._device_rows import SearchCounts
@@ -17,7 +17,7 @@ from sssp_pipeline.kernels._device_words import bits_type, limit_bits
 from sssp_pipeline.kernels._gpu import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels._hub_chunks import CHUNK_EDGES, hub_chunks
 from sssp_pipeline.kernels.forecast import Forecast, one_source_s
-from sssp_pipeline.kernels.solver import TRACE, SolveOptions, past_deadline
+from sssp_pipeline.kernels.solver import TRACE, SolveOptions
 
 #: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.
 DELTA_FACTOR = 16.0
@@ -394,7 +394,7 @@ class _AddsSearch(GpuSearch):
             f"{self._n_blocks} blocks used"
         )
         if poison == _DEADLINE:
-            return past_deadline(self._solver.name, what, self._deadline_s, state)
+            return DeadlineError(self._solver.name, self._source, self._deadline_s, state)
         if poison == 0:
             reason = f"not all of its {self._grid} blocks came to start"
         elif poison > _INVARIANT:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._device_rows import SearchCounts
@@ -19,7 +19,7 @@ from sssp_pipeline.kernels._gpu import PAST_DEADLINE
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels._incoming import incoming_edges
 from sssp_pipeline.kernels.forecast import Forecast, depth, graph_device_bytes
-from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
+from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta begins at this many times the mean weight over the mean degree: of 0.3, 1 and 3, all within 4 % of each other
 #: on R-MAT 20 and 22 on an H200.
@@ -274,7 +274,7 @@ class _LanesSearch(BatchSearch):
             state = states[run.place : run.place + run.width.state.itemsize].view(run.width.state)[0]
             which = f"sources {run.first} to {run.first + run.n_rows - 1} of a batch"
             if state["poison"] == PAST_DEADLINE:
-                raise past_deadline(self._solver.name, which, self._deadline_s)
+                raise DeadlineError(self._solver.name, which, self._deadline_s)
             if state["poison"]:
                 grid = run.width.grid
                 raise SsspError(

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels._compile import Kernel, Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import delta_bits, limit_bits
 from sssp_pipeline.kernels._gpu_batch import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.forecast import Forecast, depth
-from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
+from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta is so many times mean weight over mean degree, times the harmonic mean of the degrees to that power;
 #: `pick_delta` says what that was fitted to.
@@ -247,7 +248,7 @@ class _SlotsSearch(BatchSearch):
     def finish(self) -> SearchCounts:
         words = self._words[: _PROGRESS.itemsize + len(self._launched) * _COUNTS.itemsize].get()
         if late := int(words[: _PROGRESS.itemsize].view(_PROGRESS)[0]["late"]):
-            raise past_deadline(self._name, f"source {self._launched[late - 1]}", self._deadline_s)
+            raise DeadlineError(self._name, int(self._launched[late - 1]), self._deadline_s)
         counts = words[_PROGRESS.itemsize :].view(_COUNTS)
         vertices, edges = (counts[name] for name in _COUNTS.names or ())
         return SearchCounts(vertices, edges, self._delta, self._delta)

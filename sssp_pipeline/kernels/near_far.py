@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels._compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels._device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels._device_rows import SearchCounts
 from sssp_pipeline.kernels._device_words import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels._gpu import PAST_DEADLINE, GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, depth
-from sssp_pipeline.kernels.solver import SolveOptions, past_deadline
+from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta is this many times the mean weight over the mean degree. Of 4, 16, 64 and 256, the best on an H200 was 256 on
 #: road graphs and lattices, 64 on a mesh and a web graph and 4 on R-MAT; 64 takes 1.22 times as long as the best of
@@ -178,7 +178,7 @@ class _NearFarSearch(GpuSearch):
     def finish(self) -> SearchCounts:
         state = self._state.get().view(_STATE)[0]
         if state["poison"] == PAST_DEADLINE:
-            raise past_deadline(self._solver.name, f"source {self._source}", self._deadline_s)
+            raise DeadlineError(self._solver.name, self._source, self._deadline_s)
         if state["poison"]:
             raise SsspError(
                 f"`near-far` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "

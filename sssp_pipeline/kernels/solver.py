@@ -10,7 +10,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import DeadlineError, InputError
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.tuning import Tunable
 
@@ -102,14 +102,6 @@ class SolveOptions:
     def deadline_ns(self) -> int:
         """The deadline as the kernels take it, in 64 bits."""
         return int(min(1e9 * self.deadline_s, 2.0**63))
-
-
-def past_deadline(solver: str, what: str, deadline_s: float, state: str = "") -> DeadlineError:
-    """Return the error to raise when a search of `what` took longer than `deadline_s`; `state` is added to it."""
-    return DeadlineError(
-        f"`{solver}` took longer for {what} than `solve.deadline_s` allows, {deadline_s:g} s{state}",
-        hint="set `solve.deadline_s` higher, or take another solver: `sssp-pipeline solvers` lists all",
-    )
 
 
 @dataclass(frozen=True)

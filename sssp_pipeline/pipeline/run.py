@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,9 @@ from sssp_pipeline.pipeline.verifying import Verifying
 from sssp_pipeline.pipeline.vertex_ids import digest_of
 from sssp_pipeline.pipeline.workers import Crew, assembled
 from sssp_pipeline.workflow import Workflow
+
+#: A probe leaves out solvers that are expected to take so many times as long as the best one took.
+_MOST_TIMES = 10
 
 
 @dataclass
@@ -227,7 +231,8 @@ def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> 
     for name in (plan.solver, *plan.others):
         solver = solver_named(name, workflow.solve.options)
         expected = solver.forecast(traits, len(tried))
-        if source_s and expected.source_s / expected.off_by > min(source_s.values()):
+        best_s = min(source_s.values(), default=inf)
+        if expected.source_s / expected.off_by > best_s or expected.source_s > _MOST_TIMES * best_s:
             continue
         solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
         source_s[name] = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))

@@ -163,9 +163,11 @@ def _solved(task: SolveTask) -> TaskDone:
         if task.limit_s is not None:
             options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
         solution = solver.solve(graph, sources, options)
-    except DeadlineError:
+    except DeadlineError as error:
         if task.limit_s is None:
-            raise
+            source = error.source
+            named = f"source {ids.original(source)}" if isinstance(source, int) else source
+            raise DeadlineError(error.solver, named, error.deadline_s, error.state) from error
         solve_s = time.perf_counter() - loaded
         return TaskDone(
             task.solver, task.numbers, 0, 0.0, loaded - began, solve_s, 0.0, 0, _worker(), task.attempt, True
@@ -271,7 +273,7 @@ def scatter(
 
     Raises
     ------
-    InputError
+    InputError, DeadlineError
         A task cannot be done whoever tries. Nothing more is submitted then, and what is under way has ended.
     SsspError
         There are no workers any more, or the storage is away for good.
@@ -356,7 +358,7 @@ def scatter(
                     (suspects if given.alone else again).append(given)
                 elif (error := future.exception()) is None:
                     on_done(future.result())
-                elif isinstance(error, InputError):
+                elif isinstance(error, (InputError, DeadlineError)):  # whoever tries
                     hopeless = hopeless or error
                 else:
                     judge(given, error)

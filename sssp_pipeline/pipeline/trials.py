@@ -134,6 +134,9 @@ class Trials:
             n_batches = self._batches_of_trial(rival)
             while (limit_s := self._limit_s(rival, n_batches, best_s)) > most_s and n_batches > 1:
                 n_batches //= 2
+            if SOLVERS[rival].device == "cpu":  # it cannot be ended within a source
+                n_sources = n_batches * self._plan.work.batch
+                limit_s = max(limit_s, n_sources * self._expected_s(rival, n_sources))
             wasted_s = limit_s * self._wall_s(best_s) / best_s + _LOAD_S[SOLVERS[rival].device]
             if limit_s <= most_s and at_best_s > _AT_BEST * wasted_s:
                 self._under_way = rival

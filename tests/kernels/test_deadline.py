@@ -78,7 +78,7 @@ def test_a_cpu_solver_raises_the_error_when_the_source_is_done(solver):
     assert caught.value.message == (
         f"`{solver.name}` took longer for source 3 than `solve.deadline_s` allows, 1e-09 s"
     )
-    assert caught.value.hint.startswith("set `solve.deadline_s` higher, or take another solver")
+    assert caught.value.hint.startswith("set `solve.deadline_s` higher and run the same command again")
     assert_exact(solver, graph, [3])
 
 
