@@ -141,7 +141,7 @@ def solve_task(task: SolveTask) -> TaskDone:
         done = _solved(task)
         worker_metrics.add(
             done.solver,
-            len(done.batches),
+            0 if done.is_ended else len(done.batches),
             done.n_sources,
             solve_s=done.source_s * done.n_sources,
             load_s=done.load_s,
