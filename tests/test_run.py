@@ -586,6 +586,19 @@ def test_the_batches_of_a_trial_that_takes_too_long_are_solved_by_another(
     assert set(folder.read_metrics()["attempts"].to_pylist()) == {1}
 
 
+def test_a_solver_that_is_tried_and_has_no_memory_ends_no_run(tmp_path, monkeypatch, undisturbed):
+    def without_memory(*args):
+        raise InputError("too little memory")
+
+    expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
+    monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
+    monkeypatch.setattr(type(SOLVERS["delta-stepping"]), "solve", without_memory)
+    heard = Heard()
+    folder, _ = run(made(tmp_path, verify="off"), heard)
+    assert [event["solver"] for event in heard.named("trial_ended")] == ["delta-stepping"]
+    assert digests(tmp_path / "run") == digests(undisturbed[0])
+
+
 @pytest.mark.gpu
 def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed):
     expect(monkeypatch, near_far=0.001, adds_lanes=0.002, adds=0.003)

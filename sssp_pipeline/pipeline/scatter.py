@@ -46,6 +46,7 @@ from sssp_pipeline.pipeline.results import NO_DISTANCES, Place, RunFolder
 from sssp_pipeline.pipeline.shown import told
 from sssp_pipeline.pipeline.stored_graph import resident
 from sssp_pipeline.pipeline.tasks import Task
+from sssp_pipeline.pipeline.vertex_ids import VertexIds
 from sssp_pipeline.pipeline.workers import Workers
 
 #: Distances of a task that are written by its own thread: to start others takes longer.
@@ -76,7 +77,8 @@ class SolveTask(Task):
     tuning
         Options of the solver alone.
     limit_s
-        If a source takes longer than this, the task is ended, and its batches are not solved; None: that is an error.
+        If a source takes longer than this, or cannot be solved, the task is ended and its batches are not solved; None:
+        that is an error.
     """
 
     solver: str
@@ -103,7 +105,7 @@ class TaskDone:
     worker, attempt
         Host and process, and which attempt it was.
     is_ended
-        Whether the task was ended at its limit, and none of its batches was solved.
+        Whether a task with a limit was ended, and none of its batches was solved.
     """
 
     solver: str
@@ -163,21 +165,16 @@ def _solved(task: SolveTask) -> TaskDone:
         if task.limit_s is not None:
             options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
         solution = solver.solve(graph, sources, options)
-    except DeadlineError as error:
+    except SsspError as error:
         if task.limit_s is None:
-            source = error.source
-            named = f"source {ids.original(source)}" if isinstance(source, int) else source
-            raise DeadlineError(error.solver, named, error.deadline_s, error.state) from error
+            if (named := _in_ids(error, ids)) is not error:
+                raise named from error
+            raise
+        # It took too long, or has no memory: the run goes on without a solver that is only tried.
         solve_s = time.perf_counter() - loaded
         return TaskDone(
             task.solver, task.numbers, 0, 0.0, loaded - began, solve_s, 0.0, 0, _worker(), task.attempt, True
         )
-    except PathTooLongError as error:
-        ends = ids.original(int(error.source)), ids.original(int(error.vertex))
-        raise type(error)(*ends, error.dtype, error.wider) from error
-    except NegativeCycleError as error:
-        cycle = [ids.original(int(vertex)) for vertex in error.cycle]
-        raise NegativeCycleError(ids.original(int(error.source)), cycle, error.length) from error
     solved = time.perf_counter()
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
     place = Place(_worker(), device, task.attempt)
@@ -227,6 +224,21 @@ def _solved(task: SolveTask) -> TaskDone:
         _worker(),
         task.attempt,
     )
+
+
+def _in_ids(error: SsspError, ids: VertexIds) -> SsspError:
+    """Return an error with the input's own ids in place of vertex numbers; `error` itself if it has none."""
+    if isinstance(error, PathTooLongError):
+        ends = ids.original(int(error.source)), ids.original(int(error.vertex))
+        return type(error)(*ends, error.dtype, error.wider)
+    if isinstance(error, NegativeCycleError):
+        cycle = [ids.original(int(vertex)) for vertex in error.cycle]
+        return NegativeCycleError(ids.original(int(error.source)), cycle, error.length)
+    if isinstance(error, DeadlineError) and isinstance(error.source, int):
+        return DeadlineError(
+            error.solver, f"source {ids.original(error.source)}", error.deadline_s, error.state
+        )
+    return error
 
 
 def _worker() -> str:
