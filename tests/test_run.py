@@ -594,7 +594,7 @@ def test_a_solver_that_is_tried_and_has_no_memory_ends_no_run(tmp_path, monkeypa
     monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
     monkeypatch.setattr(type(SOLVERS["delta-stepping"]), "solve", without_memory)
     heard = Heard()
-    folder, _ = run(made(tmp_path, verify="off"), heard)
+    run(made(tmp_path, verify="off"), heard)
     assert [event["solver"] for event in heard.named("trial_ended")] == ["delta-stepping"]
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
