@@ -115,26 +115,26 @@ def test_of_wrong_batches_the_first_is_named_whichever_comes_first(tmp_path, mon
 
 
 def test_a_verify_task_that_does_not_fit_is_refused_before_anything_is_solved(tmp_path):
-    # A worker of 445 MB can solve on this graph, but not verify.
+    # A worker of 570 MB can solve on this graph, but not verify.
     with LocalCluster(
         n_workers=1,
         threads_per_worker=1,
-        memory_limit="445MB",
+        memory_limit="570MB",
         dashboard_address="127.0.0.1:0",
     ) as cluster:
         address = {"kind": "address", "address": cluster.scheduler_address}
         with pytest.raises(InputError) as caught:
             run(made(tmp_path, 700, cluster=address, verify="sample"), Quiet())
-    assert "its memory limit is 445 MB, and with 1 thread it needs 4" in caught.value.message
+    assert "its memory limit is 570 MB, and with 1 thread it needs 583 MB" in caught.value.message
     assert not (tmp_path / "run" / "distances").exists()
 
 
 def test_a_worker_that_is_started_has_room_for_a_verify_task(tmp_path):
     run(made(tmp_path, 700, verify="off"), Quiet())
-    spec = Cluster(kind="local-cpu", memory_limit="445MB")
+    spec = Cluster(kind="local-cpu", memory_limit="570MB", threads_per_worker=1)
     with pytest.raises(InputError) as caught:
         verify_run(str(tmp_path / "run"), None, "sample", Quiet(), spec)
-    assert caught.value.message.startswith("`cluster.memory_limit` is 445MB, but a worker needs 4")
+    assert caught.value.message.startswith("a worker of 1 thread has 570 MB of memory, but needs 583 MB")
 
 
 def test_tasks_that_do_not_fit_together_wait_for_each_other():
