@@ -5,8 +5,8 @@
 
 The graphs are those of `papers.yaml`, and others of other kinds that no formula was fitted to. Every solver is warm:
 its kernels are loaded before. A run has its plan, its batches and its trials, but no output other than metrics, so
-that nothing hides what the solvers take. With `--run-s` there are also runs with as many sources as the best solver
-solves in so many seconds; sources come again then. A solver that takes more than `MOST_TIMES` of the best is stopped.
+that nothing hides what the solvers take. `--run-s S` adds a run with as many sources as the best solver solves in S
+seconds; sources come again then. A solver is stopped when it has taken `MOST_TIMES` the time of the best one.
 The second command renders docs/auto-on-an-h200.md.
 """
 
@@ -44,7 +44,7 @@ from sssp_pipeline.workflow import Output, Solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "auto-on-an-h200.md"
 MOST_TIMES = 2.0
-#: Shorter runs are taken so many times, and the shortest counts.
+#: A run shorter than `SHORT_S` seconds is repeated: the shortest of `ROUNDS` counts.
 ROUNDS, SHORT_S = 3, 0.3
 #: Graphs beside those of `papers.yaml`: name, input, options of the input.
 OTHERS = (
@@ -187,8 +187,8 @@ def page(lines: list[dict]) -> str:
     text = [
         "<!-- Rendered by `python benchmarks/auto.py page`: do not edit. -->\n# `auto` on an H200",
         "How long the solvers take that `solve.solver: auto` chooses, beside the best solver, by graph and number of "
-        "sources. The calls of a run are timed with metrics alone and with warm solvers. The last two columns are "
-        "runs with so many sources that the best solver was thought to take 1 s or 10 s. In a run of less than 0.1 s "
+        "sources. The calls of a run are timed with metrics alone and with warm solvers. The number of sources of the "
+        "last two columns was chosen so that the best solver takes about 1 s or 10 s. In a run of less than 0.1 s "
         "nothing is tried. What a GPU takes to start, which is longer, is not in these times. "
         + measured_on(lines),
         "Each cell: milliseconds of the best solver, its name, and how many times as long `auto` took.",

@@ -13,7 +13,7 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels._compile import cupy_module
 from sssp_pipeline.kernels._device_graph import DeviceGraph
 
-#: As in `adds_worker.cuh`: rows of more edges are cut, into chunks of so many.
+#: As in `adds_worker.cuh`: longer rows are cut into chunks of this many edges.
 HUB_EDGES, CHUNK_EDGES = 128, 128
 
 

@@ -20,7 +20,7 @@ from sssp_pipeline.kernels._compile import MOST_EDGES_IN_32_BITS
 GPU_START_S = 0.3
 #: Of a byte of distances from a GPU to pinned memory.
 COPY_S_PER_BYTE = 1 / 50e9
-#: Of a source whose search is launched and waited for by itself, whatever the graph.
+#: The least time of a source whose search is launched and waited for by itself.
 LAUNCH_S = 0.15e-3
 #: What many cores do together over what one does, as a power of their number: 2 did 1.74 times, 16 (threads of 8 real
 #: ones) 9.2 times as much, each with sources of its own. Two that shared a source did 1.6 to 1.9 times as much.
@@ -44,9 +44,9 @@ class Forecast:
         How many cores share a source at most, and the seconds that each of them adds by meeting the others. Where they
         are several, one source is under way at a time.
     off_by
-        What a source takes may be so many times as much, or as little.
+        How wrong `source_s` may be: the true time lies between `source_s / off_by` and `source_s * off_by`.
     most_in_search
-        How many of the sources under way share a search, which has the deadline: all of them unless it is fewer.
+        The most sources that one search has; a deadline is that of a search.
     """
 
     source_s: float

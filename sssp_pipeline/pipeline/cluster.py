@@ -333,7 +333,7 @@ def _kubernetes(spec: Cluster, held: ExitStack) -> tuple[Any, dict[str, Any]]:
 
 
 def threads_of(spec: Cluster, gpus: int) -> int:
-    """Return the threads of a worker in a job or a pod with so many GPUs."""
+    """Return the threads of a worker in a job or a pod with `gpus` GPUs."""
     if spec.threads_per_worker != "auto":
         return spec.threads_per_worker
     return _GPU_THREADS if gpus else 1

@@ -130,7 +130,7 @@ def _lock(folder: int) -> bool:
     return False
 
 
-#: `is_held` and `remove_if_free` hold the lock for some microseconds: so many attempts, so many seconds apart.
+#: `is_held` and `remove_if_free` hold the lock for some microseconds: how often to try again, and the seconds between.
 _LOOKS, _LOOK_AGAIN_S = 3, 0.02
 
 

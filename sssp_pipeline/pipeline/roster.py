@@ -29,7 +29,7 @@ from sssp_pipeline.workflow_cluster import Cluster, WorkerRange
 
 #: Seconds between two looks at who is there.
 LOOK_S = 2.0
-#: A worker that Dask has paused, and that runs no task, is absent after so many seconds: its last task may just have
+#: Seconds after which a paused worker that runs no task counts as absent: its last task may just have
 #: ended, or its next one may just have begun, and heartbeats tell of that some seconds late.
 PAUSED_S = 10.0
 

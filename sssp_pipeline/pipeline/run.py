@@ -44,7 +44,7 @@ from sssp_pipeline.pipeline.vertex_ids import digest_of
 from sssp_pipeline.pipeline.workers import Crew, assembled
 from sssp_pipeline.workflow import Workflow
 
-#: A probe leaves out solvers that are expected to take so many times as long as the best one took.
+#: A probe leaves out a solver that is expected to take longer than this multiple of the best time.
 _MOST_TIMES = 10
 
 

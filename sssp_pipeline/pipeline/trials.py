@@ -11,21 +11,22 @@ from dataclasses import dataclass
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.plan import Plan
 
-#: What one trial may waste: these seconds, and these shares of the time that is left, of what it may save at best, and
-#: of what it is expected to save. A run has 64 batches, and the first share is a little more than that of one.
+#: One trial may waste the sum of: a fixed time in seconds, a share of the time that is left, a share of the most that
+#: it may save, and a share of what it is expected to save. A run has 64 batches: one must fit the second share.
 _FREE_S, _OF_LEFT, _OF_BEST, _OF_EXPECTED = 0.05, 0.02, 0.02, 0.1
-#: What it takes to load a solver that was compiled before.
+#: Seconds to load a solver that was compiled before.
 _LOAD_S = {"gpu": 0.05, "cpu": 0.5}
-#: A trial may save so many times what it may waste.
+#: The least ratio of what a trial may save at best to what it may waste.
 _AT_BEST = 2.0
-#: The first call takes this share of the sources or more: a solver of many sources may need as long for a few. That may
-#: cost so much of the time of the run. A run of less than so many seconds has no small call.
+#: The least share of the sources that the first call takes; the largest share of the run's time that such a small call
+#: may cost, because a solver of many sources may need as long for a few; and the seconds below which a run has no small
+#: call and no trial.
 _FIRST, _FIRST_COSTS, _SHORT_S = 1 / 32, 0.05, 0.1
-#: A source of a trial is expected to take so many times what it takes in a full call, at most.
+#: The most that a source of a trial is expected to take, as a multiple of what it takes in a full call.
 _ABOUT = 1.25
-#: A source may take so many times what the sources of a trial may take in the mean.
+#: The most that one source of a trial may take, as a multiple of what the mean of its sources may take.
 _SLACK = 1.5
-#: Another solver takes over if it takes at most this share of the time.
+#: Another solver takes over if its time is at most this share of the time of the present one.
 _FASTER = 0.97
 
 
@@ -100,9 +101,7 @@ class Trials:
         now_s, then_s = self._measured_s.get(self.solver), self._measured_s[best]
         if now_s is None or then_s > _FASTER * now_s:
             return None
-        change = (
-            f"{best} took {1e3 * then_s:.3g} ms a source, {self.solver} {1e3 * now_s:.3g}: on with {best}"
-        )
+        change = f"{best} took {1e3 * then_s:.3g} ms a source, {self.solver} {1e3 * now_s:.3g}: {best} takes the rest"
         self.solver = best
         self.reason += f"; {change}"
         return change
@@ -157,7 +156,7 @@ class Trials:
         return min(n_batches, self._together)
 
     def _limit_s(self, rival: str, n_batches: int, best_s: float) -> float:
-        """Return how long `rival` may take for so many batches if full calls of it are to be faster than the best."""
+        """Return the time that `rival` may take for `n_batches` if its full calls are to be faster than the best."""
         n_sources = n_batches * self._plan.work.batch
         of_call = self._expected_s(rival, n_sources) / self._expected_s(rival, self._n_full)
         return n_sources * best_s * of_call

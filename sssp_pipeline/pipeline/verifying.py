@@ -149,7 +149,7 @@ class Verifying:
         return rows_bytes + group_bytes + n_vertices * (8 + 2 * dtype.itemsize)
 
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], together: int) -> Iterator[VerifyTask]:
-        """Yield the tasks, each for so many of the `chosen` batches; `wanted` has the places of every batch."""
+        """Yield the tasks, each for `together` of the `chosen` batches; `wanted` has the places of every batch."""
         metrics = self._metrics(wanted) if self.identity.get("targets") == NO_DISTANCES else {}
         content_id, task_bytes = self.stored.manifest.content_id, self.task_bytes
         cutoff, verification = scaled_limit(self.identity["cutoff"], self.form.scale), uuid.uuid4().hex

@@ -75,7 +75,7 @@ def add(
 
 def _add(name: str, amount: float, *labels: str) -> None:
     if "distributed" not in sys.modules:
-        return  # nobody asks a process for its counters that is no worker of Dask
+        return  # only Dask's workers show their counters
     with _registering:
         counter = _counters().get(name)
     if counter is not None:

@@ -51,7 +51,7 @@ def solved(plan, true_s):
 
 
 def times_the_forecast(plan, **factors):
-    """Return `true_s` of `solved`: so many times what is forecast for a solver, 1 where none is given."""
+    """Return `true_s` of `solved`: the forecast of a solver times its factor, 1 where none is given."""
     return lambda solver, n: factors.get(solver.replace("-", "_"), 1.0) * expected_s(solver, plan, n)
 
 
@@ -90,7 +90,7 @@ def test_the_fastest_gets_the_rest():
     names, _, trials = solved(plan, times_the_forecast(plan, adds_lanes=1 / 180))
     assert (plan.solver, trials.solver, names[-1]) == ("adds-slots", "adds-lanes", "adds-lanes")
     assert "; adds-lanes took 0." in trials.reason
-    assert trials.reason.endswith(": on with adds-lanes")
+    assert trials.reason.endswith(": adds-lanes takes the rest")
 
 
 def test_a_trial_that_takes_too_long_is_ended_and_changes_nothing():
@@ -118,7 +118,7 @@ def test_a_later_call_may_show_that_the_other_is_faster_after_all():
         rival.solver, 0.5 * expected_s(rival.solver, plan, 64) / expected_s(rival.solver, plan, full), 64
     )
     assert trials.solver == rival.solver
-    assert trials.learn(rival.solver, 2.0, full).endswith(": on with adds-slots")
+    assert trials.learn(rival.solver, 2.0, full).endswith(": adds-slots takes the rest")
     assert trials.solver == "adds-slots"
 
 
