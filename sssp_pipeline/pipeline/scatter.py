@@ -296,7 +296,8 @@ def scatter(
     under_way: dict[Future, _Given] = {}
     ended: SimpleQueue[Future] = SimpleQueue()
     failed: dict[int, str] = {}
-    hopeless: SsspError | None = None
+    # Errors that end the run, each with the first batch of its task.
+    hopeless: list[tuple[int, SsspError]] = []
     all_asked_for = False
 
     def following() -> _Given | None:
@@ -320,7 +321,6 @@ def scatter(
             future.add_done_callback(ended.put)
 
     def judge(given: _Given, error: BaseException) -> None:
-        nonlocal hopeless
         tried = given.task
         given.task = replace(tried, attempt=tried.attempt + 1)
         if deaths := workers.deaths(error):
@@ -339,7 +339,7 @@ def scatter(
             reason = told(error)
             if given.errors > retries:
                 if isinstance(error, StoreAwayError):  # the batches after it would find it away, too
-                    hopeless = hopeless or error
+                    hopeless.append((tried.numbers[0], error))
                 else:
                     give_up(tried, reason)
                 return
@@ -357,7 +357,7 @@ def scatter(
 
     try:
         refill()
-        while under_way or (hopeless is None and (again or suspects or not all_asked_for)):
+        while under_way or (not hopeless and (again or suspects or not all_asked_for)):
             interrupts.check()
             for line in workers.tend():
                 progress.say(line, "cluster")
@@ -371,14 +371,14 @@ def scatter(
                 elif (error := future.exception()) is None:
                     on_done(future.result())
                 elif isinstance(error, (InputError, DeadlineError)):  # whoever tries
-                    hopeless = hopeless or error
+                    hopeless.append((given.task.numbers[0], error))
                 else:
                     judge(given, error)
-            if hopeless is None:
+            if not hopeless:
                 refill()
     finally:
         for future in under_way:
             future.cancel()
-    if hopeless is not None:
-        raise hopeless
+    if hopeless:  # whichever came first, the same one is told
+        raise min(hopeless, key=lambda each: each[0])[1]
     return failed

@@ -134,6 +134,7 @@ def test_a_search_that_does_not_fit_beside_other_graphs_is_tried_again_without_t
 
     class Solver(_gpu.GpuSolver):
         name, summary, units = "solver", "", ()
+        forecast = None
 
         def _solve_in_turn(self, graph, sources, distances, options):
             device_graph(graph)

@@ -83,6 +83,7 @@ class Device:
             name = "solver"
             summary = ""
             units = ()
+            forecast = None
 
             def needs(self, graph, on_device, n_sources):
                 return BatchNeeds(scratch, 0, 1)
