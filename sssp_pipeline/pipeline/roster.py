@@ -184,7 +184,7 @@ class DaskWorkers:
         return unfit
 
     def _leave_out_paused(self, there: Mapping[str, int]) -> dict[str, PausedWorker]:
-        """Find the workers that are absent because Dask has paused them; return those that were not so before."""
+        """Update the set of absent workers, which Dask has paused; return the workers that are new in it."""
         now = time.monotonic()
         paused = paused_workers(self._client, ANSWER_S) if there else {}
         idle = [worker for worker, what in paused.items() if not what.n_running]

@@ -370,7 +370,7 @@ class _Job:
         return {batch for batch, shape in shapes.items() if shape.name in faults}
 
     def _workers(self) -> Crew:
-        """Return those who solve and verify, assembled when they are first needed."""
+        """Return the crew that solves and verifies; the first call assembles it."""
         if self._crew is None:
             self._crew = self._cluster.enter_context(assembled(self.workflow.cluster))
         return self._crew

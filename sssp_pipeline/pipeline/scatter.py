@@ -370,7 +370,7 @@ def scatter(
                     (suspects if given.alone else again).append(given)
                 elif (error := future.exception()) is None:
                     on_done(future.result())
-                elif isinstance(error, (InputError, DeadlineError)):  # whoever tries
+                elif isinstance(error, (InputError, DeadlineError)):  # another attempt fails too
                     hopeless.append((given.task.numbers[0], error))
                 else:
                     judge(given, error)
@@ -379,6 +379,6 @@ def scatter(
     finally:
         for future in under_way:
             future.cancel()
-    if hopeless:  # whichever came first, the same one is told
+    if hopeless:  # the message must not depend on which came first
         raise min(hopeless, key=lambda each: each[0])[1]
     return failed
