@@ -3,7 +3,7 @@
     python benchmarks/auto.py measure --data FOLDER --folder .bench [--sources 1,16,256,1024] [--run-s 1] [--graphs ny]
     python benchmarks/auto.py page
 
-The graphs are those of `papers.yaml`, and others of other kinds. Every solver is warm:
+The graphs are those of `papers.yaml`, others of other kinds, and some that nothing was tuned on. Every solver is warm:
 its kernels are loaded before. A run has its plan, its batches and its trials, but no output other than metrics, so
 that nothing hides what the solvers take. `--run-s S` adds a run with as many sources as the best solver solves in S
 seconds; sources come again then. A solver is stopped when it has taken `MOST_TIMES` the time of the best one.
@@ -18,12 +18,13 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, mean
 
+import graphs
 import numpy as np
 from pages import measured_on, ms_text
 from record import RESULTS, record
@@ -56,12 +57,16 @@ OTHERS = (
     ("road-18", "generated:road?vertices=262144&seed=11", {"weights": {"dtype": "float64"}}),
     ("notredame-both", "${SSSP_TEST_DATA}/web-NotreDame.txt.gz", {"directed": False}),
 )
+#: Graphs of `graphs.py` that neither forecasts nor trials were tuned on.
+HELD_OUT = ("points-2d", "points-8d", "tree", "hubs", "communities", "lattice-3d")
+#: A run sized for S seconds takes the best solver S seconds divided or multiplied by this, if `SIZINGS` steps do.
+NEAR, SIZINGS = 1.25, 4
 NONE = np.empty(0, np.uint32)
 ON_GPU = tuple(name for name, solver in SOLVERS.items() if solver.device == "gpu")
 
 
 def entries() -> list[BenchGraph]:
-    """Return all graphs."""
+    """Return the graphs that are not held out."""
     papers = load_bench(str(Path(__file__).with_name("papers.yaml"))).graphs
     data = os.environ["SSSP_TEST_DATA"]
     others = [
@@ -70,6 +75,13 @@ def entries() -> list[BenchGraph]:
         for name, url, options in OTHERS
     ]
     return [*papers, *(BenchGraph.model_validate(entry) for entry in others)]
+
+
+def all_graphs(data: str, folder: Path) -> dict[str, Callable[[], CsrGraph]]:
+    """Return what gives each graph; once given, it is kept in `folder`."""
+    return {entry.name: partial(loaded, entry, folder) for entry in entries()} | {
+        name: partial(graphs.load, name, Path(data), folder) for name in HELD_OUT
+    }
 
 
 def loaded(entry: BenchGraph, folder: Path) -> CsrGraph:
@@ -149,12 +161,16 @@ def cells(graph: CsrGraph, counts: list[int], run_s: list[float]) -> Iterator[di
         SOLVERS[name].solve(graph, drawn(graph, 1), SolveOptions(targets=NONE))
     per_source_s: dict[str, float] = {}
     for count in [*counts, *run_s]:
-        is_run = isinstance(count, float)
-        n = max(1, round(count / min(per_source_s.values()))) if is_run else count
-        sources = drawn(graph, n)
         taken: dict[str, float] = {}
+        if is_run := isinstance(count, float):
+            best = min(per_source_s, key=per_source_s.__getitem__)
+            n, taken[best] = sized(graph, best, count, per_source_s[best])
+        else:
+            n = count
+        sources = drawn(graph, n)
         for solver in sorted(ON_GPU, key=lambda s: SOLVERS[s].forecast(graph.traits, n).source_s):
-            if is_run and per_source_s.get(solver, math.inf) > 1.3 * min(per_source_s.values()):
+            slow = is_run and per_source_s.get(solver, math.inf) > 1.3 * min(per_source_s.values())
+            if slow or solver in taken:
                 continue
             most_s = max(0.02, MOST_TIMES * min(taken.values(), default=math.inf))
             if (found := best_of_some(graph, sources, solver, most_s)) is not None:
@@ -175,15 +191,26 @@ def cells(graph: CsrGraph, counts: list[int], run_s: list[float]) -> Iterator[di
         }
 
 
+def sized(graph: CsrGraph, solver: str, run_s: float, source_s: float) -> tuple[int, float]:
+    """Return how many sources make a run of about `run_s`, and what `solver` takes for them."""
+    for _ in range(SIZINGS):
+        n = max(1, round(run_s / source_s))
+        taken_s, *_ = took(graph, drawn(graph, n), solver)
+        if run_s / NEAR <= taken_s <= run_s * NEAR:
+            break
+        source_s = taken_s / n
+    return n, taken_s
+
+
 COLUMNS = ("1", "16", "256", "1024", "1 s", "10 s")
 
 
 def page(lines: list[dict]) -> str:
     """Return the page as Markdown, from the newest line of each graph and run."""
     cells = {(line["graph"], _column(line)): line for line in lines}
-    graphs = list(dict.fromkeys(line["graph"] for line in lines))
+    names = list(dict.fromkeys(line["graph"] for line in lines))
     seen = {
-        c: [line["times"] for g in graphs if (line := cells.get((g, c))) and _is_fair(line)] for c in COLUMNS
+        c: [line["times"] for g in names if (line := cells.get((g, c))) and _is_fair(line)] for c in COLUMNS
     }
     heads = [f"{c} {'source' if c == '1' else 'run' if c.endswith('s') else 'sources'}" for c in COLUMNS]
     text = [
@@ -202,9 +229,7 @@ def page(lines: list[dict]) -> str:
         "Each cell: milliseconds of the best solver, its name, and how many times as long `auto` took.",
         f"| graph | {' | '.join(heads)} |\n| --- |{' --- |' * len(COLUMNS)}",
     ]
-    text[-1] += "".join(
-        f"\n| {g} | {' | '.join(_cell(cells.get((g, c))) for c in COLUMNS)} |" for g in graphs
-    )
+    text[-1] += "".join(f"\n| {g} | {' | '.join(_cell(cells.get((g, c))) for c in COLUMNS)} |" for g in names)
     rows = ((c, seen[c]) for c in COLUMNS if seen[c])
     by_best = {
         s: [line["times"] for line in cells.values() if line["run_s"] == 1 and line["best"] == s]
@@ -243,15 +268,14 @@ def measure(given: argparse.Namespace) -> None:
     """Record a line for each graph and number of sources."""
     os.environ["SSSP_TEST_DATA"] = given.data
     wanted = given.graphs.split(",") if given.graphs else None
-    for entry in entries():
-        if wanted is not None and entry.name not in wanted:
+    for name, give in all_graphs(given.data, given.folder).items():
+        if wanted is not None and name not in wanted:
             continue
+        graph = give()
         if given.prepare:
-            stored(entry, given.folder, Quiet())
             continue
-        graph = loaded(entry, given.folder)
         for cell in cells(graph, [int(n) for n in given.sources.split(",")], given.run_s):
-            record("auto", graph=entry.name, n_vertices=graph.n_vertices, n_edges=graph.n_edges, **cell)
+            record("auto", graph=name, n_vertices=graph.n_vertices, n_edges=graph.n_edges, **cell)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
@@ -107,6 +108,35 @@ def small_world(data: Path, n_vertices: int, near: int, far: float) -> CsrGraph:
     return both_ways(src, dst, 1000, n_vertices)
 
 
+def near_points(data: Path, n_points: int, dimensions: int, neighbours: int) -> CsrGraph:
+    """Random points of a cube, each joined both ways to its nearest ones; weights 1 to 1000."""
+    points = np.random.default_rng(7).random((n_points, dimensions))
+    _, nearest = cKDTree(points).query(points, neighbours + 1, workers=-1)
+    src = np.repeat(np.arange(n_points, dtype=np.int64), neighbours)
+    return both_ways(src, nearest[:, 1:].ravel(), 1000, n_points)
+
+
+def grown(data: Path, n_vertices: int, links: int, power: float) -> CsrGraph:
+    """Each vertex joined both ways to `links` earlier ones, the older the likelier by `power`; weights 1 to 1000.
+
+    With a power of 1 all earlier ones are as likely; above it there are hubs.
+    """
+    random = np.random.default_rng(7)
+    src = np.repeat(np.arange(1, n_vertices, dtype=np.int64), links)
+    dst = (src * random.random(len(src)) ** power).astype(np.int64)
+    return both_ways(src, dst, 1000, n_vertices)
+
+
+def communities(data: Path, n_vertices: int, size: int, degree: int, outside: float) -> CsrGraph:
+    """Groups of `size`; of the edges of a vertex a share `outside` leads anywhere, the others stay in its group."""
+    random = np.random.default_rng(7)
+    src = np.repeat(np.arange(n_vertices, dtype=np.int64), degree)
+    dst = np.minimum(src // size * size + random.integers(0, size, len(src)), n_vertices - 1)
+    leads_out = random.random(len(src)) < outside
+    dst[leads_out] = random.integers(0, n_vertices, int(leads_out.sum()))
+    return both_ways(src, dst, 1000, n_vertices)
+
+
 def both_ways(src: np.ndarray, dst: np.ndarray, largest: int, n_vertices: int) -> CsrGraph:
     weights = hashed_weights(src, dst, largest)
     src, dst, weights = (np.concatenate(p) for p in ((src, dst), (dst, src), (weights, weights)))
@@ -149,6 +179,11 @@ GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
     "road": partial(made_by, road_like),
     "road-21": partial(made_by, road_like, vertices=2**21),
     "lattice-3d": partial(lattice_3d, side=128),
+    "points-2d": partial(near_points, n_points=2**19, dimensions=2, neighbours=6),
+    "points-8d": partial(near_points, n_points=2**17, dimensions=8, neighbours=12),
+    "tree": partial(grown, n_vertices=2**20, links=1, power=1.0),
+    "hubs": partial(grown, n_vertices=2**18, links=8, power=2.0),
+    "communities": partial(communities, n_vertices=2**19, size=256, degree=10, outside=0.002),
     "small-world": partial(small_world, n_vertices=2**20, near=5, far=0.05),
     **{f"rmat-{scale}": partial(made_by, rmat, scale=scale) for scale in (20, 22, 24)},
     "rmat-20-sparse": partial(made_by, rmat, scale=20, edge_factor=8),

