@@ -57,7 +57,8 @@ OTHERS = (
     ("road-18", "generated:road?vertices=262144&seed=11", {"weights": {"dtype": "float64"}}),
     ("notredame-both", "${SSSP_TEST_DATA}/web-NotreDame.txt.gz", {"directed": False}),
 )
-#: Graphs of `graphs.py` that neither forecasts nor trials were tuned on.
+#: The last graph that forecasts and trials were tuned on, and graphs of `graphs.py` that they were not tuned on.
+TUNED_ON = "notredame-both"
 HELD_OUT = ("points-2d", "points-8d", "tree", "hubs", "communities", "lattice-3d")
 #: A run sized for S seconds takes the best solver S seconds divided or multiplied by this, if `SIZINGS` steps do.
 NEAR, SIZINGS = 1.25, 4
@@ -217,15 +218,13 @@ def page(lines: list[dict]) -> str:
         "<!-- Rendered by `python benchmarks/auto.py page`: do not edit. -->\n# `auto` on an H200",
         "How long the solvers take that `solve.solver: auto` chooses, beside the best solver, by graph and number of "
         "sources. The calls of a run are timed with metrics alone and with warm solvers. The number of sources of the "
-        "last two columns was chosen so that the best solver takes about 1 s or 10 s. In a run of less than 0.1 s "
-        "nothing is tried. What a GPU takes to start, which is longer, is not in these times. "
-        + measured_on(lines),
-        "How to read it. The limits of the trials and two forecasts were changed three times after looking at these "
-        "graphs, the last seven among them, so no graph here is held out. A solver that is named takes calls as long "
-        "as suit it. `auto` takes calls as long as the solver wants that gains most, so on graphs for `adds-lanes` it "
-        "has longer calls and can be below 1. Runs of 0.3 s and more were timed once, `auto` after the others. A cell "
-        "in brackets has no fair comparison, since the solver that `auto` chose was not measured there; it is not "
-        "counted. Runs sized for 1 s took 0.16 to 1.4 s, those sized for 10 s took 1.3 to 10 s.",
+        f"last two columns was chosen so that the best solver takes about 1 s or 10 s; it took {_range(lines, 1)} and "
+        f"{_range(lines, 10)}. In a run of less than 0.1 s nothing is tried. "
+        "What a GPU takes to start, which is longer, is not in these times. " + measured_on(lines),
+        "How to read it. The limits of the trials and two forecasts were changed three times after looking at the "
+        f"graphs down to {TUNED_ON}; nothing was changed after looking at the others. Runs of 0.3 s and more "
+        "were timed once, `auto` after the others. A cell in brackets has no fair comparison, since the solver that "
+        "`auto` chose was not measured there; it is not counted.",
         "Each cell: milliseconds of the best solver, its name, and how many times as long `auto` took.",
         f"| graph | {' | '.join(heads)} |\n| --- |{' --- |' * len(COLUMNS)}",
     ]
@@ -246,6 +245,11 @@ def page(lines: list[dict]) -> str:
         )
     )
     return "\n\n".join(text) + "\n"
+
+
+def _range(lines: list[dict], run_s: float) -> str:
+    took_s = [line["best_s"] for line in lines if line["run_s"] == run_s]
+    return f"{min(took_s):.2g} to {max(took_s):.2g} s"
 
 
 def _column(line: dict) -> str:
