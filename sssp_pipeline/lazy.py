@@ -45,13 +45,12 @@ def hidden(*names: str) -> Iterator[None]:
 
 
 def leave_out_optional_packages() -> None:
-    """Let pyarrow work without pandas, and numba without SciPy and cffi: they take 0.5 s to import and are not used.
+    """Let pyarrow work without pandas, and numba without SciPy and cffi: they take 0.3 s to import and are not used.
 
     Each looks for the others once. For a process of its own only: pyarrow does not look for pandas again.
     """
     with hidden("pandas", "scipy", "cffi"):
-        import numba.core.typing.cffi_utils
-        import numba.np.arraymath  # noqa: F401
+        import numba.core.typing.cffi_utils  # noqa: F401
         import pyarrow as pa
 
         pa.array([0])

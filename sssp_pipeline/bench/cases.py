@@ -147,7 +147,7 @@ def diameter_at_least(graph: CsrGraph, sources: np.ndarray) -> int:
         return max(pool.map(swept, sources[:SWEPT_SOURCES].tolist()))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _farthest(row_offsets: np.ndarray, col_indices: np.ndarray, start: int) -> tuple[int, int]:
     """Return how many hops the vertex farthest from `start` is away, and that vertex."""
     is_seen = np.zeros(len(row_offsets) - 1, np.bool_)

@@ -38,20 +38,20 @@ BLOCK = np.uint64(1 << 4)
 LAST_BUCKET = 2.0**62
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def bucket_of(distance: Any, buckets_per_unit: float) -> Any:
     """Return the number of the bucket that `distance` falls into; monotone."""
     return np.uint64(min(np.float64(distance) * buckets_per_unit, LAST_BUCKET))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def slot_of(bucket: Any, window: Any) -> Any:
     """Return the bucket's slot in `window`, or the level on which it waits."""
     differs = (bucket >> WINDOW_BITS) ^ window
     return bucket & (WINDOW - ONE) if differs == ZERO else WINDOW + bit_length(differs) - ONE
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def next_block(place: Any, below: np.ndarray, first_free: Any, n_free: Any) -> Any:
     """Return the first place of a free block, now on top of the block that ends at `place`."""
     block = first_free
@@ -60,7 +60,7 @@ def next_block(place: Any, below: np.ndarray, first_free: Any, n_free: Any) -> A
     return block << BLOCK_BITS, first_free, n_free - ONE
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def take(
     slot: Any,
     distances: np.ndarray,
@@ -103,7 +103,7 @@ def take(
     return size, first_free, n_free
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def deal_out(
     position: Any,
     end: Any,
@@ -138,7 +138,7 @@ def deal_out(
     return first_free, n_free
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def twice_as_long(array: np.ndarray) -> np.ndarray:
     """Return `array` with as much room again behind it."""
     longer = np.empty(2 * len(array), array.dtype)
@@ -146,7 +146,7 @@ def twice_as_long(array: np.ndarray) -> np.ndarray:
     return longer
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def more_blocks(below: np.ndarray, first_free: Any, n_free: Any) -> Any:
     """Return `below` for twice as many blocks, with the new ones on top of the free list."""
     n_blocks = np.uint64(len(below))

@@ -60,7 +60,7 @@ def mean_distances(
     return np.array([mean_distance(dtype, *row) for row in rows])
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def sums(distances: np.ndarray, unreached: Any, largest: Any, mantissa: Any, sign: Any = ZERO) -> Any:
     """Return the sums of the lower and of the upper 32 bits of the distances that are not `unreached`.
 

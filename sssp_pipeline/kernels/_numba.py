@@ -52,7 +52,7 @@ def sum_of(typing_context: Any, d: Any, weight: Any) -> Any:
     return result(d, weight), generate
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def fits(d: Any, weight: Any, total: Any) -> Any:
     """Return whether `total`, formed by `sum_of`, is the sum: a 64-bit one that wrapped lies on the other side of d."""
     return total >= d if weight >= 0 else total <= d

@@ -198,7 +198,7 @@ def potentials(graph: CsrGraph, sources: np.ndarray | None) -> Potentials:
     return Potentials((-np.where(reached, distances, 0)).view(np.uint64), reached)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _all_are_met(
     row_offsets: np.ndarray,
     col_indices: np.ndarray,
@@ -227,7 +227,7 @@ def _all_are_met(
     return not np.any((distances != unreached) & ~is_met)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _search(
     row_offsets: np.ndarray,
     col_indices: np.ndarray,
@@ -283,7 +283,7 @@ def _search(
     return _DONE, np.int64(-1), processed, edges_relaxed
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _circle(parents: np.ndarray, looked: np.ndarray) -> Any:
     """Return a vertex of a circle of `parents`, or -1; `looked` (V,) is scratch memory."""
     looked[:] = NO_VERTEX

@@ -106,7 +106,7 @@ def _refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: fl
     raise PathTooLongError(source, vertex, dtype.name, wider.name if wider else None)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _summarise(row_offsets: np.ndarray, distances: np.ndarray, limit: Any, unreached: Any) -> Any:
     """Write `unreached` over `limit`; return the vertices reached, their largest and least distance and their edges."""
     reached = 0
@@ -124,7 +124,7 @@ def _summarise(row_offsets: np.ndarray, distances: np.ndarray, limit: Any, unrea
     return reached, furthest, lowest, edges
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _reachable_but_unreached(
     row_offsets: np.ndarray, col_indices: np.ndarray, distances: np.ndarray, unreached: Any
 ) -> int:

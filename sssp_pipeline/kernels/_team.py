@@ -102,7 +102,7 @@ class Team:
         return [first, *(other.result() for other in others)]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def meet(meeting: np.ndarray, n_threads: Any) -> Any:
     """Return when all of `n_threads` are here.
 
@@ -127,7 +127,7 @@ def meet(meeting: np.ndarray, n_threads: Any) -> Any:
     return WENT_ON
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def dismiss(meeting: np.ndarray) -> None:
     """Let those who wait in `meet` go on."""
     store_release(meeting, ARRIVED, ZERO)

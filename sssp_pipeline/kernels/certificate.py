@@ -124,7 +124,7 @@ def find_fault(
     return None
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _least_crossing(
     row_offsets: np.ndarray,
     col_indices: np.ndarray,

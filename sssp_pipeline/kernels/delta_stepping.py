@@ -173,7 +173,7 @@ class _BucketSearch(Search):
         self._cursor["n_free"] += np.uint64(n_blocks)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _search(
     row_offsets: np.ndarray,
     col_indices: np.ndarray,
@@ -279,7 +279,7 @@ def _search(
     return complete
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def _gather(
     slot: Any,
     distances: np.ndarray,

@@ -84,7 +84,7 @@ class _HeapSearch(Search):
         return processed, edges_relaxed
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _search(
     row_offsets: np.ndarray,
     col_indices: np.ndarray,
@@ -121,7 +121,7 @@ def _search(
     return processed, edges_relaxed
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _sift_up(heap: np.ndarray, keys: np.ndarray, places: np.ndarray, place: Any, v: Any, key: Any) -> None:
     """Put `v` at the free `place`, or above it while its key is smaller."""
     while place > ZERO:
@@ -133,7 +133,7 @@ def _sift_up(heap: np.ndarray, keys: np.ndarray, places: np.ndarray, place: Any,
     heap[place], keys[place], places[v] = v, key, place
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _sift_down(heap: np.ndarray, keys: np.ndarray, places: np.ndarray, size: Any, v: Any, key: Any) -> None:
     """Put `v` at the free root of a heap of `size`, or below it while a child's key is smaller."""
     place = ZERO

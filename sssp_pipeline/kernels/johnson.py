@@ -166,7 +166,7 @@ def _too_long(kind: type[PathTooLongError], dtype: np.dtype, source: Any, vertex
     return kind(source, vertex, dtype.name, wider.name if wider else None)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _reweight(
     row_offsets: np.ndarray,
     col_indices: np.ndarray,
@@ -187,7 +187,7 @@ def _reweight(
     return largest
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _undo(
     depths: np.ndarray,
     source: Any,

@@ -184,7 +184,7 @@ class SharedSearch(Search):
         return sum(processed), sum(edges_relaxed)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _search(
     number: Any,
     n_threads: Any,
@@ -334,7 +334,7 @@ def _search(
     return processed, edges_relaxed
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _relax(
     position: Any,
     end: Any,
@@ -425,7 +425,7 @@ def _relax(
     return position, end, slot, has_more, first_free, n_free, processed, edges_relaxed
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _pour(
     slot: Any,
     distances: np.ndarray,

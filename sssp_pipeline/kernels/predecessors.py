@@ -42,7 +42,7 @@ def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: n
     )
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def walk_tight_edges(
     row_offsets: np.ndarray,
     col_indices: np.ndarray,

@@ -22,7 +22,7 @@ _AHEAD = 16
 _STACK = 64
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def count_rows(src: np.ndarray, dst: np.ndarray, drop_loops: bool, mirror: bool, row_ends: np.ndarray) -> int:
     """Add to `row_ends` (V+1,), at `v + 1`, the edges that start at `v`; return the self-loops seen."""
     loops = 0
@@ -39,7 +39,7 @@ def count_rows(src: np.ndarray, dst: np.ndarray, drop_loops: bool, mirror: bool,
     return loops
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def place_edges(
     first: int,
     last: int,
@@ -97,7 +97,7 @@ def in_parallel(function: Callable, row_offsets: np.ndarray, threads: int, *args
         )
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def sort_rows(
     row_offsets: np.ndarray, first: int, last: int, col_indices: np.ndarray, weights: np.ndarray
 ) -> None:
@@ -107,12 +107,12 @@ def sort_rows(
         _sort_pairs(col_indices, weights, row_offsets[v], row_offsets[v + 1] - 1, stack)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def _less(col_a: int, weight_a: float, col_b: int, weight_b: float) -> bool:
     return col_a < col_b or (col_a == col_b and weight_a < weight_b)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _sort_pairs(cols: np.ndarray, weights: np.ndarray, lo: int, hi: int, stack: np.ndarray) -> None:
     depth = 0
     while True:
@@ -153,14 +153,14 @@ def _sort_pairs(cols: np.ndarray, weights: np.ndarray, lo: int, hi: int, stack: 
         lo, hi = stack[depth], stack[depth + 1]
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def _order(cols: np.ndarray, weights: np.ndarray, a: int, b: int) -> None:
     if _less(cols[b], weights[b], cols[a], weights[a]):
         cols[a], cols[b] = cols[b], cols[a]
         weights[a], weights[b] = weights[b], weights[a]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def first_duplicate(row_offsets: np.ndarray, col_indices: np.ndarray) -> int:
     """Return the place of the first edge whose target is its predecessor's in the same row, or -1."""
     for v in range(len(row_offsets) - 1):
@@ -170,7 +170,7 @@ def first_duplicate(row_offsets: np.ndarray, col_indices: np.ndarray) -> int:
     return -1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def keep_first(row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray) -> int:
     """Keep of the edges with equal ends the first, which is the lightest; return how many edges remain."""
     write = 0
@@ -188,7 +188,7 @@ def keep_first(row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.nda
     return write
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def first_one_way(
     row_offsets: np.ndarray, first: int, last: int, col_indices: np.ndarray, weights: np.ndarray
 ) -> int:

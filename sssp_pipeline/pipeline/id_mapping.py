@@ -164,7 +164,7 @@ def collector(id_kind: str, n_vertices: int | None, first_id: int) -> IdCollecto
     return StringIds() if id_kind == "string" else IntegerIds()
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _mark(bits: np.ndarray, ids: np.ndarray, narrow: np.ndarray) -> None:
     """Set the bits of `ids` and write them to `narrow` (n,) uint32."""
     one = np.uint64(1)
@@ -174,7 +174,7 @@ def _mark(bits: np.ndarray, ids: np.ndarray, narrow: np.ndarray) -> None:
         bits[v >> np.uint64(6)] |= one << (v & np.uint64(63))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _marked(bits: np.ndarray, out: np.ndarray) -> None:
     n = 0
     for word in range(len(bits)):
@@ -186,7 +186,7 @@ def _marked(bits: np.ndarray, out: np.ndarray) -> None:
             rest ^= lowest
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _ranks_of(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndarray) -> None:
     one = np.uint64(1)
     n_ids = np.uint64(64 * len(bits))
@@ -199,7 +199,7 @@ def _ranks_of(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndar
         out[i] = ranks[word] + _population(below)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def _population(x: np.uint64) -> np.int64:
     # The usual sideways sum; numba has no population count.
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))

@@ -178,7 +178,7 @@ def _random_vertices(
     return chosen
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _reaching(
     row_offsets: np.ndarray, col_indices: np.ndarray, order: np.ndarray, count: int, min_reach: int
 ) -> np.ndarray:

@@ -69,7 +69,7 @@ _UINT64_MAX_TENTH = np.uint64((2**64 - 1) // 10)
 _POWERS_OF_TEN = 10.0 ** np.arange(23)
 
 
-@njit
+@njit()
 def skip_blanks(data: np.ndarray, p: int) -> int:
     """Return the position of the first byte from `p` on that is no white space, or is a line end."""
     while data[p] <= SPACE and data[p] != NEWLINE:
@@ -77,7 +77,7 @@ def skip_blanks(data: np.ndarray, p: int) -> int:
     return p
 
 
-@njit
+@njit()
 def after_token(data: np.ndarray, p: int) -> int:
     """Return the position after the token at `p`."""
     while data[p] > SPACE:
@@ -85,7 +85,7 @@ def after_token(data: np.ndarray, p: int) -> int:
     return p
 
 
-@njit
+@njit()
 def after_line(data: np.ndarray, p: int) -> int:
     """Return the position after the line that `p` is in."""
     while data[p] != NEWLINE:
@@ -93,13 +93,13 @@ def after_line(data: np.ndarray, p: int) -> int:
     return p + 1
 
 
-@njit
+@njit()
 def pack(start: int, stop: int) -> int:
     """Return the token `data[start:stop]` as one int64: start in the high half, length in the low half."""
     return (start << 32) | (stop - start)
 
 
-@njit
+@njit()
 def scan_id(data: np.ndarray, p: int) -> tuple:
     """Read digits; return (value, position after them, fault)."""
     start = p
@@ -114,7 +114,7 @@ def scan_id(data: np.ndarray, p: int) -> tuple:
     return value, p, NO_FAULT
 
 
-@njit
+@njit()
 def scan_odd_id(data: np.ndarray, start: int) -> tuple:
     """Read an id that is long or no number; returns as `scan_id`."""
     is_negative, magnitude, p, needed = scan_integer(data, start)
@@ -133,7 +133,7 @@ def scan_odd_id(data: np.ndarray, start: int) -> tuple:
     return np.int64(magnitude), p, NO_FAULT
 
 
-@njit
+@njit()
 def scan_integer(data: np.ndarray, p: int) -> tuple:
     """Read a whole number; return (is_negative, magnitude, position after it, what it needs).
 
@@ -160,7 +160,7 @@ def scan_integer(data: np.ndarray, p: int) -> tuple:
     return is_negative, magnitude, p, NEED_UNSIGNED if magnitude > _INT64_MAX else 0
 
 
-@njit
+@njit()
 def scan_decimal(data: np.ndarray, p: int, point: int) -> tuple:
     """Read a number with or without decimals and exponent; return (value, position after it, status).
 
@@ -223,7 +223,7 @@ def scan_decimal(data: np.ndarray, p: int, point: int) -> tuple:
     return -value if is_negative else value, p, EXACT
 
 
-@njit
+@njit()
 def is_infinite_or_nan(data: np.ndarray, p: int) -> bool:
     """Return whether the token at `p`, its sign apart, is `inf`, `infinity` or `nan` in any case."""
     n = after_token(data, p) - p

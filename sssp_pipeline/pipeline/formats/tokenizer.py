@@ -101,7 +101,7 @@ class LineSyntax(NamedTuple):
     scale: int = 0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def scan_edges(
     data: np.ndarray,
     syntax: LineSyntax,
@@ -214,7 +214,7 @@ def scan_edges(
     return row, n_lines, NO_FAULT, 0, n_doubtful
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: np.ndarray) -> tuple:
     """Read rows `letter id x y` into `ids`, (R,) int64, and `xy`, (2, R) float64.
 
@@ -267,7 +267,7 @@ def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: 
     return row, n_lines, NO_FAULT, 0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def scan_neighbours(
     data: np.ndarray,
     syntax: LineSyntax,
@@ -335,7 +335,7 @@ def scan_neighbours(
     return n_edges, n_vertices, n_lines, NO_FAULT, 0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def control_at(data: np.ndarray) -> int:
     """Return the position of the first byte of `data` that no text holds, or -1; the scans take it for a blank."""
     n = 0
@@ -348,7 +348,7 @@ def control_at(data: np.ndarray) -> int:
     return -1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def gather_tokens(data: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the bytes of packed `tokens` one after the other, and where each begins and the last ends.
 
