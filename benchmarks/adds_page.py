@@ -10,9 +10,19 @@ from typing import Any
 import numpy as np
 from pages import measured_on, ms_text
 
-from sssp_pipeline.bench.claims import ADDS_TABLE_4, ADDS_TABLE_5, SPEEDUP_ENDS, WORK_ENDS
+from sssp_pipeline.bench.claims import (
+    ADDS_TABLE_4,
+    ADDS_TABLE_5,
+    SPEEDUP_ENDS,
+    WORK_ENDS,
+)
 from sssp_pipeline.bench.figures import figure_at
-from sssp_pipeline.bench.layout import geometric_mean, percents, range_names, shares
+from sssp_pipeline.bench.layout import (
+    geometric_mean,
+    percents,
+    range_names,
+    shares,
+)
 from sssp_pipeline.bench.layout import markdown as table
 
 PAGE = Path(__file__).parents[1] / "docs" / "adds-on-an-h200.md"

@@ -27,9 +27,19 @@ from graphs import checked_names, load
 from record import RESULTS, record
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.kernels.adds import STATIC_DELTA, TWO_BUCKETS, Adds, pick_delta
-from sssp_pipeline.kernels.near_far import NearFar
-from sssp_pipeline.kernels.solver import TRACE, SolveOptions, Solver, SourceMetrics
+from sssp_pipeline.kernels.gpu.adds.adds import (
+    STATIC_DELTA,
+    TWO_BUCKETS,
+    Adds,
+    pick_delta,
+)
+from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
+from sssp_pipeline.kernels.solver import (
+    TRACE,
+    SolveOptions,
+    Solver,
+    SourceMetrics,
+)
 
 NAME = "adds_tables"
 VARIANTS: dict[str, Solver] = {

@@ -37,11 +37,11 @@ from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.solver import DEADLINE_S, SolveOptions, metrics_column
-from sssp_pipeline.pipeline.hardware import this_machine
-from sssp_pipeline.pipeline.plan import Plan, make_plan
-from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.pipeline.trials import Trials
-from sssp_pipeline.workflow import Output, Solve
+from sssp_pipeline.pipeline.machine import this_machine
+from sssp_pipeline.pipeline.planning.plan import Plan, make_plan
+from sssp_pipeline.pipeline.solving.trials import Trials
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Output, Solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "auto-on-an-h200.md"
 MOST_TIMES = 2.0

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from record import record
 
 from sssp_pipeline.kernels.solver import Solution
-from sssp_pipeline.pipeline.distance_files import DistanceFormat, write_distances
-from sssp_pipeline.pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 ROUNDS = 5
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
 
 #: How a row of each kind is spelled, from two ids below five million, a whole weight and a decimal one.
 ROWS: dict[str, Callable[[int, int, int, float], str]] = {

@@ -28,7 +28,7 @@ from record import record
 
 from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph, unreached_distance
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels._gpu_batch import GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
 
 #: A source counts only if it reaches this share of the vertices.

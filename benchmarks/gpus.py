@@ -29,15 +29,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from record import record
 
-from sssp_pipeline.kernels._cupy import gpu_count
-from sssp_pipeline.pipeline import cluster
-from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
-from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.ingest import ingest
-from sssp_pipeline.pipeline.progress import Level, Quiet
+from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_count
+from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow import Graph, Workflow
-from sssp_pipeline.workflow_cluster import Cluster
+from sssp_pipeline.pipeline.solving.workers import cluster
+from sssp_pipeline.progress import Level, Quiet
+from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.models import Graph, Workflow
 
 #: Threads of a worker: what `local-cuda` takes where a call has several batches.
 THREADS = 3

@@ -20,9 +20,15 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
-from sssp_pipeline.pipeline import csr_build
-from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
+from sssp_pipeline.generators import (
+    GeneratedEdges,
+    grid,
+    hashed_weights,
+    rmat,
+    road_like,
+)
+from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.ingest import csr_build
 
 
 def csr_of(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int) -> CsrGraph:

@@ -41,11 +41,11 @@ from record import RESULTS, record
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels._gpu_batch import GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions, Solver, SourceMetrics
-from sssp_pipeline.pipeline.hardware import this_machine
-from sssp_pipeline.pipeline.plan import make_plan
-from sssp_pipeline.workflow import Output, Solve
+from sssp_pipeline.pipeline.machine import this_machine
+from sssp_pipeline.pipeline.planning.plan import make_plan
+from sssp_pipeline.workflow.models import Output, Solve
 
 NAME = "many_sources"
 NUMBERS = (1, 4, 16, 64, 256, 1024, 4096)

@@ -34,13 +34,13 @@ import numpy as np
 from record import record
 
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import plan_stage
-from sssp_pipeline.pipeline.stored_graph import StoredGraph
-from sssp_pipeline.workflow import Graph
-from sssp_pipeline.workflow_loading import load_workflow
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Graph
+from sssp_pipeline.workflow.yaml_file import load_workflow
 
 #: Dask workers x threads, and threads of the command's own process; one process with two threads holds the graph once.
 CONFIGURATIONS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2), "own": ("auto", 2)}

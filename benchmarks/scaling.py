@@ -25,9 +25,9 @@ from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import COPY_S_PER_BYTE, graph_device_bytes
-from sssp_pipeline.pipeline.plan import Work, batch_size, solve_options
-from sssp_pipeline.pipeline.workers import Load, sharing
-from sssp_pipeline.workflow import Solve
+from sssp_pipeline.pipeline.planning.plan import Work, batch_size, solve_options
+from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
+from sssp_pipeline.workflow.models import Solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
 GPUS = (10, 100, 1000)
@@ -245,8 +245,18 @@ def _shares(workload: Workload, n_gpus: int) -> tuple[int, int]:
         workload.solver
     )
     expected_s = n_sources * workload.source_s / n_gpus
-    load = Load(n_batches, workload.graph_bytes, batch_bytes, together, True, expected_s)
-    return n_batches, sharing(load, n_gpus).n_tasks
+    needs = Needs(
+        "",
+        "",
+        "",
+        "adds-slots",
+        n_batches,
+        workload.graph_bytes,
+        batch_bytes,
+        together,
+        expected_s=expected_s,
+    )
+    return n_batches, with_shared_tasks(needs, n_gpus).n_tasks
 
 
 def stops_at(workload: Workload, m: Measured) -> tuple[int, str]:

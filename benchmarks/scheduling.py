@@ -43,16 +43,17 @@ from distributed import Scheduler, Worker
 from record import record
 from tornado.iostream import IOStream
 
-from sssp_pipeline.pipeline import cluster
-from sssp_pipeline.pipeline.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.finished import identity_of
-from sssp_pipeline.pipeline.plan import cut, solve_options
-from sssp_pipeline.pipeline.progress import Level, Quiet
-from sssp_pipeline.pipeline.results import RunFolder
-from sssp_pipeline.pipeline.roster import DaskWorkers
+from sssp_pipeline.pipeline.planning.plan import cut, solve_options
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import ingest_stage, run, select_stage
-from sssp_pipeline.pipeline.scatter import SolveTask, scatter
-from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
+from sssp_pipeline.pipeline.solving.workers import cluster
+from sssp_pipeline.pipeline.solving.workers.dask_settings import SETTINGS
+from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
+from sssp_pipeline.progress import Level, Quiet
+from sssp_pipeline.workflow.models import Workflow
 
 NAME = "scheduling"
 VARIANTS = ("run", "idle", "dask")
@@ -115,7 +116,7 @@ def serve_workers(parent: Connection, address: str, count: int, folder: str) -> 
     """Run `count` workers of a thread."""
 
     async def serve() -> None:
-        dask.config.set(cluster.SETTINGS)
+        dask.config.set(SETTINGS)
         options = {"nthreads": 1, "memory_limit": 0, "local_directory": folder, "host": "127.0.0.1"}
         workers = [Worker(address, **options) for _ in range(count)]
         await asyncio.gather(*workers)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sssp_pipeline import __version__
+from sssp_pipeline import __version__, interrupts
 from sssp_pipeline.console import (
     Console,
     LogFormat,
@@ -29,11 +29,10 @@ from sssp_pipeline.console import (
     table,
 )
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline import interrupts
-from sssp_pipeline.pipeline.shown import without_secrets
+from sssp_pipeline.pipeline.storage.redaction import without_secrets
 
 if TYPE_CHECKING:
-    from sssp_pipeline.workflow import Workflow
+    from sssp_pipeline.workflow.models import Workflow
 
 #: What a shell reports for a command ended by Ctrl-C.
 EXIT_INTERRUPTED = 130
@@ -218,8 +217,8 @@ def ingest(
     with _told(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         _get_ready()
-        from sssp_pipeline.pipeline import storage
         from sssp_pipeline.pipeline.run import ingest_stage
+        from sssp_pipeline.pipeline.storage import files as storage
 
         stored = ingest_stage(workflow, progress, remove_old_versions=remove_old_versions)
         if as_json:
@@ -281,9 +280,9 @@ def verify(
     with _told(log, quiet, verbose, as_json) as progress:
         _get_ready()
         from sssp_pipeline.pipeline.finished import verify_run
-        from sssp_pipeline.pipeline.results import judged
-        from sssp_pipeline.pipeline.storage import redacted
-        from sssp_pipeline.workflow_cluster import cluster_named
+        from sssp_pipeline.pipeline.results.run_folder import judged
+        from sssp_pipeline.pipeline.storage.files import redacted
+        from sssp_pipeline.workflow.cluster import cluster_named
 
         progress.about(run=redacted(run_folder))
         where = None if cluster is None else cluster_named(cluster)
@@ -306,10 +305,10 @@ def inspect(
     """Show what is in a graph store or a run folder, or how an edge list would be read; --set is for edge lists."""
     with _told(log, as_json=as_json):
         from sssp_pipeline.pipeline import inspect as inspection
-        from sssp_pipeline.pipeline import storage
+        from sssp_pipeline.pipeline.storage import files as storage
 
         if storage.is_file(url):
-            from sssp_pipeline.workflow_loading import workflow_from_options
+            from sssp_pipeline.workflow.yaml_file import workflow_from_options
 
             facts = inspection.describe_input(
                 workflow_from_options([url], ["0"], (), "unused", overrides).graph
@@ -383,7 +382,7 @@ def doctor(as_json: Json = False) -> None:
     with _told("text", as_json=as_json):
         from dataclasses import asdict
 
-        from sssp_pipeline.pipeline.hardware import diagnose
+        from sssp_pipeline.pipeline.machine import diagnose
 
         checks = diagnose()
         if as_json:
@@ -405,7 +404,7 @@ def init(
             raise InputError(
                 f"`{path}` would not be taken for a workflow file", hint="name it with .yaml at its end"
             )
-        template = resources.files("sssp_pipeline").joinpath("template.yaml").read_text()
+        template = resources.files("sssp_pipeline").joinpath("workflow/template.yaml").read_text()
         _write_new(path, template)
         _print(
             f"wrote {path}; set graph.input and output.path in it, then: sssp-pipeline run {shlex.quote(str(path))}"
@@ -532,7 +531,7 @@ def _load(
     needs_input: bool = True,
 ) -> Workflow:
     """Return the workflow in a file, or the one that options describe; write it to `save_as` if that is given."""
-    from sssp_pipeline.pipeline.shown import redacted
+    from sssp_pipeline.pipeline.storage.redaction import redacted
 
     files = {redacted(url): why for url in inputs if (why := _why_a_workflow(url, bool(sources)))}
     options = {"--from": sources, "--to": targets, "--out": out}
@@ -568,7 +567,7 @@ def _load(
     elif needs_input:
         _check_there(inputs)
 
-    from sssp_pipeline.workflow_loading import load_workflow, workflow_from_options, workflow_yaml
+    from sssp_pipeline.workflow.yaml_file import load_workflow, workflow_from_options, workflow_yaml
 
     if files:
         loaded = load_workflow(inputs[0], overrides)
@@ -599,7 +598,7 @@ def _why_a_workflow(url: str, has_from: bool) -> str | None:
         return _BY_NAME
     if has_from:
         return None
-    from sssp_pipeline.pipeline.pipes import is_pipe
+    from sssp_pipeline.pipeline.storage.pipes import is_pipe
 
     return _WITHOUT_FROM if is_pipe(url) else None
 
@@ -725,8 +724,8 @@ def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> N
         _print(json.dumps(record))
     if as_json or quiet:
         return
-    from sssp_pipeline.pipeline.results import METRICS_FILE
-    from sssp_pipeline.pipeline.storage import redacted
+    from sssp_pipeline.pipeline.results.run_folder import METRICS_FILE
+    from sssp_pipeline.pipeline.storage.files import redacted
 
     url = redacted(url).rstrip("/")
     glob = f"{url}/distances/*.parquet"

@@ -84,7 +84,7 @@ def _join_words() -> str:
 def overrides(incomplete: str) -> list[str]:
     """Return the completions of `--set`: keys of the workflow, and the values that a key allows."""
     from sssp_pipeline.kernels import SOLVERS
-    from sssp_pipeline.workflow_schema import choices, schema_at, whole
+    from sssp_pipeline.workflow.schema import choices, schema_at, whole
 
     key, equals, _ = incomplete.partition("=")
     if not equals:
@@ -100,7 +100,7 @@ def overrides(incomplete: str) -> list[str]:
 
 def _keys(part: dict[str, Any], prefix: str) -> list[str]:
     """Return the dotted keys of all values below a section."""
-    from sssp_pipeline.workflow_schema import properties
+    from sssp_pipeline.workflow.schema import properties
 
     found: list[str] = []
     for name, inner in properties(part).items():

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import IO, Any, Literal, Protocol, Self
 
-from sssp_pipeline.pipeline.progress import Level, Progress
-from sssp_pipeline.pipeline.shown import without_secrets
+from sssp_pipeline.pipeline.storage.redaction import without_secrets
+from sssp_pipeline.progress import Level, Progress
 
 #: Seconds between two log lines about the same stage when the output is not a terminal.
 LOG_EVERY_S = 10.0

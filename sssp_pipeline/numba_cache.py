@@ -28,8 +28,11 @@ from numba.core.runtime import rtsys
 #: The modules from which kernels of other modules take functions or constants.
 HELPERS = (
     "csr.py",
-    *(f"kernels/{name}.py" for name in ("_buckets", "_numba", "_team", "delta_stepping")),
-    *(f"pipeline/formats/{name}.py" for name in ("byte_streams", "numbers_in_text")),
+    *(
+        f"kernels/{name}.py"
+        for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/team")
+    ),
+    *(f"pipeline/formats/parsing/{name}.py" for name in ("byte_streams", "numbers_in_text")),
 )
 
 _PACKAGE = Path(__file__).parent

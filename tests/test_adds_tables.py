@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sssp_pipeline.kernels.delta_stepping import DeltaStepping
+from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.solver import TRACE
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels._cupy import gpu_missing
-from sssp_pipeline.pipeline import storage
+from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
+from sssp_pipeline.pipeline.storage import files
 
 WORKFLOW = "bad.yaml"
 
@@ -339,14 +339,14 @@ def test_files_without_permission(tmp_path):
             os.seteuid(65534)
         try:
             with pytest.raises(InputError) as unreadable:
-                storage.read_bytes(str(folder / "edges.txt"))
+                files.read_bytes(str(folder / "edges.txt"))
             for url in (f"{folder}/closed/edges.txt", f"{folder}/closed/*.txt"):
                 with pytest.raises(InputError) as closed:
-                    storage.expand([url])
+                    files.expand([url])
                 assert closed.value.message == f"`{url}` may not be read: Permission denied"
                 assert closed.value.hint == "check its permissions, or the credentials"
             with pytest.raises(InputError) as unwritable:
-                storage.check_writable(str(folder / "locked" / "run"))
+                files.check_writable(str(folder / "locked" / "run"))
         finally:
             if as_root:
                 os.seteuid(0)
@@ -385,7 +385,7 @@ def test_a_full_disk(tmp_path):
         )
         committed = list(disk.glob("run/distances/*"))
         assert committed, "some batches fit"
-        assert not list(disk.rglob(f"{storage.TEMP_PREFIX}*"))
+        assert not list(disk.rglob(f"{files.TEMP_PREFIX}*"))
         subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
         assert CliRunner().invoke(app, ["run", str(tmp_path / WORKFLOW)]).exit_code == 0
     finally:

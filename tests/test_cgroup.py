@@ -19,9 +19,9 @@ import pytest
 
 from sssp_pipeline import cgroup
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels._team import usable_cores
-from sssp_pipeline.pipeline import ingest
-from sssp_pipeline.pipeline.hardware import free_memory_bytes, hardware, memory_bytes
+from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.pipeline.ingest import stage as ingest
+from sssp_pipeline.pipeline.machine import free_memory_bytes, hardware, memory_bytes
 
 MB = 2**20
 UNLIMITED = {1: "9223372036854771712", 2: "max"}
@@ -150,8 +150,8 @@ def test_a_graph_that_the_group_cannot_hold_is_refused(groups):
 
 
 PROBE = """\
-from sssp_pipeline.pipeline.hardware import free_memory_bytes, memory_bytes
-from sssp_pipeline.kernels._team import usable_cores
+from sssp_pipeline.pipeline.machine import free_memory_bytes, memory_bytes
+from sssp_pipeline.kernels.host.team import usable_cores
 print(memory_bytes(), usable_cores(), free_memory_bytes())
 from distributed.system import MEMORY_LIMIT
 from dask.system import CPU_COUNT

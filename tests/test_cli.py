@@ -17,10 +17,15 @@ from typer.testing import CliRunner
 
 from sssp_pipeline import __version__, cli
 from sssp_pipeline.cli import app
-from sssp_pipeline.console import columns, console, duration, table
-from sssp_pipeline.pipeline import hardware
-from sssp_pipeline.pipeline.progress import in_bytes, plural
-from sssp_pipeline.workflow_loading import load_workflow
+from sssp_pipeline.console import (
+    columns,
+    console,
+    duration,
+    table,
+)
+from sssp_pipeline.pipeline import machine
+from sssp_pipeline.progress import in_bytes, plural
+from sssp_pipeline.workflow.yaml_file import load_workflow
 
 WORKFLOW = """\
 graph: {input: "generated:grid?rows=30&cols=30&keep=0.8&seed=3", store: graph}
@@ -303,9 +308,9 @@ def test_columns_begin_at_the_same_place():
 
 def test_doctor_warns_of_a_python_whose_workers_may_stand_still(monkeypatch):
     releases = ((3, 11, 0), (3, 11, 8), (3, 11, 9), (3, 12, 0), (3, 12, 2), (3, 12, 3), (3, 13, 0))
-    assert [hardware.profiler_locks(r) for r in releases] == [True, True, False, True, True, False, False]
+    assert [machine.profiler_locks(r) for r in releases] == [True, True, False, True, True, False, False]
     for locks, state in ((True, "warning"), (False, "ok")):
-        monkeypatch.setattr(hardware, "profiler_locks", lambda locks=locks: locks)
+        monkeypatch.setattr(machine, "profiler_locks", lambda locks=locks: locks)
         checks = {check["name"]: check for check in json.loads(invoke("doctor", "--json").stdout)}
         assert checks["python"]["state"] == state
         assert ("PROFILE__ENABLED=False" in (checks["python"]["hint"] or "")) == locks

@@ -36,9 +36,9 @@ CLASSES = {"InputError", "SsspError", "UnsolvableError", "StoreAwayError", "Refu
 #: Constructions whose hint may be None, by file and function, each with its reason.
 MAY_LACK_A_HINT = {
     ("errors.py", "_rebuild"): "makes the copy of an error that has come from another process",
-    ("workflow_loading.py", "_combined"): "shows the hint of a fault, which is never None",
+    ("workflow/yaml_file.py", "_combined"): "shows the hint of a fault, which is never None",
     (
-        "pipeline/preflight.py",
+        "pipeline/solving/workers/fitness.py",
         "ask",
     ): "stands for the answer of a worker; the error that lists the answers has a hint",
     ("bench/cases.py", "_of"): "adds the name of the graph to an error, and keeps its hint",

@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline import scatter, storage
 from sssp_pipeline.pipeline.finished import check_undamaged
-from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.pipeline.solving import dispatch
+from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Workflow
 
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
 
@@ -161,9 +162,9 @@ def test_killed_at_every_step_of_a_removal_the_folder_is_still_a_runs(tmp_path, 
     original = content(tmp_path / "run")
     if unfinished:
         with monkeypatch.context() as patched, pytest.raises(SsspError):
-            patched.setattr(scatter, "solve_task", lambda task: solve(task))
+            patched.setattr(dispatch, "solve_task", lambda task: solve(task))
 
-            def solve(task, real=scatter._solved):
+            def solve(task, real=dispatch._solved):
                 if 2 in task.numbers:
                     raise OSError("the power failed")
                 return real(task)
@@ -280,7 +281,7 @@ def test_a_file_of_the_right_size_with_other_rows_is_found_and_the_others_are_co
 
 
 def test_a_footer_longer_than_what_is_read_at_first_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("sssp_pipeline.pipeline.run_files._TAIL_BYTES", 16)
+    monkeypatch.setattr("sssp_pipeline.pipeline.results.run_files._TAIL_BYTES", 16)
     folder, record = run(made(tmp_path), Quiet())
     check_undamaged(folder, record)
 
@@ -290,13 +291,13 @@ def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeyp
     whole = content(tmp_path / "run" / "distances")
     shutil.rmtree(tmp_path / "run")
 
-    def fails(task, real=scatter._solved):
+    def fails(task, real=dispatch._solved):
         if 2 in task.numbers:
             raise OSError("the power failed")
         return real(task)
 
     with monkeypatch.context() as patched, pytest.raises(SsspError):
-        patched.setattr(scatter, "_solved", fails)
+        patched.setattr(dispatch, "_solved", fails)
         run(made(tmp_path), Quiet())
     path = tmp_path / "run" / "distances" / "batch-00001.parquet"
     path.write_bytes(b"")  # as a machine leaves it that loses its power

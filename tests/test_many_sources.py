@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.delta_stepping import DeltaStepping
+from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

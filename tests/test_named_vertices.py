@@ -9,10 +9,10 @@ import pytest
 
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.finished import verify_run
-from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow_loading import workflow_from_dict
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.yaml_file import workflow_from_dict
 
 GIVEN = [9, 3, 7, 0, 5]
 

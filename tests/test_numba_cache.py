@@ -14,12 +14,12 @@ import pytest
 from sssp_pipeline.numba_cache import HELPERS
 
 PACKAGE = Path(__file__).parents[1] / "sssp_pipeline"
-HELPER = "pipeline/formats/numbers_in_text.py"
+HELPER = "pipeline/formats/parsing/numbers_in_text.py"
 
 #: Prints where the first byte of "0" is that is below `SPACE`, a constant of `HELPER`: nowhere, or at 0.
 PROBE = """
 import numpy as np
-from sssp_pipeline.pipeline.formats.tokenizer import control_at
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import control_at
 print(control_at(np.frombuffer(b"0", np.uint8)))
 """
 

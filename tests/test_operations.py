@@ -27,11 +27,12 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.console import JsonConsole, console
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline import inspect, worker_metrics
+from sssp_pipeline.pipeline import inspect
 from sssp_pipeline.pipeline import run as conductor
 from sssp_pipeline.pipeline.inspect import describe
-from sssp_pipeline.pipeline.lease import exclusive, is_held
-from sssp_pipeline.pipeline.scatter import SolveTask, solve_task
+from sssp_pipeline.pipeline.solving import worker_metrics
+from sssp_pipeline.pipeline.solving.dispatch import SolveTask, solve_task
+from sssp_pipeline.pipeline.storage.lease import exclusive, is_held
 
 WORKFLOW = """\
 graph: {input: "generated:grid?rows=30&cols=30&keep=0.8&seed=3", store: graph}

@@ -12,11 +12,11 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
-from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Workflow
 
 SOURCES = 16
 

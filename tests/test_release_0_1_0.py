@@ -11,13 +11,13 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.finished import verify_run
-from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
-from sssp_pipeline.pipeline.graph_store import older_versions, read_manifest
-from sssp_pipeline.pipeline.ingest import ingest
+from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
+from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.inspect import describe
-from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow_loading import load_workflow
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.yaml_file import load_workflow
 
 
 @pytest.fixture

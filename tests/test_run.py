@@ -16,20 +16,26 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
 
-from sssp_pipeline.errors import DeadlineError, InputError, NegativeCycleError, RefutedError, SsspError
+from sssp_pipeline.errors import (
+    DeadlineError,
+    InputError,
+    NegativeCycleError,
+    RefutedError,
+    SsspError,
+)
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import Forecast
-from sssp_pipeline.pipeline import scatter as scatter_stage
-from sssp_pipeline.pipeline import trials
 from sssp_pipeline.pipeline.finished import verify_run
 from sssp_pipeline.pipeline.inspect import describe
-from sssp_pipeline.pipeline.plan import Work
-from sssp_pipeline.pipeline.process_wide import WhileNeeded
-from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.planning.plan import Work
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import outlook, run
-from sssp_pipeline.pipeline.scatter import solve_task
-from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
+from sssp_pipeline.pipeline.solving import trials
+from sssp_pipeline.pipeline.solving.dispatch import solve_task
+from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Workflow
 
 #: Threads of this process, and a worker process.
 ROUTES = pytest.mark.parametrize("cluster", [{}, {"workers": 1}], ids=["threads", "process"])
@@ -301,7 +307,7 @@ def test_tasks_stay_small_however_many_the_targets(tmp_path, monkeypatch):
 
         return scatter_stage.scatter(workers, seen(), *others)
 
-    monkeypatch.setattr("sssp_pipeline.pipeline.solving.scatter", weighed)
+    monkeypatch.setattr("sssp_pipeline.pipeline.solving.stage.scatter", weighed)
     targets = {"random": {"count": 1600, "seed": 2}}
     run(made(tmp_path, output={"targets": targets}, verify="off"), Quiet())
     assert len(sizes) == 8
@@ -654,7 +660,7 @@ def _die_once(solve, flag, batch, task):
     import signal
     from pathlib import Path
 
-    from sssp_pipeline.pipeline.storage import TEMP_PREFIX
+    from sssp_pipeline.pipeline.storage.files import TEMP_PREFIX
 
     if task.batches[0][0] == batch and not Path(flag).exists():
         Path(flag).touch()

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import ingest_stage
+from sssp_pipeline.progress import Quiet
 
 
 @pytest.fixture

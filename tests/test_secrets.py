@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from sssp_pipeline.cli import app
 from sssp_pipeline.console import TextConsole
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.workflow import Workflow
-from sssp_pipeline.workflow_loading import load_workflow
-from sssp_pipeline.workflow_schema import properties, schema_at
+from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.schema import properties, schema_at
+from sssp_pipeline.workflow.yaml_file import load_workflow
 
 #: The beginning of every secret that is planted here.
 PLANTED = "planted0secret"

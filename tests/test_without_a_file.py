@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
-from sssp_pipeline.workflow_loading import load_workflow, workflow_from_options, workflow_yaml
+from sssp_pipeline.workflow.yaml_file import load_workflow, workflow_from_options, workflow_yaml
 
 EDGES = "".join(f"{i} {(i + 1) % 30} {i + 1}\n{i} {(i + 7) % 30} 9\n" for i in range(30))
 #: Keys of `sources` that say nothing of which vertices are meant.

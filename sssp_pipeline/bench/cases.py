@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sssp_pipeline import workflow
 from sssp_pipeline.bench.lines import GraphFacts, digest_of
 from sssp_pipeline.bench.spec import BenchGraph, RandomSources
 from sssp_pipeline.csr import CsrGraph
@@ -18,13 +17,14 @@ from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.numba_cache import njit
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats import is_generated
-from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.ingest import ingest
-from sssp_pipeline.pipeline.progress import Progress
-from sssp_pipeline.pipeline.sources import select_sources
-from sssp_pipeline.pipeline.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.formats.registry import is_generated
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.planning.sources import select_sources
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress
+from sssp_pipeline.workflow import models as workflow
 
 #: Who says what the true distances are: for weights of zero or more, and for others.
 ORACLE, SIGNED_ORACLE = "delta-stepping", "queue-bellman-ford"
@@ -61,7 +61,7 @@ def check_input(entry: BenchGraph) -> None:
     if entry.graph is None or any(is_generated(url) for url in entry.graph.inputs):
         return
     try:
-        storage.expand(entry.graph.inputs)
+        files.expand(entry.graph.inputs)
     except InputError as error:
         raise _of(entry, error) from error
 

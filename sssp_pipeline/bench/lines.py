@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sssp_pipeline.bench.variants import label
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.tuning import Value
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.hardware import hardware, versions
+from sssp_pipeline.kernels.options import Value
+from sssp_pipeline.pipeline.machine import hardware, versions
+from sssp_pipeline.pipeline.storage import files
 
 #: What became of a variant on a graph: `refuted` is a distance that is not the true one.
 State = Literal["measured", "unsupported", "failed", "refuted"]
@@ -247,8 +247,8 @@ def read(url: str) -> list[Line]:
     InputError
         The file cannot be read, or a line is none of a bench.
     """
-    shown = storage.redacted(url)
-    texts = storage.read_bytes(url).decode("utf-8", errors="replace").splitlines(keepends=True)
+    shown = files.redacted(url)
+    texts = files.read_bytes(url).decode("utf-8", errors="replace").splitlines(keepends=True)
     found = []
     for number, text in enumerate(texts, 1):
         if number == len(texts) and not text.endswith("\n"):

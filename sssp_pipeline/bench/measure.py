@@ -14,9 +14,9 @@ from sssp_pipeline.bench.lines import Timing
 from sssp_pipeline.bench.spec import Bench
 from sssp_pipeline.bench.variants import Variant
 from sssp_pipeline.errors import RefutedError, SsspError
-from sssp_pipeline.kernels._compile import cupy_module, gpu_missing
+from sssp_pipeline.kernels.gpu.common.compile import cupy_module, gpu_missing
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
-from sssp_pipeline.pipeline.progress import Progress
+from sssp_pipeline.progress import Progress
 
 _REPORT = "report a bug with this message, the graph and `sssp-pipeline doctor`"
 #: Nothing is copied from the device while time is taken: the metrics tell whether a run found what the check did.

@@ -12,8 +12,8 @@ from sssp_pipeline.bench.lines import Line, read
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import all_tables
 from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.progress import Progress, plural
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress, plural
 
 PAGE = "report.md"
 #: Tables that stand in files of their own alone.
@@ -51,7 +51,7 @@ def write_report(
     lines = [line for url in urls for line in read(url)]
     if not lines:
         raise InputError(
-            f"{', '.join(f'`{storage.redacted(url)}`' for url in urls)} holds no lines",
+            f"{', '.join(f'`{files.redacted(url)}`' for url in urls)} holds no lines",
             hint="`sssp-pipeline bench run` writes them",
         )
     results = Results(lines)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sssp_pipeline import workflow
-from sssp_pipeline.workflow_section import Positive, Section, Text
+from sssp_pipeline.workflow import models as workflow
+from sssp_pipeline.workflow.section import Positive, Section, Text
 
 Value = bool | int | float | str
 

@@ -17,7 +17,14 @@ from sssp_pipeline.bench.claims import (
     SPEEDUP_ENDS,
     WORK_ENDS,
 )
-from sssp_pipeline.bench.layout import NONE, Table, geometric_mean, percents, range_names, shares
+from sssp_pipeline.bench.layout import (
+    NONE,
+    Table,
+    geometric_mean,
+    percents,
+    range_names,
+    shares,
+)
 from sssp_pipeline.bench.results import Results
 
 

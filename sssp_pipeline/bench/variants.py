@@ -10,11 +10,11 @@ from typing import Any
 from sssp_pipeline.bench.spec import Bench, BenchGraph, BenchSolver
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import Solver
-from sssp_pipeline.kernels.tuning import Value
-from sssp_pipeline.workflow import graph_contradictions
-from sssp_pipeline.workflow_loading import load_file
-from sssp_pipeline.workflow_section import Path
+from sssp_pipeline.workflow.models import graph_contradictions
+from sssp_pipeline.workflow.section import Path
+from sssp_pipeline.workflow.yaml_file import load_file
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sssp_pipeline.kernels._registry import SOLVERS as SOLVERS
-    from sssp_pipeline.kernels._registry import solver_named as solver_named
+    from sssp_pipeline.kernels.registry import SOLVERS as SOLVERS
+    from sssp_pipeline.kernels.registry import solver_named as solver_named
 
 
 def __getattr__(name: str) -> Any:
     if name in ("SOLVERS", "solver_named"):
-        from sssp_pipeline.kernels import _registry
+        from sssp_pipeline.kernels import registry
 
-        return getattr(_registry, name)
+        return getattr(registry, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

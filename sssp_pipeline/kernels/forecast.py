@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 from sssp_pipeline.csr import GraphTraits
-from sssp_pipeline.kernels._compile import MOST_EDGES_IN_32_BITS
 
+#: A row offset on a GPU takes 32 bits up to this many edges.
+MOST_EDGES_IN_32_BITS = 2**32 - 2**20
 #: Until the first source can be solved on a GPU, beside what it takes to know that there is one: upload, pinned memory,
 #: kernels (0.03 s a solver from CuPy's cache, 0.4 s when they must be compiled).
 GPU_START_S = 0.3

@@ -10,9 +10,9 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.forecast import Forecast
-from sssp_pipeline.kernels.tuning import Tunable
+from sssp_pipeline.kernels.options import Tunable, shown_value
 
 #: What to do where a solver refuses a graph or options.
 ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
@@ -127,7 +127,7 @@ class SourceMetrics:
     max_distance
         The largest finite distance.
     mean_distance
-        The mean of the finite distances, the source's own 0 among them; the same bits from every solver (`_mean.py`).
+        The mean of the finite distances, the source's own 0 among them; the same bits from every solver (`mean.py`).
     teps
         Edges of reached vertices per second.
     delta_first, delta_last, delta_changes
@@ -269,3 +269,30 @@ class Solver(Protocol):
             holds: the message names source, vertex and wider type.
         """
         ...
+
+
+def tuned(solver: Solver, given: Mapping[str, Any]) -> Solver:
+    """Return `solver` with the options `given`; itself where there are none.
+
+    Raises
+    ------
+    InputError
+        It has no such option, or the option cannot have this value; or one contradicts another.
+    """
+    if not given:
+        return solver
+    tunables = {tunable.name: tunable for tunable in solver.tunables}
+    for name, value in given.items():
+        if name not in tunables:
+            raise InputError(
+                f"solver `{solver.name}` has no option `{name}`",
+                hint=did_you_mean(name, sorted(tunables)) + "Options: " + ", ".join(sorted(tunables))
+                if tunables
+                else "it has no options",
+            )
+        if not tunables[name].takes(value):
+            raise InputError(
+                f"option `{name}` of solver `{solver.name}` is {shown_value(value)}",
+                hint=f"it is {tunables[name].allowed}",
+            )
+    return type(solver)(**given)

@@ -11,17 +11,17 @@ import numpy as np
 
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels._cupy import gpu_missing
+from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.distance_files import check_unreached
-from sssp_pipeline.pipeline.graph_store import MANIFEST
-from sssp_pipeline.pipeline.plan import check_choice, solve_options
-from sssp_pipeline.pipeline.progress import Progress
-from sssp_pipeline.pipeline.results import RUN_FILE, RunFolder
-from sssp_pipeline.pipeline.workers import check_gpus
-from sssp_pipeline.workflow import Dtype, Workflow
-from sssp_pipeline.workflow_cluster import Cluster
+from sssp_pipeline.pipeline.graph_store.store import MANIFEST
+from sssp_pipeline.pipeline.planning.plan import check_choice, solve_options
+from sssp_pipeline.pipeline.results.distance_files import check_unreached
+from sssp_pipeline.pipeline.results.run_folder import RUN_FILE, RunFolder
+from sssp_pipeline.pipeline.solving.workers.local import check_gpus
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress
+from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.models import Dtype, Workflow
 
 _HERE = ("auto", "local-cpu", "local-cuda")
 
@@ -36,15 +36,15 @@ def check_before_ingest(
     """
     folder = RunFolder(workflow.output.path)
     if not folder.is_begun():
-        storage.check_writable(folder.url)
-    if not storage.exists(storage.join(workflow.store, MANIFEST)):
-        storage.check_writable(workflow.store)
+        files.check_writable(folder.url)
+    if not files.exists(files.join(workflow.store, MANIFEST)):
+        files.check_writable(workflow.store)
     for chosen in (workflow.sources, workflow.output.targets):
         if chosen is not None and chosen.file is not None:
-            storage.expand([chosen.file])
-            storage.open_read(chosen.file).close()
+            files.expand([chosen.file])
+            files.open_read(chosen.file).close()
     _check_types(workflow)
-    if storage.exists(folder.path(RUN_FILE)) and not overwrite:
+    if files.exists(folder.path(RUN_FILE)) and not overwrite:
         return
     _check_solver(workflow)
     if cluster:
@@ -89,9 +89,9 @@ def _check_cluster(spec: Cluster, progress: Progress) -> None:
     if not starts_dask:
         return
     # Dask takes as long to import as a small graph to ingest.
-    from sssp_pipeline.pipeline import cluster, worker_memory
+    from sssp_pipeline.pipeline.solving.workers import cluster, memory
 
-    worker_memory.check_limit(spec.memory_limit)
+    memory.check_limit(spec.memory_limit)
     cluster.check_startable(spec)
     if spec.kind == "address":
         progress.stage(f"wait for the scheduler at {spec.address}")

@@ -13,19 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sssp_pipeline import workflow
 from sssp_pipeline.csr import GraphTraits, unreached_distance
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels._cupy import gpu_missing
+from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
-from sssp_pipeline.kernels.tuning import Value
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.hardware import cpu_name, gpu_name, this_machine
-from sssp_pipeline.pipeline.ingest import ingest
-from sssp_pipeline.pipeline.plan import Work, choose_solver
-from sssp_pipeline.pipeline.progress import Progress
-from sssp_pipeline.pipeline.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.machine import cpu_name, gpu_name, this_machine
+from sssp_pipeline.pipeline.planning.plan import Work, choose_solver
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress
+from sssp_pipeline.workflow import models as workflow
 
 Method = Literal["bmf", "tpe", "opt"]
 Sync = Literal["incore", "outcore"]
@@ -146,7 +146,7 @@ def write_distances(url: str, ids: pa.Array, distances: np.ndarray) -> None:
         (V,), of the weights' type; unreached ones become `UNREACHED`.
     """
     unreached = unreached_distance(distances.dtype)
-    with storage.open_atomic(url) as file:
+    with files.open_atomic(url) as file:
         for first in range(0, len(distances), _LINES):
             some = distances[first : first + _LINES]
             shown = pa.array(some, mask=some == unreached).cast(pa.string()).fill_null(UNREACHED)

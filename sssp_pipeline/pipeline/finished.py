@@ -11,19 +11,25 @@ import numpy as np
 from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, RefutedError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.graph_store import read_manifest
-from sssp_pipeline.pipeline.lease import exclusive
-from sssp_pipeline.pipeline.progress import Progress
-from sssp_pipeline.pipeline.report import render_report
-from sssp_pipeline.pipeline.results import METRICS_FILE, NO_DISTANCES, REPORT_FILE, RunFolder
-from sssp_pipeline.pipeline.run_files import OVERWRITE, ParquetShape, check_files
-from sssp_pipeline.pipeline.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.verifying import Verifying
-from sssp_pipeline.pipeline.vertex_ids import digest_of
-from sssp_pipeline.pipeline.workers import Crew, assembled
-from sssp_pipeline.workflow_cluster import Cluster
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.report import render_report
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE, ParquetShape, check_files
+from sssp_pipeline.pipeline.results.run_folder import (
+    METRICS_FILE,
+    NO_DISTANCES,
+    REPORT_FILE,
+    RunFolder,
+)
+from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
+from sssp_pipeline.pipeline.solving.workers.source import worker_source
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.lease import exclusive
+from sssp_pipeline.pipeline.verification.stage import Verifying
+from sssp_pipeline.progress import Progress
+from sssp_pipeline.vertex_ids import digest_of
+from sssp_pipeline.workflow.cluster import Cluster
 
 
 def verify_run(
@@ -57,7 +63,7 @@ def verify_run(
     identity = record["identity"]
     if mode == "certificate" and record["identity"].get("targets") is not None:
         raise InputError(
-            f"`{storage.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
+            f"`{files.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
             hint="leave out --certificate: the sample can be verified",
         )
     store = store or record["workflow"]["graph"]["store"]
@@ -69,7 +75,7 @@ def verify_run(
     # Whether a file was written anew since, and has another size, is not asked here: its distances are judged.
     check_undamaged(folder, record, sizes_too=False)
     metrics = folder.read_metrics()
-    what = f"`{storage.redacted(folder.path(METRICS_FILE))}`: source"
+    what = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
     sources = stored.ids.vertices(metrics["source"].to_pylist(), what)
     # A row a source, batch after batch.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
@@ -85,21 +91,21 @@ def verify_run(
         progress,
     )
     with ExitStack() as held:
-        crew = held.enter_context(assembled(cluster) if cluster else _assembled_again(record))
+        source = held.enter_context(worker_source(cluster) if cluster else _source_of(record))
         still_ours = held.enter_context(exclusive(folder.url))
-        record["verify"] = asdict(verifying.by(crew))
+        record["verify"] = asdict(verifying.by(source))
         still_ours()
-        finish_run(folder, record, report=storage.exists(folder.path(REPORT_FILE)))
+        finish_run(folder, record, report=files.exists(folder.path(REPORT_FILE)))
     return record
 
 
 @contextmanager
-def _assembled_again(record: dict[str, Any]) -> Iterator[Crew]:
+def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
     """Give the workers of the cluster that a finished run was solved on, or those of a new one like it."""
     with ExitStack() as held:
         try:
             spec = Cluster.model_validate(record["workflow"]["cluster"])
-            crew = held.enter_context(assembled(spec))
+            source = held.enter_context(worker_source(spec))
         except (InputError, ValidationError) as error:
             # As above; the cluster may also be gone, or not be reached from here.
             raise InputError(
@@ -107,7 +113,7 @@ def _assembled_again(record: dict[str, Any]) -> Iterator[Crew]:
                 hint="`--cluster here` verifies with threads of this process, "
                 "`--cluster tcp://host:8786` on the workers of another scheduler",
             ) from error
-        yield crew
+        yield source
 
 
 def identity_of(targets: np.ndarray | None) -> str | None:
@@ -161,7 +167,7 @@ def batch_shape(batch: int, n_sources: int, n_targets: int, layout: str) -> Parq
 def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
     """Write the report, then run.json; raise `RefutedError` when the record says that a distance is wrong."""
     if report:
-        storage.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
+        files.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
         raise RefutedError(refuted, hint=f"{OVERWRITE}; if that does not help, report a bug")

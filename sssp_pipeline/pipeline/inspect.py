@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.lease import is_held
-from sssp_pipeline.pipeline.results import RunFolder
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.pipeline.storage.lease import is_held
 
 if TYPE_CHECKING:
-    from sssp_pipeline.workflow import Graph
+    from sssp_pipeline.workflow.models import Graph
 
 
 def describe_input(spec: Graph) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def describe_input(spec: Graph) -> dict[str, Any]:
     InputError
         It cannot be read, or can be read in two ways.
     """
-    from sssp_pipeline.pipeline.input import look
+    from sssp_pipeline.pipeline.ingest.input import look
 
     reading, files = look(spec)
     return {
@@ -42,7 +42,7 @@ def describe(url: str) -> dict[str, Any]:
         There is neither, or it is damaged.
     """
     if storage.exists(storage.join(url, "manifest.json")):
-        from sssp_pipeline.pipeline.graph_store import older_versions, read_manifest
+        from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 
         manifest = read_manifest(url)
         older = older_versions(url, manifest).values()
@@ -85,7 +85,7 @@ def describe(url: str) -> dict[str, Any]:
     )
     facts: dict[str, Any] = {"kind": "run", **{key: record.get(key) for key in shown}}
     if (read := facts["graph"].pop("reading", None)) is not None:  # runs of release 0.1.0 have none
-        from sssp_pipeline.pipeline.reading import Reading
+        from sssp_pipeline.pipeline.formats.reading import Reading
 
         facts["graph"]["read"] = Reading.of_json(read).facts()
     return facts

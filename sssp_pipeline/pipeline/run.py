@@ -18,31 +18,42 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels._notice import told_of_compiling
-from sssp_pipeline.pipeline import storage
+from sssp_pipeline.kernels.compile_notice import told_of_compiling
 from sssp_pipeline.pipeline.checks import check_before_ingest
-from sssp_pipeline.pipeline.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.finished import (
     batch_shape,
     check_undamaged,
     finish_run,
     identity_of,
 )
-from sssp_pipeline.pipeline.graph_store import Manifest, older_versions, read_manifest
-from sssp_pipeline.pipeline.hardware import hardware, this_machine, versions
-from sssp_pipeline.pipeline.ingest import ingest
-from sssp_pipeline.pipeline.lease import exclusive
-from sssp_pipeline.pipeline.plan import Plan, cut, make_plan, solve_options
-from sssp_pipeline.pipeline.progress import Progress, plural
-from sssp_pipeline.pipeline.results import NO_DISTANCES, RUN_FORMAT, RUN_VERSION, RunFolder
-from sssp_pipeline.pipeline.run_files import faults_of
-from sssp_pipeline.pipeline.solving import Solved, Solving
-from sssp_pipeline.pipeline.sources import Skipped, select_sources, select_targets
-from sssp_pipeline.pipeline.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.verifying import Verifying
-from sssp_pipeline.pipeline.vertex_ids import digest_of
-from sssp_pipeline.pipeline.workers import Crew, assembled
-from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.pipeline.graph_store.store import Manifest, older_versions, read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
+from sssp_pipeline.pipeline.planning.plan import (
+    Plan,
+    cut,
+    make_plan,
+    solve_options,
+)
+from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
+from sssp_pipeline.pipeline.results.run_files import faults_of
+from sssp_pipeline.pipeline.results.run_folder import (
+    NO_DISTANCES,
+    RUN_FORMAT,
+    RUN_VERSION,
+    RunFolder,
+)
+from sssp_pipeline.pipeline.solving.stage import Solved, Solving
+from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
+from sssp_pipeline.pipeline.solving.workers.source import worker_source
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.lease import exclusive
+from sssp_pipeline.pipeline.verification.stage import Verifying
+from sssp_pipeline.progress import Progress, plural
+from sssp_pipeline.vertex_ids import digest_of
+from sssp_pipeline.workflow.models import Workflow
 
 #: A probe leaves out a solver that is expected to take longer than this multiple of the best time.
 _MOST_TIMES = 10
@@ -78,7 +89,7 @@ def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions:
         )
     if fresh and manifest.reading is not None:
         how, *edges = manifest.reading.lines()
-        given = ", ".join(map(storage.redacted, workflow.graph.inputs[:3]))
+        given = ", ".join(map(files.redacted, workflow.graph.inputs[:3]))
         progress.say(f"read {given}{', …' * (len(workflow.graph.inputs) > 3)}: {how}", "read")
         for line in edges:
             progress.say(line, "read")
@@ -86,7 +97,7 @@ def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions:
     counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
     if len(counts) > 1:  # else all that was read is there
         size += f" ({', '.join(f'{n:,} {name}' for name, n in counts.items())})"
-    store = storage.redacted(workflow.store)
+    store = files.redacted(workflow.store)
     progress.say(
         f"graph: {size}, {manifest.weights.dtype} weights in {store}"
         + ("" if fresh else " (unchanged, not ingested again)"),
@@ -263,7 +274,7 @@ class _Job:
         self.batches = cut(self.stored.manifest.traits, self.sources, self.workflow.solve, self.targets)
         #: Ends the cluster, once there is one.
         self._cluster = ExitStack()
-        self._crew: Crew | None = None
+        self._source: WorkerSource | None = None
         self._verifying = Verifying(
             self.stored,
             self.batches,
@@ -289,7 +300,7 @@ class _Job:
             record = self.folder.read_run()
             check_undamaged(self.folder, record)
             self.progress.say(
-                f"{storage.redacted(self.folder.url)} is finished already, nothing to solve", "nothing_to_do"
+                f"{files.redacted(self.folder.url)} is finished already, nothing to solve", "nothing_to_do"
             )
         else:
             with self.timings.of("solve"):
@@ -305,7 +316,7 @@ class _Job:
             record = self._record(solved)
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
-                record["verify"] = asdict(self._verifying.by(self._workers()))
+                record["verify"] = asdict(self._verifying.by(self._worker_source()))
             self._cluster.close()
         if not finished:
             record["timings"] = self.timings.seconds
@@ -364,16 +375,16 @@ class _Job:
         }
         faults = faults_of(self.folder.url, shapes.values()) if shapes else {}
         for name, fault in faults.items():
-            shown = storage.redacted(self.folder.path(name))
+            shown = files.redacted(self.folder.path(name))
             self.progress.say(f"`{shown}` {fault}: it is solved again", "damaged", level="warning")
-        storage.remove_files(self.folder.url, list(faults))
+        files.remove_files(self.folder.url, list(faults))
         return {batch for batch, shape in shapes.items() if shape.name in faults}
 
-    def _workers(self) -> Crew:
-        """Return the crew that solves and verifies; the first call assembles it."""
-        if self._crew is None:
-            self._crew = self._cluster.enter_context(assembled(self.workflow.cluster))
-        return self._crew
+    def _worker_source(self) -> WorkerSource:
+        """Return where the workers come from; the first call connects or starts a cluster."""
+        if self._source is None:
+            self._source = self._cluster.enter_context(worker_source(self.workflow.cluster))
+        return self._source
 
     def _solve(self, will_verify: bool) -> Solved:
         """Solve and commit what is not committed yet, or is damaged."""
@@ -390,13 +401,13 @@ class _Job:
         if not missing and "solver" in noted:
             return Solved(noted["solver"], "chosen when the run was begun")
         try:
-            crew = self._workers()
+            source = self._worker_source()
             plan = make_plan(
                 self.stored.manifest.traits,
                 self.sources,
                 self.workflow.solve,
                 self.workflow.output,
-                crew.machine,
+                source.machine,
                 self.targets,
             )
             why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
@@ -421,7 +432,7 @@ class _Job:
                 self.progress,
                 self.still_ours,
                 self._verifying.task_bytes if will_verify else 0,
-            ).by(crew)
+            ).by(source)
         except InputError as error:
             self._cluster.close()  # before what its workers may still write is removed
             if isinstance(error, UnsolvableError) or not self.folder.committed():

@@ -13,7 +13,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.generators import hashed_weights, path
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.progress import Quiet
 
 GRID = {"input": "generated:grid?rows=20&cols=30"}
 

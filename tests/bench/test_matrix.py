@@ -17,7 +17,7 @@ from sssp_pipeline.bench.lines import read
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.delta_stepping import DeltaStepping
+from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 
 BENCH = """\
 name: tiny

@@ -16,7 +16,7 @@ from sssp_pipeline.bench.variants import load_bench, variants_of
 from sssp_pipeline.generators import GENERATORS
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.formats import generated
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.progress import Quiet
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PAGES = Path(__file__).parents[2] / "docs" / "papers-on-an-h200"

@@ -17,10 +17,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import NO_VERTEX, WEIGHT_DTYPES, csr_from_edges, unreached_distance, wider_dtype
+from sssp_pipeline.csr import (
+    NO_VERTEX,
+    WEIGHT_DTYPES,
+    csr_from_edges,
+    unreached_distance,
+    wider_dtype,
+)
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.certificate import find_fault
+from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.solver import SolveOptions
 
 EXAMPLES = settings(

@@ -11,9 +11,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from sssp_pipeline.pipeline.pods import kubernetes_resource
-from sssp_pipeline.workflow_cluster import Cluster
-from sssp_pipeline.workflow_loading import load_workflow
+from sssp_pipeline.pipeline.solving.workers.pods import kubernetes_resource
+from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.yaml_file import load_workflow
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 #: The oldest release whose schema the manifests must fit: podFailurePolicy is stable in it.

@@ -36,7 +36,7 @@ from pathlib import Path
 
 import duckdb
 
-from sssp_pipeline.workflow_loading import load_workflow
+from sssp_pipeline.workflow.yaml_file import load_workflow
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Workflow
 
 #: How the clusters of these tests are set: Dask's defaults are for other networks and other patience.
 SETTINGS = {

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from distributed import Worker
 
-from sssp_pipeline.pipeline import results, scatter
+from sssp_pipeline.pipeline.results import run_folder
+from sssp_pipeline.pipeline.solving import dispatch
 
 GATES = Path(os.environ["SSSP_TEST_GATES"])
 at = threading.local()
@@ -37,8 +38,8 @@ def dask_setup(worker: Worker) -> None:
     memory = worker.monitor.get_process_memory
     full = int(0.9 * worker.memory_manager.memory_limit)
     worker.monitor.get_process_memory = lambda: full if (GATES / "full").exists() else memory()
-    solve_task, folder = scatter.solve_task, scatter.RunFolder
-    commit, write = results.RunFolder.commit_batch, results.write_distances
+    solve_task, folder = dispatch.solve_task, dispatch.RunFolder
+    commit, write = run_folder.RunFolder.commit_batch, run_folder.write_distances
 
     def solving(task):
         at.batch = task.batches[0][0]
@@ -59,5 +60,5 @@ def dask_setup(worker: Worker) -> None:
         stop("writing", at.batch)
 
     # Tasks name the function that solves them, so that this one is found.
-    scatter.solve_task, scatter.RunFolder = solving, solved
-    results.RunFolder.commit_batch, results.write_distances = committing, writing
+    dispatch.solve_task, dispatch.RunFolder = solving, solved
+    run_folder.RunFolder.commit_batch, run_folder.write_distances = committing, writing

@@ -15,8 +15,8 @@ import psutil
 import pytest
 from distributed import Client
 
-from sssp_pipeline import workflow
-from sssp_pipeline.pipeline import roster
+from sssp_pipeline.pipeline.solving.workers import dask_workers
+from sssp_pipeline.workflow import models as workflow
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -124,15 +124,15 @@ def test_the_scheduler_killed_and_started_again(runs, gates, cluster, undisturbe
 
 
 def test_a_scheduler_that_does_not_answer_is_waited_for(cluster, monkeypatch):
-    monkeypatch.setattr(roster, "ANSWER_S", 1)
-    monkeypatch.setattr(roster, "LOOK_S", 0)
+    monkeypatch.setattr(dask_workers, "ANSWER_S", 1)
+    monkeypatch.setattr(dask_workers, "LOOK_S", 0)
     cluster.start_workers(3)
     with Client(cluster.address, set_as_default=False) as client:
-        workers = roster.DaskWorkers(client, workflow.Cluster(kind="address", address=cluster.address))
+        workers = dask_workers.DaskWorkers(client, workflow.Cluster(kind="address", address=cluster.address))
         cluster.scheduler.send_signal(signal.SIGSTOP)
-        assert workers.tend() == ["0 workers: 3 gone"]
+        assert workers.watch() == ["0 workers: 3 gone"]
         cluster.scheduler.send_signal(signal.SIGCONT)
-        assert workers.tend() == ["3 workers: 3 more"]
+        assert workers.watch() == ["3 workers: 3 more"]
 
 
 def test_an_interrupt_while_the_scheduler_is_looked_for(runs, gates, cluster, undisturbed):

@@ -43,10 +43,10 @@ from stored import graph_spec
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline import ingest as ingest_module
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.graph_store import Manifest, Part
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.graph_store.store import Manifest, Part
+from sssp_pipeline.pipeline.ingest import stage as ingest_module
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Quiet
 
 #: An input may take so long; the first of a process compiles and loads, which `warm_up` does before.
 LIMIT_S = 5.0
@@ -133,14 +133,14 @@ def _at_once(items: Iterable) -> Iterator:
 
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
-    "sssp_pipeline.pipeline.ingest",
-    "sssp_pipeline.pipeline.csr_build",
-    "sssp_pipeline.pipeline.id_mapping",
-    "sssp_pipeline.pipeline.storage",
+    "sssp_pipeline.pipeline.ingest.stage",
+    "sssp_pipeline.pipeline.ingest.csr_build",
+    "sssp_pipeline.pipeline.ingest.id_mapping",
+    "sssp_pipeline.pipeline.storage.files",
     *(
-        f"sssp_pipeline.pipeline.formats.{path.stem}"
+        f"sssp_pipeline.pipeline.formats.registry.{path.stem}"
         for path in Path(
-            importlib.import_module("sssp_pipeline.pipeline.formats").__file__ or ""
+            importlib.import_module("sssp_pipeline.pipeline.formats.registry").__file__ or ""
         ).parent.glob("*.py")
     ),
 ]
@@ -151,7 +151,7 @@ STAND_INS = {
     "usable_cores": lambda: 1,
     "read_ahead": _at_once,
     "check_writable": lambda *_: None,
-    "filesystem": functools.cache(storage.filesystem),
+    "filesystem": functools.cache(files.filesystem),
     "BITMAP_IDS": 1 << 16,  # ids above it are rare else
 }
 

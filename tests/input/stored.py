@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sssp_pipeline import workflow
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.pipeline.graph_loading import load_graph, load_ids
-from sssp_pipeline.pipeline.graph_store import Manifest
-from sssp_pipeline.pipeline.ingest import ingest
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store.store import Manifest
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow import models as workflow
 
 
 @dataclass

@@ -27,7 +27,7 @@ from writers import csv, parquet_of, zipped
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.workflow_loading import load_workflow
+from sssp_pipeline.workflow.yaml_file import load_workflow
 
 #: No case may take longer.
 LIMIT_S = 5.0

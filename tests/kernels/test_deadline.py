@@ -12,14 +12,15 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, path, star
-from sssp_pipeline.kernels import SOLVERS, _compile, _gpu, solver_named
-from sssp_pipeline.kernels.adaptive_threads import AdaptiveThreads
-from sssp_pipeline.kernels.adds import Adds
-from sssp_pipeline.kernels.frontier_bellman_ford import FrontierBellmanFord
-from sssp_pipeline.kernels.near_far import NearFar
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.gpu.adaptive_threads.adaptive_threads import AdaptiveThreads
+from sssp_pipeline.kernels.gpu.adds.adds import Adds
+from sssp_pipeline.kernels.gpu.common import compile, gpu_solver
+from sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford import FrontierBellmanFord
+from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.plan import solve_options
-from sssp_pipeline.workflow import Solve
+from sssp_pipeline.pipeline.planning.plan import solve_options
+from sssp_pipeline.workflow.models import Solve
 
 ON = {
     device: pytest.mark.parametrize(
@@ -83,8 +84,8 @@ def test_a_cpu_solver_raises_the_error_when_the_source_is_done(solver):
 
 
 def test_barrier_and_python_agree_on_what_says_that_a_search_is_late():
-    text = Path(_gpu.__file__).with_name("grid_barrier.cuh").read_text()
-    assert f"kPastDeadline = {_gpu.PAST_DEADLINE:#x}u;" in text
+    text = Path(gpu_solver.__file__).with_name("grid_barrier.cuh").read_text()
+    assert f"kPastDeadline = {gpu_solver.PAST_DEADLINE:#x}u;" in text
 
 
 # ---- on the GPU ----
@@ -125,9 +126,9 @@ def test_a_search_that_pauses_has_one_deadline_in_all(solver):
     ],
 )
 def test_a_clock_that_steps_back_gives_no_search_up(solver, monkeypatch):
-    options = _compile.kernel_options
+    options = compile.kernel_options
     monkeypatch.setattr(
-        _compile, "kernel_options", lambda *a, **k: (*options(*a, **k), "-DSSSP_CLOCK_RUNS_BACK=1")
+        compile, "kernel_options", lambda *a, **k: (*options(*a, **k), "-DSSSP_CLOCK_RUNS_BACK=1")
     )
     for graph in (made(star(200_000)), made(path(5000))):
         assert_exact(solver, graph, [0])

@@ -5,9 +5,14 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels._numba import bit_length
-from sssp_pipeline.kernels._views import distance_limit
-from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions, SourceMetrics, metrics_column
+from sssp_pipeline.kernels.host.numba_tools import bit_length
+from sssp_pipeline.kernels.host.views import distance_limit
+from sssp_pipeline.kernels.solver import (
+    MetricsColumns,
+    SolveOptions,
+    SourceMetrics,
+    metrics_column,
+)
 
 
 @pytest.mark.parametrize("delta", [0, -1.5, math.inf, math.nan])

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sssp_pipeline.generators import road_like
-from sssp_pipeline.pipeline import lease, patience, storage
-from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.storage import files, lease, retries
+from sssp_pipeline.progress import Quiet
 
 for _name in ("stores", "runs"):  # the modules beside this one, which tests import by these names
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).with_name(f"{_name}.py"))
@@ -133,7 +133,7 @@ def undisturbed(edges, tmp_path_factory) -> dict[str, str]:
 @pytest.fixture
 def place(bucket, edges) -> str:
     """Return the URL of a bucket that holds the edges."""
-    storage.write_atomic(storage.join(bucket, "edges.txt"), edges)
+    files.write_atomic(files.join(bucket, "edges.txt"), edges)
     return bucket
 
 
@@ -143,6 +143,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(lease, "BEAT_S", 0.5)
     monkeypatch.setattr(lease, "LEASE_S", 4.0)
     monkeypatch.setattr(lease, "LOOK_S", 0.2)
-    monkeypatch.setattr(patience, "PATIENCE_S", 30.0)
-    monkeypatch.setattr(patience, "LONGEST_WAIT_S", 1.0)
-    monkeypatch.setattr(patience, "_outages", defaultdict(patience._Outage))
+    monkeypatch.setattr(retries, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(retries, "LONGEST_WAIT_S", 1.0)
+    monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.progress import Quiet
-from sssp_pipeline.workflow import Workflow
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Workflow
 
 N_BATCHES = 12
 
@@ -32,10 +32,10 @@ def made(place: str, **sections) -> Workflow:
 
 def digests(run_url: str) -> dict[str, str]:
     """Return a digest of each batch of distances."""
-    folder = storage.join(run_url, "distances")
+    folder = files.join(run_url, "distances")
     return {
-        name: hashlib.sha256(storage.read_bytes(storage.join(folder, name))).hexdigest()
-        for name in storage.list_files(folder)
+        name: hashlib.sha256(files.read_bytes(files.join(folder, name))).hexdigest()
+        for name in files.list_files(folder)
     }
 
 

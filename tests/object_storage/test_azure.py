@@ -4,16 +4,16 @@ import pytest
 from runs import N_BATCHES, AtBatch, Stop, digests, made, stop
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.lease import exclusive
-from sssp_pipeline.pipeline.progress import Quiet
 from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.lease import exclusive
+from sssp_pipeline.progress import Quiet
 
 
 @pytest.fixture
 def place(container, edges) -> str:
     """Return the URL of a container that holds the edges."""
-    storage.write_atomic(storage.join(container, "edges.txt"), edges)
+    files.write_atomic(files.join(container, "edges.txt"), edges)
     return container
 
 
@@ -21,18 +21,18 @@ def test_a_run_is_resumed_and_the_same_as_on_local_files(place, undisturbed):
     with pytest.raises(Stop):
         run(made(place), AtBatch(4, stop))
     folder = f"{place}/run/distances"
-    before = {name: storage.fingerprint(f"{folder}/{name}") for name in storage.list_files(folder)}
+    before = {name: files.fingerprint(f"{folder}/{name}") for name in files.list_files(folder)}
     assert 4 <= len(before) < N_BATCHES
     _, record = run(made(place), Quiet())
     assert digests(f"{place}/run") == undisturbed
-    assert before == {name: storage.fingerprint(f"{folder}/{name}") for name in before}
+    assert before == {name: files.fingerprint(f"{folder}/{name}") for name in before}
     assert record["verify"]["refuted"] is None
-    assert storage.list_files(f"{place}/run")[-3:] == ["metrics.parquet", "report.html", "run.json"]
+    assert files.list_files(f"{place}/run")[-3:] == ["metrics.parquet", "report.html", "run.json"]
 
 
 def test_a_glob_and_a_part_of_a_file(place, edges):
-    assert storage.expand([f"{place}/*.txt"]) == [f"{place}/edges.txt"]
-    with storage.open_read(f"{place}/edges.txt") as handle:
+    assert files.expand([f"{place}/*.txt"]) == [f"{place}/edges.txt"]
+    with files.open_read(f"{place}/edges.txt") as handle:
         handle.seek(1000)
         assert handle.read(500) == edges[1000:1500]
 
@@ -41,18 +41,18 @@ def test_a_second_driver_is_refused_and_an_expired_lease_is_taken_over(place, qu
     with exclusive(f"{place}/run") as still_ours:
         with pytest.raises(InputError, match="is writing to"):
             run(made(place), Quiet())
-        storage.write_atomic(f"{place}/run/_lease/000002.json", b"of one who was killed")
+        files.write_atomic(f"{place}/run/_lease/000002.json", b"of one who was killed")
         folder, _ = run(made(place), Quiet())
         with pytest.raises(SsspError, match="was taken over"):
             still_ours()
     assert digests(folder.url) == undisturbed
-    assert storage.list_files(f"{folder.url}/_lease") == []
+    assert files.list_files(f"{folder.url}/_lease") == []
 
 
 def test_what_is_there_is_not_created_again(container):
-    assert storage.create(f"{container}/only", b"first")
-    assert not storage.create(f"{container}/only", b"second")
-    assert storage.create(f"{container}/only", b"first")
+    assert files.create(f"{container}/only", b"first")
+    assert not files.create(f"{container}/only", b"second")
+    assert files.create(f"{container}/only", b"first")
 
 
 def test_a_wrong_key(place, connect):
@@ -70,4 +70,4 @@ def test_a_container_that_is_not_there_is_not_made(connect):
     assert caught.value.message.startswith(
         "`abfs://nowhere/run` cannot be written: The specified container does not"
     )
-    assert not storage.exists("abfs://nowhere")
+    assert not files.exists("abfs://nowhere")

@@ -16,17 +16,18 @@ from runs import N_BATCHES, AtBatch, Stop, digests, made, stop, workflow_at
 from stores import GUEST, OWNER, STRANGER
 
 from sssp_pipeline.errors import InputError, SsspError, StoreAwayError
-from sssp_pipeline.pipeline import lease, patience, storage
 from sssp_pipeline.pipeline.finished import verify_run
-from sssp_pipeline.pipeline.ingest import ingest
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.storage import files, lease, retries
+from sssp_pipeline.progress import Quiet
 
 #: A driver as the command line starts it, whose lease is short and whose batches are slow.
 DRIVER = """
 import time
 from collections import defaultdict
-from sssp_pipeline.pipeline import lease, scatter
+from sssp_pipeline.pipeline.storage import lease
+from sssp_pipeline.pipeline.solving import dispatch as scatter
 lease.BEAT_S, lease.LEASE_S, solve_task = 0.5, 4.0, scatter.solve_task
 scatter.solve_task = lambda task: (time.sleep(0.3), solve_task(task))[1]
 from sssp_pipeline.cli import main
@@ -50,7 +51,7 @@ def driver(tmp_path):
         command = [sys.executable, "-c", DRIVER, "run", str(tmp_path / "w.yaml")]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         started.append(process)
-        while not storage.list_files(storage.join(place, "run", "distances")):
+        while not files.list_files(files.join(place, "run", "distances")):
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.1)
         return process
@@ -65,14 +66,14 @@ def test_a_run_from_s3_to_s3_is_the_same_as_on_local_files(place, undisturbed):
     folder, record = run(made(place), Quiet())
     assert digests(folder.url) == undisturbed
     assert len(undisturbed) == N_BATCHES
-    assert storage.list_files(folder.url)[-3:] == ["metrics.parquet", "report.html", "run.json"]
-    assert [name for name in storage.list_files(folder.url) if name.startswith("_")] == []
+    assert files.list_files(folder.url)[-3:] == ["metrics.parquet", "report.html", "run.json"]
+    assert [name for name in files.list_files(folder.url) if name.startswith("_")] == []
     assert record["verify"]["refuted"] is None
     assert verify_run(folder.url, None, "certificate", Quiet())["verify"]["checked_sources"] == 24
     table = pq.read_table(f"{place.removeprefix('s3://')}/run/distances", filesystem=s3fs.S3FileSystem())
     assert table.num_rows == 24 * 2000
-    for name in storage.list_files(place):
-        content = storage.read_bytes(storage.join(place, name))
+    for name in files.list_files(place):
+        content = files.read_bytes(files.join(place, name))
         assert OWNER[0].encode() not in content, f"{name} holds the user"
         assert OWNER[1].encode() not in content, f"{name} holds the secret"
 
@@ -80,7 +81,7 @@ def test_a_run_from_s3_to_s3_is_the_same_as_on_local_files(place, undisturbed):
 def test_running_again_solves_only_what_is_missing(place, undisturbed):
     with pytest.raises(Stop):
         run(made(place), AtBatch(4, stop))
-    url = storage.join(place, "run")
+    url = files.join(place, "run")
     written = modified(url)
     assert 4 <= len(written) < N_BATCHES
     run(made(place), Quiet())
@@ -115,7 +116,7 @@ def test_a_store_that_is_away_for_a_while_costs_nothing_but_time(
 def test_a_store_that_stays_away_ends_the_run_which_goes_on_later(
     swift, place, undisturbed, quick, monkeypatch
 ):
-    monkeypatch.setattr(patience, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(retries, "PATIENCE_S", 2.0)
     try:
         with pytest.raises(StoreAwayError) as caught:
             run(made(place, solve={"retries": 0}), AtBatch(3, lambda: swift.stop("proxy")))
@@ -123,14 +124,14 @@ def test_a_store_that_stays_away_ends_the_run_which_goes_on_later(
         swift.start()
     assert "does not answer, after" in caught.value.message
     run(made(place), Quiet())
-    assert digests(storage.join(place, "run")) == undisturbed
+    assert digests(files.join(place, "run")) == undisturbed
 
 
 def test_the_graph_is_read_on_after_the_store_was_away_in_the_middle_of_it(swift, place, quick):
-    url = storage.join(place, "big")
+    url = files.join(place, "big")
     content = os.urandom(1 << 20) * 24
-    storage.write_atomic(url, content)
-    with storage.open_read(url) as handle:
+    files.write_atomic(url, content)
+    with files.open_read(url) as handle:
         first = handle.read(1000)
         swift.stop("proxy")
         back = threading.Timer(2.0, swift.start)
@@ -152,7 +153,7 @@ def test_no_permission_to_write(place, edges, login, tmp_path):
     s3fs.S3FileSystem().chmod(place, acl="public-read")
     (tmp_path / "edges.txt").write_bytes(edges)
     login(*GUEST)
-    assert storage.read_bytes(f"{place}/edges.txt") == edges
+    assert files.read_bytes(f"{place}/edges.txt") == edges
     store = {"graph": {"store": str(tmp_path / "graph")}}
     with pytest.raises(InputError) as caught:
         run(made(place, **store), Quiet())
@@ -168,17 +169,17 @@ def test_a_bucket_that_is_not_there_is_not_made(login):
         run(made(nowhere), Quiet())
     assert caught.value.message == f"`{nowhere}/run` cannot be written: The specified bucket does not exist."
     with pytest.raises(InputError) as caught:
-        storage.expand([f"{nowhere}/edges.txt"])
+        files.expand([f"{nowhere}/edges.txt"])
     assert caught.value.message == f"`{nowhere}/edges.txt` does not exist"
     assert s3fs.S3FileSystem().ls("") == []
 
 
 def test_what_is_there_is_not_created_again(bucket):
-    url = storage.join(bucket, "only")
-    assert storage.create(url, b"first")
-    assert not storage.create(url, b"second")
-    assert storage.create(url, b"first")  # as after an answer that was lost
-    assert storage.read_bytes(url) == b"first"
+    url = files.join(bucket, "only")
+    assert files.create(url, b"first")
+    assert not files.create(url, b"second")
+    assert files.create(url, b"first")  # as after an answer that was lost
+    assert files.read_bytes(url) == b"first"
 
 
 def test_a_store_that_keeps_no_condition_is_told(bucket, monkeypatch, caplog):
@@ -199,12 +200,12 @@ def test_a_store_that_keeps_no_condition_is_told(bucket, monkeypatch, caplog):
 
 def test_a_large_object_is_there_whole_or_not_at_all(swift, bucket, monkeypatch):
     """It goes up in parts, and the store fails after the first."""
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(patience, "_outages", defaultdict(patience._Outage))
+    monkeypatch.setattr(retries, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))
     part_bytes = 6 << 20  # s3fs has 50 MB
     monkeypatch.setattr(s3fs.S3FileSystem._pipe_file, "__defaults__", (part_bytes, None, "overwrite"))
     content = os.urandom(3 * part_bytes)
-    url, call = storage.join(bucket, "big"), s3fs.S3FileSystem._call_s3
+    url, call = files.join(bucket, "big"), s3fs.S3FileSystem._call_s3
     calls = []
 
     async def stopping(self, method, *args, **kwargs):
@@ -217,15 +218,15 @@ def test_a_large_object_is_there_whole_or_not_at_all(swift, bucket, monkeypatch)
     monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", stopping)
     try:
         with pytest.raises(SsspError):
-            storage.write_atomic(url, content)
+            files.write_atomic(url, content)
     finally:
         swift.start()
     assert "upload_part" in calls
     assert "complete_multipart_upload" not in calls
-    assert storage.list_files(bucket) == []
-    storage.write_atomic(url, content)
-    assert storage.list_files(bucket) == ["big"]
-    assert storage.read_bytes(url) == content
+    assert files.list_files(bucket) == []
+    files.write_atomic(url, content)
+    assert files.list_files(bucket) == ["big"]
+    assert files.read_bytes(url) == content
 
 
 def test_a_second_driver_is_refused_and_a_dead_one_replaced(place, driver, undisturbed, quick):
@@ -240,7 +241,7 @@ def test_a_second_driver_is_refused_and_a_dead_one_replaced(place, driver, undis
     folder, _ = run(made(place), Quiet())
     assert time.monotonic() - began > 4.0
     assert digests(folder.url) == undisturbed
-    assert not [name for name in storage.list_files(folder.url) if name.startswith("_")]
+    assert not [name for name in files.list_files(folder.url) if name.startswith("_")]
 
 
 def test_a_driver_that_was_frozen_too_long_stops(place, driver, undisturbed, quick):
@@ -253,7 +254,7 @@ def test_a_driver_that_was_frozen_too_long_stops(place, driver, undisturbed, qui
     assert f"error: `{place}/run` was taken over by another process" in told
     assert digests(folder.url) == undisturbed
     assert folder.read_run() == record
-    assert storage.list_files(f"{folder.url}/_lease") == []
+    assert files.list_files(f"{folder.url}/_lease") == []
 
 
 def test_an_ingest_waits_for_another(place, quick):
@@ -273,36 +274,36 @@ def test_an_ingest_waits_for_another(place, quick):
     assert "waiting until it ends" in heard[0]
     ((manifest, fresh),) = done
     assert (fresh, manifest.n_vertices) == (True, 2000)
-    assert storage.list_files(f"{store}/_lease") == []
+    assert files.list_files(f"{store}/_lease") == []
 
 
 def test_a_lease_that_is_overwritten_or_removed_is_lost(bucket, quick):
     def overwritten(url: str) -> None:
-        storage.write_atomic(url, b'{"token": "of another"}')
+        files.write_atomic(url, b'{"token": "of another"}')
 
-    for strike in (overwritten, storage.remove):
+    for strike in (overwritten, files.remove):
         with lease.exclusive(f"{bucket}/held") as still_ours:
             still_ours()
             strike(f"{bucket}/held/_lease/000001.json")
             time.sleep(1.5)
             with pytest.raises(SsspError, match="was taken over by another process"):
                 still_ours()
-        storage.remove(f"{bucket}/held")
+        files.remove(f"{bucket}/held")
     # Also where what the other has done is found first.
     with (
         pytest.raises(SsspError, match="was taken over by another process"),
         lease.exclusive(f"{bucket}/held"),
     ):
-        storage.remove(f"{bucket}/held/_lease/000001.json")
+        files.remove(f"{bucket}/held/_lease/000001.json")
         time.sleep(1.5)
         raise InputError("the folder no longer holds the run")
 
 
 def test_a_lease_is_given_back_after_an_error(bucket):
     with pytest.raises(KeyboardInterrupt), lease.exclusive(f"{bucket}/held"):
-        assert storage.list_files(f"{bucket}/held") == ["_lease/000001.json"]
+        assert files.list_files(f"{bucket}/held") == ["_lease/000001.json"]
         raise KeyboardInterrupt
-    assert storage.list_files(bucket) == []
+    assert files.list_files(bucket) == []
 
 
 def test_no_secret_is_told_by_the_command_line(place, login, tmp_path):

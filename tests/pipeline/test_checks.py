@@ -11,14 +11,15 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels._cupy import gpu_missing
-from sssp_pipeline.pipeline import checks, cluster, workers
+from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
+from sssp_pipeline.pipeline import checks
 from sssp_pipeline.pipeline import run as conductor
-from sssp_pipeline.pipeline.hardware import Machine
-from sssp_pipeline.pipeline.progress import Quiet
+from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.workflow_cluster import Cluster
-from sssp_pipeline.workflow_loading import workflow_from_dict
+from sssp_pipeline.pipeline.solving.workers import cluster, local
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.yaml_file import workflow_from_dict
 
 BASE = {
     "graph": {"input": "generated:grid?rows=5&cols=5"},
@@ -80,15 +81,15 @@ def test_a_gpu_of_other_machines_is_no_matter_of_this_one(monkeypatch):
 
 
 def test_more_workers_than_gpus(refused, monkeypatch):
-    monkeypatch.setattr(workers, "this_machine", lambda: Machine(2, 2**30))
-    monkeypatch.setattr(workers, "gpu_count", lambda: 1)
+    monkeypatch.setattr(local, "this_machine", lambda: Machine(2, 2**30))
+    monkeypatch.setattr(local, "gpu_count", lambda: 1)
     told = refused(cluster={"kind": "local-cuda", "workers": 2}).message
     assert told == "`cluster.workers` is 2, and there is 1 GPU"
 
 
 def test_a_package_that_is_not_installed(refused, monkeypatch):
-    monkeypatch.setattr(workers, "this_machine", lambda: Machine(2, 2**30))
-    monkeypatch.setattr(workers, "gpu_count", lambda: 1)
+    monkeypatch.setattr(local, "this_machine", lambda: Machine(2, 2**30))
+    monkeypatch.setattr(local, "gpu_count", lambda: 1)
     for module in ("dask_cuda", "dask_jobqueue", "kr8s", "s3fs"):
         monkeypatch.setitem(__import__("sys").modules, module, None)
     assert refused(cluster={"kind": "local-cuda"}).hint.endswith("'sssp-pipeline[gpu]'")

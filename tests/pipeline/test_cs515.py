@@ -32,9 +32,9 @@ def at(tmp_path, monkeypatch):
 @pytest.fixture
 def no_gpu(monkeypatch):
     """Whether there is a GPU or not, there is none."""
-    from sssp_pipeline.pipeline import hardware
+    from sssp_pipeline.pipeline import machine
 
-    for module in (cs515, hardware):
+    for module in (cs515, machine):
         monkeypatch.setattr(module, "gpu_missing", lambda: NO_GPU)
 
 

@@ -22,17 +22,21 @@ from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats import numbers_in_text as faults
-from sssp_pipeline.pipeline.formats.byte_streams import (
+from sssp_pipeline.pipeline.formats.edge_list import (
     MAX_LINE_BYTES,
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+    SkippedRows,
+)
+from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     long_line_error,
     opened,
     read_lines,
     text_encoding,
 )
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.layout import (
+from sssp_pipeline.pipeline.formats.parsing.layout import (
     BLANKS,
     Layout,
     Sample,
@@ -41,7 +45,7 @@ from sssp_pipeline.pipeline.formats.layout import (
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.line_reader import (
+from sssp_pipeline.pipeline.formats.parsing.line_reader import (
     MAX_ID,
     ZERO_LED_HINT,
     carriage_return_error,
@@ -52,9 +56,10 @@ from sssp_pipeline.pipeline.formats.line_reader import (
     where,
     zero_led,
 )
-from sssp_pipeline.pipeline.formats.ordered import map_in_order
+from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
+from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.text import refuse_different
-from sssp_pipeline.pipeline.reading import Reading
+from sssp_pipeline.pipeline.storage import files
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -109,8 +114,8 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
     for table in tables:
         if table.delimiter != first.delimiter:
             raise InputError(
-                f"`{storage.redacted(first.url)}` is separated by {DELIMITERS[first.delimiter]}, "
-                f"`{storage.redacted(table.url)}` by {DELIMITERS[table.delimiter]}",
+                f"`{files.redacted(first.url)}` is separated by {DELIMITERS[first.delimiter]}, "
+                f"`{files.redacted(table.url)}` by {DELIMITERS[table.delimiter]}",
                 hint="files read together are separated alike: set `graph.delimiter`",
             )
     layout = first.layout
@@ -295,7 +300,7 @@ class _CheckedLines(io.RawIOBase):
         self._n_quotes += content.count(b'"')
         if not content and self._n_quotes % 2:
             raise InputError(
-                f"`{storage.redacted(self._url)}` has an odd number of quotes, {self._n_quotes:,}: "
+                f"`{files.redacted(self._url)}` has an odd number of quotes, {self._n_quotes:,}: "
                 "one of them does not end",
                 hint='end the quote; a quote inside a quoted cell is written twice: `"5"" pipe"`',
             )
@@ -325,12 +330,12 @@ def _arrow_errors(table: _Table, block_bytes: int) -> Iterator[None]:
                 "`graph.unreadable: skip` leaves others out",
             ) from error
         if "straddling object" in str(error):
-            place = f"a row of `{storage.redacted(table.url)}`"
+            place = f"a row of `{files.redacted(table.url)}`"
             raise long_line_error(place, block_bytes) from error
         if "Empty CSV" in str(error):
             raise _no_rows(table.url) from error
         raise InputError(
-            f"`{storage.redacted(table.url)}` cannot be read as a table: {error}",
+            f"`{files.redacted(table.url)}` cannot be read as a table: {error}",
             hint="check its separators and quotes",
         ) from error
 
@@ -590,7 +595,7 @@ def _line(table: _Table, row: int) -> str:
                     return where(table.url, table.n_skipped + begins)
                 n_rows += 1
             begins = reader.line_num + 1
-    return f"`{storage.redacted(table.url)}` row {row + 1}"
+    return f"`{files.redacted(table.url)}` row {row + 1}"
 
 
 def _malformed(table: _Table, row: int, text: str) -> str:
@@ -599,6 +604,4 @@ def _malformed(table: _Table, row: int, text: str) -> str:
 
 
 def _no_rows(url: str) -> InputError:
-    return InputError(
-        f"`{storage.redacted(url)}` holds no edges", hint="check that this is the file you mean"
-    )
+    return InputError(f"`{files.redacted(url)}` holds no edges", hint="check that this is the file you mean")

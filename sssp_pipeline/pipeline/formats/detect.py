@@ -8,13 +8,23 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, opened, read_lines, zip_members
 from sssp_pipeline.pipeline.formats.csv_table import delimiter_of, is_table_of_tabs
 from sssp_pipeline.pipeline.formats.dimacs import VARIANTS
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.layout import SAMPLE_ROWS, Sample, cells_of_text, read_sample
-from sssp_pipeline.pipeline.formats.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
+    BYTE_ORDER_MARK,
+    opened,
+    read_lines,
+    zip_members,
+)
+from sssp_pipeline.pipeline.formats.parsing.layout import (
+    SAMPLE_ROWS,
+    Sample,
+    cells_of_text,
+    read_sample,
+)
+from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.storage import files
 
 _COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz")
 _METIS_SUFFIXES = (".graph", ".metis")
@@ -50,7 +60,7 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     with opened(url, options.encoding) as stream:
         head = stream.read(4096)
     if not head:
-        raise InputError(f"`{storage.redacted(url)}` is empty", hint="check that this is the file you mean")
+        raise InputError(f"`{files.redacted(url)}` is empty", hint="check that this is the file you mean")
     if head.startswith((PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)):
         return "parquet"
     if _is_galois(head):
@@ -160,7 +170,7 @@ def _is_galois(head: bytes) -> bool:
 
 def _is_scipy_npz(url: str) -> bool:
     """Return whether `url` is what `scipy.sparse.save_npz` writes."""
-    with storage.reading(url), storage.open_read(url) as raw:
+    with files.reading(url), files.open_read(url) as raw:
         if raw.read(4) != b"PK\x03\x04":
             return False
         try:
@@ -183,6 +193,6 @@ READ = (
 
 def _unknown(url: str, what: str, instead: str = "") -> InputError:
     return InputError(
-        f"`{storage.redacted(url)}` {what}",
+        f"`{files.redacted(url)}` {what}",
         hint=f"set {instead} if it is" if instead else f"convert it; what is read: {READ}",
     )

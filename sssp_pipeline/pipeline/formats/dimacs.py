@@ -20,10 +20,15 @@ import numpy as np
 
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats import tokenizer
-from sssp_pipeline.pipeline.formats.byte_streams import LineFile, read_lines
-from sssp_pipeline.pipeline.formats.declared import (
+from sssp_pipeline.pipeline.formats.edge_list import (
+    Coordinates,
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+)
+from sssp_pipeline.pipeline.formats.parsing import tokenizer
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, read_lines
+from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
     EdgeCounter,
@@ -33,9 +38,14 @@ from sssp_pipeline.pipeline.formats.declared import (
     same_n_vertices,
     shown_line,
 )
-from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.line_reader import Fault, read_edges, scan_files, where
-from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.formats.parsing.line_reader import (
+    Fault,
+    read_edges,
+    scan_files,
+    where,
+)
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.storage import files as storage
 
 COMMENT = ord("c")
 

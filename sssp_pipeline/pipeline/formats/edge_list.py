@@ -10,8 +10,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.pipeline.formats.byte_streams import MAX_LINE_BYTES
-from sssp_pipeline.pipeline.reading import Reading
+from sssp_pipeline.pipeline.formats.reading import Reading
+
+#: Bytes of the longest line that is read where `graph.max_line_bytes` does not say otherwise.
+MAX_LINE_BYTES = 16 << 20
 
 Coordinates: TypeAlias = tuple[np.ndarray, np.ndarray]
 

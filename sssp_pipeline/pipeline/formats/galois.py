@@ -21,11 +21,11 @@ from typing import IO
 import numpy as np
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.byte_streams import move_to, opened, read_exactly
-from sssp_pipeline.pipeline.formats.declared import declared_reading, refuse_columns, same_n_vertices
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.ordered import read_ahead
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import move_to, opened, read_exactly
+from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns, same_n_vertices
+from sssp_pipeline.pipeline.formats.parsing.ordered import read_ahead
+from sssp_pipeline.pipeline.storage import files
 
 _HEADER = struct.Struct("<QQQQ")
 
@@ -58,8 +58,8 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
     for url, header in zip(urls, headers, strict=True):
         if header.weight_bytes != headers[0].weight_bytes:
             raise InputError(
-                f"`{storage.redacted(urls[0])}` has weights of {headers[0].weight_bytes} bytes, "
-                f"`{storage.redacted(url)}` of {header.weight_bytes}",
+                f"`{files.redacted(urls[0])}` has weights of {headers[0].weight_bytes} bytes, "
+                f"`{files.redacted(url)}` of {header.weight_bytes}",
                 hint="files read together are of one kind",
             )
     refuse_columns(options, "Galois files have")
@@ -90,16 +90,16 @@ def _read_header(url: str) -> _Header:
     version, weight_bytes, n_vertices, n_edges = _HEADER.unpack(content)
     if version != 1:
         raise InputError(
-            f"`{storage.redacted(url)}` is a Galois file of version {version}", hint="version 1 is read"
+            f"`{files.redacted(url)}` is a Galois file of version {version}", hint="version 1 is read"
         )
     if weight_bytes not in (0, 4, 8):
         raise InputError(
-            f"`{storage.redacted(url)}` has weights of {weight_bytes} bytes",
+            f"`{files.redacted(url)}` has weights of {weight_bytes} bytes",
             hint="weights of 4 or 8 bytes are read",
         )
     if n_vertices > 2**32:
         raise InputError(
-            f"`{storage.redacted(url)}` declares {n_vertices} vertices, more than its 32-bit ids can name",
+            f"`{files.redacted(url)}` declares {n_vertices} vertices, more than its 32-bit ids can name",
             hint="the file may be damaged, or of another format: see `graph.format`",
         )
     return _Header(weight_bytes, n_vertices, n_edges)
@@ -132,7 +132,7 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
                 done = upto
         if done != header.n_edges:
             raise InputError(
-                f"`{storage.redacted(url)}` declares {header.n_edges} edges but its rows end at {done}",
+                f"`{files.redacted(url)}` declares {header.n_edges} edges but its rows end at {done}",
                 hint="the file may be damaged: fetch it again",
             )
         last, rest = weights, 0
@@ -144,7 +144,7 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
             last, rest = targets, 4 * (done % 2)  # padding, which may be missing
         if len(last.read(rest + 1)) > rest:
             raise InputError(
-                f"`{storage.redacted(url)}` goes on after its {done} edges",
+                f"`{files.redacted(url)}` goes on after its {done} edges",
                 hint="the file may be damaged: fetch it again",
             )
 
@@ -169,7 +169,7 @@ def _check_ends(url: str, ends: np.ndarray, first: int, done: int, n_edges: int)
         bad = int(np.argmax(ends > n_edges))
     if bad >= 0:
         raise InputError(
-            f"`{storage.redacted(url)}`: the edges of vertex {first + bad} end at {ends[bad]}, "
+            f"`{files.redacted(url)}`: the edges of vertex {first + bad} end at {ends[bad]}, "
             f"wanted a number that does not fall and is at most {n_edges}",
             hint="the file may be damaged: fetch it again",
         )
@@ -179,7 +179,7 @@ def _check_targets(url: str, dst: np.ndarray, done: int, n_vertices: int) -> Non
     if int(dst.max()) >= n_vertices:
         e = int(np.argmax(dst >= n_vertices))
         raise InputError(
-            f"`{storage.redacted(url)}` edge {done + e}: vertex id `{dst[e]}` is outside 0 to {n_vertices - 1}",
+            f"`{files.redacted(url)}` edge {done + e}: vertex id `{dst[e]}` is outside 0 to {n_vertices - 1}",
             hint="the file may be damaged: fetch it again",
         )
 
@@ -188,12 +188,12 @@ def _check_weights(url: str, values: np.ndarray, done: int) -> None:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         e = int(np.argmin(np.isfinite(values)))
         raise InputError(
-            f"`{storage.redacted(url)}` edge {done + e}: weight `{values[e]}` is not finite",
+            f"`{files.redacted(url)}` edge {done + e}: weight `{values[e]}` is not finite",
             hint="set `graph.weights.dtype: uint32` if the weights are whole numbers",
         )
 
 
 def _cut_short(url: str, part: str) -> InputError:
     return InputError(
-        f"`{storage.redacted(url)}` is cut short: its {part} end early", hint="fetch the file again"
+        f"`{files.redacted(url)}` is cut short: its {part} end early", hint="fetch the file again"
     )

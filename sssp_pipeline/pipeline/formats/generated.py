@@ -13,9 +13,9 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.generators import GENERATORS
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.declared import declared_reading, refuse_columns
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns
+from sssp_pipeline.pipeline.storage import files
 
 SCHEME = "generated:"
 
@@ -44,7 +44,7 @@ def open_generated(urls: list[str], options: ReadOptions) -> EdgeList:
         )
     if options.coordinates is not None:
         raise InputError(
-            f"coordinates are given in `{storage.redacted(options.coordinates)}`, "
+            f"coordinates are given in `{files.redacted(options.coordinates)}`, "
             "but a generated edge list has its own or none",
             hint="remove `graph.coordinates`: it goes with a DIMACS graph",
         )

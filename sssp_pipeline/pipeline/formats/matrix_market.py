@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
-from sssp_pipeline.pipeline.formats.declared import (
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
+from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
     EdgeCounter,
@@ -22,9 +22,9 @@ from sssp_pipeline.pipeline.formats.declared import (
     same_n_vertices,
     shown_line,
 )
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.line_reader import read_edges, where
-from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges, where
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.storage import files as storage
 
 _COMMENT = ord("%")
 _FIELDS = ("pattern", "integer", "real")

@@ -15,10 +15,10 @@ import numpy as np
 
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats import tokenizer
-from sssp_pipeline.pipeline.formats.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
-from sssp_pipeline.pipeline.formats.declared import (
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing import tokenizer
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
+from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
     declared_count,
@@ -26,9 +26,9 @@ from sssp_pipeline.pipeline.formats.declared import (
     refuse_columns,
     shown_line,
 )
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.line_reader import Fault, scan_files, where
-from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.formats.parsing.line_reader import Fault, scan_files, where
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.storage import files
 
 _COMMENT = ord("%")
 _FORMATS = ("0", "1", "10", "11", "100", "101", "110", "111")
@@ -68,7 +68,7 @@ def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     if len(urls) > 1:
         raise InputError(
-            f"`{storage.redacted(urls[0])}` and `{storage.redacted(urls[1])}` are METIS graphs, each a whole",
+            f"`{files.redacted(urls[0])}` and `{files.redacted(urls[1])}` are METIS graphs, each a whole",
             hint="name one of them",
         )
     header = _read_header(urls[0], options.max_line_bytes)
@@ -116,7 +116,7 @@ def _read_header(url: str, max_line_bytes: int) -> _Header:
         file = LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes)
         return _Header(file, n_vertices, n_edges, has_edge_weights, n_skipped)
     raise InputError(
-        f"`{storage.redacted(url)}` has no header", hint="a METIS graph begins with `VERTICES EDGES`"
+        f"`{files.redacted(url)}` has no header", hint="a METIS graph begins with `VERTICES EDGES`"
     )
 
 
@@ -133,7 +133,7 @@ def _read_edges(header: _Header, has_weights: bool, block_bytes: int, n_threads:
         if len(beyond):
             vertex = n_seen + 1 + int(rows.src[beyond[0]])
             raise InputError(
-                f"`{storage.redacted(url)}` declares {header.n_vertices} vertices but has a line of vertex {vertex}",
+                f"`{files.redacted(url)}` declares {header.n_vertices} vertices but has a line of vertex {vertex}",
                 hint="correct the count in the header",
             )
         if len(rows.src):
@@ -142,12 +142,12 @@ def _read_edges(header: _Header, has_weights: bool, block_bytes: int, n_threads:
         n_neighbours += len(rows.src)
     if n_seen < header.n_vertices:
         raise InputError(
-            f"`{storage.redacted(url)}` declares {header.n_vertices} vertices but has lines of {n_seen}",
+            f"`{files.redacted(url)}` declares {header.n_vertices} vertices but has lines of {n_seen}",
             hint="the file may be cut short: fetch it again",
         )
     if n_neighbours != 2 * header.n_edges:
         raise InputError(
-            f"`{storage.redacted(url)}` declares {header.n_edges} edges but lists {n_neighbours} neighbours, "
+            f"`{files.redacted(url)}` declares {header.n_edges} edges but lists {n_neighbours} neighbours, "
             f"wanted {2 * header.n_edges}",
             hint="each edge stands in the lines of both its ends; for an edge list set `graph.format: text`",
         )

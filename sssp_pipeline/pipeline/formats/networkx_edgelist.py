@@ -15,11 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats import numbers_in_text as faults
-from sssp_pipeline.pipeline.formats.byte_streams import read_lines, text_encoding
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.layout import (
+from sssp_pipeline.pipeline.formats.edge_list import (
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+    SkippedRows,
+)
+from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import read_lines, text_encoding
+from sssp_pipeline.pipeline.formats.parsing.layout import (
     BLANKS,
     Sample,
     cells_of_text,
@@ -27,7 +31,7 @@ from sssp_pipeline.pipeline.formats.layout import (
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.line_reader import (
+from sssp_pipeline.pipeline.formats.parsing.line_reader import (
     MAX_ID,
     ZERO_LED_HINT,
     lost_in_float64,
@@ -35,8 +39,9 @@ from sssp_pipeline.pipeline.formats.line_reader import (
     where,
     zero_led,
 )
-from sssp_pipeline.pipeline.formats.tables import choose_columns
-from sssp_pipeline.pipeline.reading import ColumnRead, Reading
+from sssp_pipeline.pipeline.formats.parsing.tables import choose_columns
+from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
+from sssp_pipeline.pipeline.storage import files
 
 #: Bytes of a line that are parsed; `ast` needs some hundred times as much memory.
 _LONGEST_LINE = 1 << 20
@@ -53,7 +58,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     for key, usual in _OF_TABLES.items():
         if getattr(options, key) != usual:
             raise InputError(
-                f"`{storage.redacted(urls[0])}` is an edge list of NetworkX, which has no {key.replace('_', ' ')} "
+                f"`{files.redacted(urls[0])}` is an edge list of NetworkX, which has no {key.replace('_', ' ')} "
                 "to choose",
                 hint="remove it from the workflow",
             )

@@ -13,14 +13,24 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.byte_streams import is_compressed, opened
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.line_reader import MAX_ID
-from sssp_pipeline.pipeline.formats.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
-from sssp_pipeline.pipeline.formats.ordered import map_in_order
-from sssp_pipeline.pipeline.formats.tables import EdgeColumns, are_numbered, choose_columns, same_columns
-from sssp_pipeline.pipeline.reading import Reading
+from sssp_pipeline.pipeline.formats.edge_list import (
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+    SkippedRows,
+)
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import is_compressed, opened
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
+from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
+from sssp_pipeline.pipeline.formats.parsing.tables import (
+    EdgeColumns,
+    are_numbered,
+    choose_columns,
+    same_columns,
+)
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.storage import files
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -61,8 +71,8 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
     for table in tables:
         if table.id_kind != first.id_kind:
             raise InputError(
-                f"`{storage.redacted(urls[0])}` has {first.id_kind} ids, "
-                f"`{storage.redacted(table.url)}` {table.id_kind} ids",
+                f"`{files.redacted(urls[0])}` has {first.id_kind} ids, "
+                f"`{files.redacted(table.url)}` {table.id_kind} ids",
                 hint="set `graph.ids: string` to read all of them as strings",
             )
     dtypes = [table.weight_dtype for table in tables if table.weight_dtype is not None]
@@ -77,7 +87,7 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
             yield chunk
         if not n_edges:
             raise InputError(
-                f"`{storage.redacted(urls[0])}` holds no edges", hint="check that this is the file you mean"
+                f"`{files.redacted(urls[0])}` holds no edges", hint="check that this is the file you mean"
             )
 
     return EdgeList(
@@ -93,13 +103,13 @@ def _open_table(url: str, options: ReadOptions) -> _Table:
     for key in ("encoding", "delimiter", "header"):
         if getattr(options, key) != "auto":
             raise InputError(
-                f"`{storage.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
+                f"`{files.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
                 hint=f"remove `graph.{key}`",
             )
     with _record_batches(url, 1) as (schema, _):
         names: list[str] = schema.names
         numeric = {i for i, field in enumerate(schema) if _is_numeric(field.type)}
-        place = f"`{storage.redacted(url)}`"
+        place = f"`{files.redacted(url)}`"
         columns = choose_columns(place, names, options, numeric, by_name=not are_numbered(names))
         kinds = [_id_kind(url, schema.field(i)) for i in (columns.source, columns.target)]
         weight = None if columns.weight is None else _weight_dtype(url, schema.field(columns.weight))
@@ -110,12 +120,12 @@ def _open_table(url: str, options: ReadOptions) -> _Table:
     if options.ids == "integer" and "string" in kinds:
         name = (source, target)[kinds.index("string")]
         raise InputError(
-            f"`{storage.redacted(url)}`: column `{name}` holds strings, integer ids are asked for",
+            f"`{files.redacted(url)}`: column `{name}` holds strings, integer ids are asked for",
             hint="set `graph.ids: string`",
         )
     if kinds[0] != kinds[1]:
         raise InputError(
-            f"`{storage.redacted(url)}`: column `{source}` holds {kinds[0]} ids, "
+            f"`{files.redacted(url)}`: column `{source}` holds {kinds[0]} ids, "
             f"column `{target}` {kinds[1]} ids",
             hint="set `graph.ids: string` to read both as strings",
         )
@@ -133,7 +143,7 @@ def _id_kind(url: str, field: pa.Field) -> str:
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
         return "string"
     raise InputError(
-        f"`{storage.redacted(url)}`: column `{field.name}` has type {field.type}, ids are integers or strings",
+        f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, ids are integers or strings",
         hint="choose other columns with `graph.columns.source` and `graph.columns.target`",
     )
 
@@ -141,7 +151,7 @@ def _id_kind(url: str, field: pa.Field) -> str:
 def _weight_dtype(url: str, field: pa.Field) -> np.dtype:
     if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
         raise InputError(
-            f"`{storage.redacted(url)}`: column `{field.name}` has type {field.type}, weights are integers or floats",
+            f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, weights are integers or floats",
             hint="choose another column with `graph.weights.column`, or none",
         )
     dtype: np.dtype = np.dtype(field.type.to_pandas_dtype())
@@ -156,7 +166,7 @@ def _record_batches(url: str, rows: int, names: list[str] | None = None) -> Iter
     is_stream = not magic.startswith((PARQUET_MAGIC, ARROW_FILE_MAGIC))
     if not is_stream and is_compressed(url):
         raise InputError(
-            f"`{storage.redacted(url)}` is compressed as a whole, but such a table is read from its end",
+            f"`{files.redacted(url)}` is compressed as a whole, but such a table is read from its end",
             hint="decompress it: its columns are compressed inside",
         )
     with opened(url) as stream, _arrow_errors(url):
@@ -182,12 +192,12 @@ def _arrow_errors(url: str) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise InputError(
-            f"`{storage.redacted(url)}`: the name of a column is not UTF-8: {error}",
+            f"`{files.redacted(url)}`: the name of a column is not UTF-8: {error}",
             hint="write the table again with names in UTF-8",
         ) from error
     except MemoryError as error:
         raise InputError(
-            f"`{storage.redacted(url)}` is damaged, or a batch of it is larger than the memory: {error}",
+            f"`{files.redacted(url)}` is damaged, or a batch of it is larger than the memory: {error}",
             hint="fetch or write it again, in row groups of a few million rows",
         ) from error
     except (pa.ArrowException, OSError) as error:
@@ -195,7 +205,7 @@ def _arrow_errors(url: str) -> Iterator[None]:
             raise
         what = "has text that is not UTF-8" if "UTF8" in str(error) else "is cut short or damaged"
         raise InputError(
-            f"`{storage.redacted(url)}` {what}: {error}", hint="fetch or write it again"
+            f"`{files.redacted(url)}` {what}: {error}", hint="fetch or write it again"
         ) from error
 
 
@@ -236,7 +246,7 @@ def _to_chunk(item: tuple[_Table, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
                 bad.setdefault(int(i), (f"weight `{weights[i]}` is not finite", _SKIP_HINT))
     left_out = []
     if bad:
-        place = f"`{storage.redacted(table.url)}` row"
+        place = f"`{files.redacted(table.url)}` row"
         first = min(bad)
         if not table.options.skips:
             raise InputError(f"{place} {n_before + first + 1}: {bad[first][0]}", hint=bad[first][1])

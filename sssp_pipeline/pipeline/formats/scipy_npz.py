@@ -16,9 +16,9 @@ import numpy as np
 
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.declared import declared_reading, refuse_columns
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns
+from sssp_pipeline.pipeline.storage import files
 
 #: The arrays of each layout that is read.
 _ARRAYS = {
@@ -47,7 +47,7 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     if len(urls) > 1:
         raise InputError(
-            f"`{storage.redacted(urls[0])}` and `{storage.redacted(urls[1])}` are matrices, each a whole graph",
+            f"`{files.redacted(urls[0])}` and `{files.redacted(urls[1])}` are matrices, each a whole graph",
             hint="name one of them",
         )
     refuse_columns(options, "SciPy's matrices have")
@@ -62,7 +62,7 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
             if weights is not None and weights.dtype.kind == "f" and not np.isfinite(weights).all():
                 i = int(np.argmin(np.isfinite(weights)))
                 raise InputError(
-                    f"`{storage.redacted(urls[0])}` entry ({matrix.row[start + i]}, {matrix.col[start + i]}): "
+                    f"`{files.redacted(urls[0])}` entry ({matrix.row[start + i]}, {matrix.col[start + i]}): "
                     f"weight `{weights[i]}` is not finite",
                     hint="remove such entries before saving",
                 )
@@ -85,9 +85,9 @@ _DAMAGES = (
 
 
 def _read(url: str) -> _Matrix:
-    shown = storage.redacted(url)
+    shown = files.redacted(url)
     try:
-        with storage.reading(url), storage.open_read(url) as raw, np.load(raw, allow_pickle=False) as arrays:
+        with files.reading(url), files.open_read(url) as raw, np.load(raw, allow_pickle=False) as arrays:
             layout = arrays["format"].item()
             layout = layout.decode() if isinstance(layout, bytes) else str(layout)
             if layout not in _ARRAYS:

@@ -8,15 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline import storage
-from sssp_pipeline.pipeline.formats.byte_streams import LineFile, text_encoding
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
-from sssp_pipeline.pipeline.formats.layout import COMMENTS, Layout, cells_of_text, decide, read_sample
-from sssp_pipeline.pipeline.formats.line_reader import MAX_ID, read_edges
-from sssp_pipeline.pipeline.formats.numbers_in_text import COMMA, POINT
-from sssp_pipeline.pipeline.formats.tables import same_columns
-from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
-from sssp_pipeline.pipeline.reading import Reading
+from sssp_pipeline.pipeline.formats.edge_list import (
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+    SkippedRows,
+)
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, text_encoding
+from sssp_pipeline.pipeline.formats.parsing.layout import (
+    COMMENTS,
+    Layout,
+    cells_of_text,
+    decide,
+    read_sample,
+)
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges
+from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
+from sssp_pipeline.pipeline.formats.parsing.tables import same_columns
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.storage import files as storage
 
 
 def open_text(urls: list[str], options: ReadOptions) -> EdgeList:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import EdgeList, ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.registry import EdgeList, ReadOptions, open_edge_list
 
 
 @dataclass

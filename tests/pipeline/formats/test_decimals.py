@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import EdgeChunk
-from sssp_pipeline.pipeline.formats import numbers_in_text as faults
-from sssp_pipeline.pipeline.formats.line_reader import lost_in_float64
-from sssp_pipeline.pipeline.weight_types import WeightRange, scaled
+from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
+from sssp_pipeline.pipeline.formats.parsing.line_reader import lost_in_float64
+from sssp_pipeline.pipeline.formats.registry import EdgeChunk
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, scaled
+from sssp_pipeline.workflow import models as workflow
 
 INEXACT_HINT = "set `graph.weights.dtype: float64` to round it, or scale the weights down"
 KINDS = pytest.mark.parametrize(("name", "between"), [("e.txt", " "), ("e.csv", ";")])

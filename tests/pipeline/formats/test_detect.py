@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
 from sssp_pipeline.pipeline.formats.detect import detect_format
+from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
-from sssp_pipeline.pipeline.weight_types import WeightRange
+from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.workflow import models as workflow
 
 EDGE_HINT = "an edge reads `source target {'weight': 5}`, with ids that have no white space"
 #: `write_edgelist(G)`, of a graph with attributes of several kinds.

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline import workflow
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats import ReadOptions, open_edge_list
-from sssp_pipeline.pipeline.formats.line_reader import scan_block
-from sssp_pipeline.pipeline.formats.tokenizer import LineSyntax
-from sssp_pipeline.pipeline.weight_types import WeightRange
+from sssp_pipeline.pipeline.formats.parsing.line_reader import scan_block
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
+from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.workflow import models as workflow
 
 ID_HINT = "ids are whole numbers from 0; for names set `graph.ids: string`"
 

@@ -1,0 +1,1 @@
+"""Solvers on the CPU, and the class that they extend."""

@@ -1,0 +1,1 @@
+"""Solvers on the GPU, a folder each: CUDA source, Python and a README."""

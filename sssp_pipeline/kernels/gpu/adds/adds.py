@@ -1,0 +1,414 @@
+"""ADDS on one GPU: asynchronous delta-stepping with a delta that adapts; `adds.cu` tells how and why."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import DeadlineError, SsspError
+from sssp_pipeline.kernels.forecast import Forecast, one_source_s
+from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, hub_chunks
+from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, drop_others, free_bytes
+from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.device_words import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
+from sssp_pipeline.kernels.solver import TRACE, SolveOptions
+
+#: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.
+DELTA_FACTOR = 16.0
+#: Threads a block; each warp of all blocks but the first is a worker. More would spill registers.
+THREADS = 640
+#: A run that makes no progress for so long is given up.
+PATIENCE_S = 20.0
+
+_KERNEL = "adds_search_kernel"
+#: As in `bucket_queue.cuh`, `adds_worker.cuh`, `adds_manager.cuh` and `adds_control.cuh`.
+_MOST_CHAIN, _MOST_HEADS, _FLAGS_EACH = 16, 4, 6
+_BUCKETS, _BLOCK_WORDS, _SEGMENTS = 32, 65536, 2048
+#: Blocks that places of 32 bits can number.
+_MOST_BLOCKS = 2**32 // _BLOCK_WORDS
+#: 64-bit words of control memory before the tables: schedule, poison, stop, working, steps, reserved.
+_CONTROL_WORDS = 16 + 4 * 16 + _BUCKETS * 16
+_POISON_WORD = 16
+_TUNING = np.dtype(
+    [
+        ("delta", "f8"),
+        ("least_delta", "f8"),
+        ("most_delta", "f8"),
+        ("low", "f4"),
+        ("high", "f4"),
+        ("clipped", "f4"),
+        ("is_dynamic", "u4"),
+        ("n_buckets", "u4"),
+        ("first_heads", "u4"),
+        ("most_heads", "u4"),
+        ("settling", "u4"),
+        ("least_words", "u4"),
+        ("most_words", "u4"),
+        ("chain", "u4"),
+        ("look_first", "u4"),
+        ("n_traces", "u4"),
+        ("trace_every_ns", "u4"),
+        ("patience_ns", "u8"),
+        ("deadline_ns", "u8"),
+    ]
+)
+_REPORT = np.dtype(
+    [
+        ("arrived", "u4"),
+        ("barrier_poison", "u4"),
+        ("vertices_processed", "u8"),
+        ("edges_relaxed", "u8"),
+        ("delta_last", "f8"),
+        ("delta_changes", "u4"),
+        ("head_switches", "u4"),
+        ("sweeps", "u4"),
+        ("blocks_used", "u4"),
+        ("words_reserved", "u8"),
+        ("n_traces", "u4"),
+        ("n_busy", "u4"),
+        ("queued", "u4"),
+        ("head", "u4"),
+        ("n_heads", "u4"),
+        ("busy_share", "f4"),
+    ]
+)
+#: A moment of a trace as the kernel writes it; `time_ns` wraps around.
+_MOMENT = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_heads", "u4"), ("delta", "f8")])
+#: Moments that are recorded of one search, at most.
+_MOST_MOMENTS = 200_000
+_POISON = {
+    2: "nothing moved for {patience:g} s",
+    4: "more than 2^32 words entered one bucket",
+}
+_POOL_EXHAUSTED, _DEADLINE, _INVARIANT = 1, 3, 100
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What may be tuned, measured or switched off; the defaults are what was best on an H200.
+
+    Attributes
+    ----------
+    is_dynamic
+        Whether delta adapts; without it the paper's "static delta".
+    n_buckets
+        2 to 32 buckets in use; 2 and a static delta are the paper's "2 buckets".
+    low, high
+        Between these mean shares of busy workers delta stays as it is.
+    clipped
+        Delta grows if the last bucket holds more than this share of the words that wait.
+    growth
+        Delta changes by at most this factor either way, unless words are clipped.
+    settling
+        Head switches between two changes of delta.
+    first_heads, most_heads
+        Buckets from which work is taken, at first and at most; no more than 4.
+    least_words, most_words
+        Words in an assignment.
+    chain
+        Near vertices that a worker keeps and expands itself, 0 to 16; 0 sends every one through the queue.
+    look_first
+        Read a distance before the atomic minimum; None decides by the degrees.
+    checked
+        Compile with assertions of the invariants.
+    threads
+        Threads a block, 64 or more.
+    delta_factor
+        The first delta over mean weight over mean degree; None takes it from the degrees.
+    """
+
+    is_dynamic: bool = True
+    n_buckets: int = _BUCKETS
+    low: float = 0.2
+    high: float = 0.95
+    clipped: float = 0.65
+    growth: float = 4.0
+    settling: int = 8
+    first_heads: int = 2
+    most_heads: int = 4
+    least_words: int = 1
+    most_words: int = 128
+    chain: int = 8
+    look_first: bool | None = None
+    checked: bool = False
+    threads: int = THREADS
+    delta_factor: float | None = None
+
+
+class Adds(GpuSearchSolver):
+    """Asynchronous dynamic delta-stepping, one source over the whole GPU.
+
+    Parameters
+    ----------
+    tuning
+        See `Tuning`; the ablations of the paper's section 6 are `STATIC_DELTA` and `TWO_BUCKETS`.
+    patience_s
+        A run without progress for so long is given up.
+    pool_blocks
+        Blocks of 65,536 words to begin with; None takes what is usual for the graph. A pool that is exhausted is
+        doubled, up to 65,536 blocks, and the search repeated from the source at which it was.
+
+    References
+    ----------
+    Wang, Fussell, Lin, "A fast work-efficient SSSP algorithm for GPUs", PPoPP 2021, section 5.
+    """
+
+    name = "adds"
+    summary = "Asynchronous delta-stepping with a delta that adapts; one source over a whole GPU"
+    records_traces = True
+
+    def __init__(
+        self,
+        tuning: Tuning | None = None,
+        *,
+        patience_s: float = PATIENCE_S,
+        pool_blocks: int | None = None,
+    ) -> None:
+        self.tuning = tuning or Tuning()
+        self.patience_s = patience_s
+        self.pool_blocks = pool_blocks
+        self.last_report: Any = None
+        #: Blocks of the graphs whose pool was exhausted.
+        self.grown: weakref.WeakKeyDictionary[CsrGraph, int] = weakref.WeakKeyDictionary()
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """What the solver compiles."""
+        macros = (("SSSP_THREADS", self.tuning.threads), ("SSSP_CHECK", int(self.tuning.checked)))
+        return (Unit("adds", (_KERNEL,), macros, cooperative=True),)
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        if graph.n_vertices + graph.n_edges // CHUNK_EDGES * 2 >= 2**32 - 64:
+            return f"it numbers vertices and chunks of edges in 32 bits, and there are {graph.n_vertices} vertices"
+        return super().supports(graph, options)
+
+    def pool_for(self, graph: CsrGraph, n_words: int) -> int:
+        """Return how many blocks the worklist begins with: two a bucket and four words a vertex, or as it has grown."""
+        usual = self.pool_blocks or 2 * _BUCKETS + 4 * -(-n_words // _BLOCK_WORDS)
+        return min(self.grown.get(graph, usual), _MOST_BLOCKS)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        # Two arrays of distances, and blocks for four words a vertex and two blocks a bucket.
+        scratch = 18 * 10**6 + traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17)
+        return Forecast(one_source_s(traits), scratch)
+
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
+        return _AddsSearch(self, graph, on_device, options)
+
+
+#: The ablations of the paper's section 6.5.
+STATIC_DELTA = Tuning(is_dynamic=False)
+TWO_BUCKETS = Tuning(is_dynamic=False, n_buckets=2, first_heads=1, most_heads=1)
+
+
+def pick_delta(graph: CsrGraph, factor: float | None = None) -> float:
+    """Return the first delta: mean weight over mean degree, as in the paper's section 4.3, times a factor.
+
+    One factor for all graphs is far from the best on most (section 4.3 says so too). `delta_factor` tells what it
+    is unless it is given.
+    """
+    traits = graph.traits
+    if factor is None:
+        factor = delta_factor(graph)
+    delta = factor * traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
+    return min(max(delta, least_delta(graph.weight_dtype)), 1e300)
+
+
+def delta_factor(graph: CsrGraph) -> float:
+    """Return how many times mean weight over mean degree the first delta is, from degrees alone.
+
+    Few edges a vertex mean few vertices at a time, so delta must be larger; a few vertices with most of the edges
+    mean very many, so it may be smaller. On an H200 the best static factor was 128 to 256 on road graphs (2.5 to 2.8
+    edges a vertex), 64 to 128 on a lattice (2.4), 8 to 16 on a mesh (13.6), 16 on a web graph (9.9), 4 on R-MAT 20
+    (16, skew 120).
+    """
+    degree = graph.n_edges / max(graph.n_vertices, 1)
+    sparse = min(max((8 / max(degree, 1e-9)) ** 2, 1.0), 8.0)
+    skewed = min(max(graph.traits.degree_skew / 32, 1.0), 8.0)
+    return DELTA_FACTOR * sparse / skewed
+
+
+def least_delta(dtype: np.dtype) -> float:
+    """Return the least delta that makes sense for weights of `dtype`."""
+    return float(np.finfo(dtype).tiny) if dtype.kind == "f" else 1.0
+
+
+def trace_of(moments: np.ndarray) -> np.ndarray:
+    """Return what the kernel wrote, (M,) of `_MOMENT`, as (M,) of `TRACE`.
+
+    The kernel's clock of 32 bits wraps around every 4.3 s; two moments are never so far apart, and so their
+    difference in 32 bits is right.
+    """
+    trace = np.empty(len(moments), TRACE)
+    steps_ns = np.diff(moments["time_ns"], prepend=np.uint32(0))
+    trace["time_us"] = np.cumsum(steps_ns, dtype=np.uint64) / 1e3
+    for name, kernels in (("busy_workers", "busy"), ("words_queued", "queued"), ("head_buckets", "n_heads")):
+        trace[name] = moments[kernels]
+    trace["delta"] = moments["delta"]
+    return trace
+
+
+class _AddsSearch(GpuSearch):
+    def __init__(self, solver: Adds, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> None:
+        cupy = cupy_module()
+        self._solver = solver
+        self._graph, self._host_graph = on_device, graph
+        tuning = solver.tuning
+        (unit,) = solver.units
+        self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
+        self._threads = tuning.threads
+        most_workers = _FLAGS_EACH * (self._threads - 32)
+        self._grid = largest_grid(self._kernel, self._threads, 1 + most_workers // (self._threads // 32))
+        if self._grid < 2:
+            raise SsspError(
+                "`adds` needs room for two blocks at once, and this GPU has room for one",
+                hint="set fewer threads a block among `solve.options`, or take another solver",
+            )
+        self._hubs = hub_chunks(graph, on_device)
+        self._limit = limit_bits(on_device.dtype, options.cutoff)
+        n_words = on_device.n_vertices + self._hubs.n_chunks
+        self._processed = cupy.empty(n_words, bits_type(on_device.dtype))
+        self._make_pool(solver.pool_for(graph, n_words))
+        self._delta = (
+            pick_delta(graph, tuning.delta_factor) if options.delta is None else float(options.delta)
+        )
+        self._n_traces = 0 if options.trace_every_us is None else _MOST_MOMENTS
+        settings = np.zeros(1, _TUNING)
+        for name in _TUNING.names or ():
+            if hasattr(tuning, name) and getattr(tuning, name) is not None:
+                settings[name] = getattr(tuning, name)
+        if tuning.look_first is None:
+            settings["look_first"] = (
+                on_device.n_edges > 8 * on_device.n_vertices and graph.traits.degree_skew > 2
+            )
+        settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1, _MOST_HEADS)
+        settings["first_heads"] = min(tuning.first_heads, settings["most_heads"][0])
+        settings["chain"] = min(tuning.chain, _MOST_CHAIN)
+        settings["delta"] = self._delta
+        settings["least_delta"] = max(
+            self._delta / tuning.growth, min(least_delta(on_device.dtype), self._delta)
+        )
+        settings["most_delta"] = min(self._delta * tuning.growth, 1e300)
+        settings["n_traces"] = self._n_traces
+        settings["trace_every_ns"] = 1000 * (options.trace_every_us or 0)
+        settings["patience_ns"] = int(1e9 * solver.patience_s)
+        settings["deadline_ns"] = options.deadline_ns
+        self._tuning = cupy.asarray(settings.view(np.uint8))
+        self._report = cupy.empty(_REPORT.itemsize, np.uint8)
+        self._traces = cupy.empty(max(self._n_traces, 1) * _MOMENT.itemsize, np.uint8)
+        self._deadline_s = options.deadline_s
+        self._source = 0
+        self._known_poison: int | None = None
+
+    def _make_pool(self, n_blocks: int) -> None:
+        cupy = cupy_module()
+        self._n_blocks, self._n_slots = n_blocks, 1 << n_blocks.bit_length()
+        n_workers = (self._grid - 1) * self._threads // 32
+        self._words = cupy.empty(n_blocks * _BLOCK_WORDS, np.uint32)
+        self._counters = cupy.empty(n_blocks * (_SEGMENTS + 3), np.uint32)
+        self._control = cupy.empty(_CONTROL_WORDS + _BUCKETS * self._n_slots + n_workers, np.uint64)
+
+    @property
+    def _poison(self) -> int:
+        """Why the last launch, which is over, was given up, or 0."""
+        if self._known_poison is None:
+            self._known_poison = int(self._control[_POISON_WORD : _POISON_WORD + 1].get()[0] & 0xFFFFFFFF)
+        return self._known_poison
+
+    def launch(self, distances: Any, source: int) -> None:
+        self._source, self._known_poison = source, None
+        self._control.data.memset_async(0, self._control.nbytes)
+        self._report.data.memset_async(0, _REPORT.itemsize)
+        args = (
+            *self._graph.args,
+            np.uint32(self._graph.n_vertices),
+            np.uint32(self._hubs.n_chunks),
+            self._hubs.chunks,
+            self._hubs.vertices,
+            self._hubs.firsts,
+            np.uint32(self._hubs.n_hubs),
+            np.uint32(source),
+            self._limit,
+            distances,
+            self._processed,
+            self._words,
+            self._counters,
+            np.uint32(self._n_blocks),
+            np.uint32(self._n_slots),
+            self._control,
+            self._tuning,
+            self._report,
+            self._traces,
+            np.uint64(1e9 * self._solver.patience_s),
+        )
+        self._kernel(self._grid, self._threads, args)
+
+    def grow(self) -> bool:
+        if self._poison != _POOL_EXHAUSTED:
+            return False
+        n_blocks, wanted = self._n_blocks, min(2 * self._n_blocks, _MOST_BLOCKS)
+        if wanted == n_blocks:
+            raise _too_few(n_blocks, "there can be no more")
+        while True:
+            self._words = self._counters = self._control = None  # so that their memory can be had
+            try:
+                self._make_pool(wanted)
+            except cupy_module().cuda.memory.OutOfMemoryError as error:
+                if not drop_others(self._host_graph):
+                    needed = wanted * (_BLOCK_WORDS + _SEGMENTS) * 4 / 2**20
+                    lacking = f"{wanted} need {needed:,.0f} MiB and {free_bytes() / 2**20:,.0f} are free"
+                    raise _too_few(n_blocks, lacking) from error
+            else:
+                self._solver.grown[self._host_graph] = wanted
+                return True
+
+    def finish(self) -> SearchCounts:
+        report = self._report.get().view(_REPORT)[0]
+        self._solver.last_report = report
+        if self._poison or report["barrier_poison"]:
+            raise self._given_up(report)
+        return SearchCounts(
+            vertices_processed=int(report["vertices_processed"]),
+            edges_relaxed=int(report["edges_relaxed"]),
+            delta_first=self._delta,
+            delta_last=float(report["delta_last"]),
+            delta_changes=int(report["delta_changes"]),
+            trace=self._trace(int(report["n_traces"])) if self._n_traces else None,
+        )
+
+    def _trace(self, count: int) -> np.ndarray:
+        return trace_of(self._traces[: count * _MOMENT.itemsize].get().view(_MOMENT))
+
+    def _given_up(self, report: np.void) -> SsspError:
+        what, poison = f"source {self._source}", self._poison
+        state = (
+            f"; {report['n_busy']} workers busy, {report['queued']} words waiting, head bucket {report['head']} after "
+            f"{report['head_switches']} switches, delta {report['delta_last']:g}, {report['blocks_used']} of "
+            f"{self._n_blocks} blocks used"
+        )
+        if poison == _DEADLINE:
+            return DeadlineError(self._solver.name, self._source, self._deadline_s, state)
+        if poison == 0:
+            reason = f"not all of its {self._grid} blocks came to start"
+        elif poison > _INVARIANT:
+            reason = f"invariant I{poison - _INVARIANT} does not hold"
+        else:
+            reason = _POISON[poison].format(patience=self._solver.patience_s)
+        return SsspError(
+            f"`{self._solver.name}` gave up {what}: {reason}{state}",
+            hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+        )
+
+
+def _too_few(n_blocks: int, why: str) -> SsspError:
+    return SsspError(
+        f"`adds` ran out of blocks for its worklist: {n_blocks:,} were too few, and {why}",
+        hint="use `near-far`, whose worklist does not grow",
+    )

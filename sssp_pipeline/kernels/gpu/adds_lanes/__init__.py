@@ -1,0 +1,1 @@
+"""The solver `adds-lanes`."""

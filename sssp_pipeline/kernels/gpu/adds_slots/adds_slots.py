@@ -1,0 +1,259 @@
+"""Many sources at once on one GPU, a thread block for each; `adds_slots.cu` tells how and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import DeadlineError
+from sssp_pipeline.kernels.forecast import Forecast, depth
+from sssp_pipeline.kernels.gpu.common.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.compile import (
+    Kernel,
+    Unit,
+    cupy_module,
+    load_kernels,
+)
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.device_words import delta_bits, limit_bits
+from sssp_pipeline.kernels.solver import SolveOptions
+
+#: Delta is so many times mean weight over mean degree, times the harmonic mean of the degrees to that power;
+#: `pick_delta` says what that was fitted to.
+DELTA_FACTOR, DELTA_POWER = 40.0, -1.25
+#: Degrees more skewed than this make delta smaller.
+SKEWED = 6.0
+#: Delta is at least this many times mean weight over mean degree: a split costs as many accesses as vertices wait, and
+#: from the middle of a star all of them do.
+LEAST_FACTOR = 1.0
+#: Vertices whose degrees are looked at.
+SAMPLE = 2**16
+#: A device batch is full with so many sources for each slot: the last ones leave slots empty.
+SOURCES_A_SLOT = 4
+
+_KERNEL, _PACK_KERNEL = "adds_slots_kernel", "adds_slots_pack_kernel"
+#: As in `adds_slot.cuh`.
+_PACKED_EDGES = 4
+_PACK_BLOCK = 256
+#: Packed rows of more bytes than this are read past the L2 cache, which is left to the distances: that took 3 % less
+#: time on roads of 49 MB and 10 % less on a lattice of 537 MB, but 5 % more on roads of 8 MB.
+_CACHED_BYTES = 2**25
+_PROGRESS = np.dtype([("next_source", "u4"), ("late", "u4")])
+_COUNTS = np.dtype([("vertices_processed", "u8"), ("edges_relaxed", "u8")])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the sources share the GPU.
+
+    Attributes
+    ----------
+    threads
+        Of a block, and so of a source; a multiple of 32.
+    blocks_per_sm
+        Slots on a multiprocessor.
+    packed
+        Whether rows of up to four edges are laid out anew, as long as each other: 32 bytes for 32-bit weights.
+    """
+
+    threads: int
+    blocks_per_sm: int
+    packed: bool
+
+
+#: All that `pick_shape` picks from: as many blocks as fit with 64 registers a thread, and one with 56. Of 32 to 1,024
+#: threads, each was the best on an H200 for roads of New York, roads of the north-east, a lattice of 4096 x 4096 and a
+#: web graph; on a mesh 512 threads took 7 % less. Fewer slots than fit were never faster.
+SHAPES = (Shape(128, 8, True), Shape(512, 2, True), Shape(1024, 1, True), Shape(384, 3, False))
+
+
+def pick_shape(graph: CsrGraph) -> Shape:
+    """Return the shape that suits the graph: the frontier of a road graph grows as the root of its vertices."""
+    if graph.n_edges > (_PACKED_EDGES + 1) * graph.n_vertices:
+        return SHAPES[3]
+    return SHAPES[0] if graph.n_vertices < 2**19 else SHAPES[1] if graph.n_vertices < 2**22 else SHAPES[2]
+
+
+def pick_delta(graph: CsrGraph) -> float:
+    """Return delta from weights and degrees: larger where most vertices have few edges, smaller where hubs have most.
+
+    Of the degrees above zero the harmonic mean says how many edges a vertex is likely to have; the mean of the
+    squares over the square of the mean says how skewed they are. On an H200 the best multiple of mean weight over
+    mean degree was 12 to 16 on road graphs and lattices (harmonic mean 2.0 to 2.3), 8 to 10 on a web graph (3.3; skew
+    5.3), 1.5 to 2 on a mesh (12.8), and 0.5 or less on R-MAT 20 (2.6; skew 120).
+    """
+    if graph.n_edges == 0:
+        return 1.0
+    offsets = graph.row_offsets
+    looked_at = np.arange(0, graph.n_vertices, -(-graph.n_vertices // SAMPLE))
+    degrees = (offsets[looked_at + 1] - offsets[looked_at]).astype(np.float64)
+    degrees = degrees[degrees > 0] if degrees.any() else np.ones(1)
+    harmonic = 1 / np.mean(1 / degrees)
+    skew = np.mean(degrees**2) / np.mean(degrees) ** 2
+    mean_degree = graph.n_edges / graph.n_vertices
+    factor = DELTA_FACTOR * harmonic**DELTA_POWER / max(1.0, skew / SKEWED)
+    # Of Python's floats, which overflow to infinity without a word; `delta_bits` takes that for the largest delta.
+    return float(max(factor, LEAST_FACTOR)) * graph.traits.mean_weight / mean_degree
+
+
+class AddsSlots(GpuBatchSolver):
+    """Delta-stepping from hundreds of sources at once, each on a thread block of its own.
+
+    Parameters
+    ----------
+    shape
+        How the sources share the GPU; None picks it from the graph.
+    most_slots
+        Use no more slots than this; None takes all that fit.
+    far_entries, spilled_entries
+        Places in global memory for the far pile and for either near pile, for each slot; None takes a quarter and a
+        thirty-second of the vertices. More are not lost: they cost sweeps over all distances.
+    """
+
+    name = "adds-slots"
+    summary = "Delta-stepping from hundreds of sources at once, each on a thread block of its own"
+
+    def __init__(
+        self,
+        *,
+        shape: Shape | None = None,
+        most_slots: int | None = None,
+        far_entries: int | None = None,
+        spilled_entries: int | None = None,
+    ) -> None:
+        self.shape = shape
+        self.most_slots = most_slots
+        self.far_entries = far_entries
+        self.spilled_entries = spilled_entries
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return tuple(self.unit(shape) for shape in ([self.shape] if self.shape else SHAPES))
+
+    def unit(self, shape: Shape) -> Unit:
+        """Return what is compiled for blocks of this shape."""
+        macros = (
+            ("SSSP_THREADS", shape.threads),
+            ("SSSP_BLOCKS_PER_SM", shape.blocks_per_sm),
+            ("SSSP_PACKED", int(shape.packed)),
+        )
+        return Unit("adds_slots", (_KERNEL, _PACK_KERNEL), macros)
+
+    def shape_for(self, graph: CsrGraph) -> Shape:
+        return self.shape or pick_shape(graph)
+
+    def piles(self, n_vertices: int) -> tuple[int, int]:
+        """Return how many entries a slot has in global memory: of its far pile, of either near pile."""
+        far = n_vertices // 4 + 1 if self.far_entries is None else self.far_entries
+        spilled = n_vertices // 32 + 1 if self.spilled_entries is None else self.spilled_entries
+        return far, spilled
+
+    def kernels(self, graph: CsrGraph, on_device: DeviceGraph) -> dict[str, Kernel]:
+        unit = self.unit(self.shape_for(graph))
+        return load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)
+
+    def slots(self, graph: CsrGraph, on_device: DeviceGraph) -> int:
+        """Return how many sources have a block at once."""
+        fits = self.kernels(graph, on_device)[_KERNEL].resident_blocks(self.shape_for(graph).threads)
+        return min(fits, self.most_slots or fits)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        at_once = max(1, min(n_sources, 1024))
+        itemsize = traits.weight_dtype.itemsize
+        n_elements = traits.n_vertices + traits.n_edges
+        # A row, a far pile of a quarter of the vertices and two near piles of a thirty-second; rows packed for all.
+        source_bytes = traits.n_vertices * itemsize * 13 // 8
+        fixed = traits.n_vertices * 4 * (4 + itemsize) if traits.n_edges <= 5 * traits.n_vertices else 0
+        one_slot_s = 24e-6 * depth(traits) + 2.5e-9 * n_elements
+        # With hundreds of slots the GPU is what is short; hubs keep a block waiting.
+        full_s = (36e-12 if traits.degree_skew > 32 else 12e-12) * n_elements
+        return Forecast(one_slot_s / at_once + full_s, source_bytes, at_once, fixed)
+
+    def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
+        far, spilled = self.piles(graph.n_vertices)
+        return BatchNeeds(
+            fixed_bytes=_packed_bytes(on_device) if self.shape_for(graph).packed else 0,
+            bytes_a_source=(far + 2 * spilled) * 2 * graph.weight_dtype.itemsize,
+            full=SOURCES_A_SLOT * self.slots(graph, on_device),
+        )
+
+    def start_batch(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> BatchSearch:
+        return _SlotsSearch(self, graph, on_device, options, n_sources)
+
+
+def _packed_bytes(graph: DeviceGraph) -> int:
+    return graph.n_vertices * _PACKED_EDGES * (4 + graph.dtype.itemsize)
+
+
+class _SlotsSearch(BatchSearch):
+    def __init__(
+        self,
+        solver: AddsSlots,
+        graph: CsrGraph,
+        on_device: DeviceGraph,
+        options: SolveOptions,
+        n_sources: int,
+    ) -> None:
+        cupy = cupy_module()
+        self._graph = on_device
+        kernels = solver.kernels(graph, on_device)
+        self._kernel = kernels[_KERNEL]
+        shape = solver.shape_for(graph)
+        self._threads = shape.threads
+        self._slots = min(n_sources, solver.slots(graph, on_device))
+        delta = pick_delta(graph) if options.delta is None else float(options.delta)
+        self._delta_bits, self._delta = delta_bits(on_device.dtype, delta)
+        self._limit = limit_bits(on_device.dtype, options.cutoff)
+        self._n_far, self._n_spilled = solver.piles(on_device.n_vertices)
+        entry_bytes = 2 * on_device.dtype.itemsize
+        self._far = cupy.empty(self._slots * self._n_far * entry_bytes, np.uint8)
+        self._spilled = cupy.empty(self._slots * 2 * self._n_spilled * entry_bytes, np.uint8)
+        self._sources = cupy.empty(n_sources, np.uint32)
+        #: Progress, then the counts of each source.
+        self._words = cupy.empty(_PROGRESS.itemsize + n_sources * _COUNTS.itemsize, np.uint8)
+        self._name, self._deadline_s = solver.name, options.deadline_s
+        self._deadline_ns = np.uint64(options.deadline_ns)
+        self._launched = np.empty(0, np.uint32)
+        self._packed = None
+        if shape.packed:
+            self._packed = cupy.empty(_packed_bytes(on_device), np.uint8)
+            args = (*on_device.args, np.uint32(on_device.n_vertices), self._packed)
+            kernels[_PACK_KERNEL](-(-on_device.n_vertices // _PACK_BLOCK), _PACK_BLOCK, args)
+
+    def launch(self, rows: Any, sources: np.ndarray) -> None:
+        self._launched = sources
+        self._sources[: len(sources)].set(sources)
+        self._words.data.memset_async(0, _PROGRESS.itemsize)
+        args = (
+            *self._graph.args,
+            self._packed,
+            np.uint32(_packed_bytes(self._graph) > _CACHED_BYTES),
+            np.uint32(self._graph.n_vertices),
+            self._sources,
+            np.uint32(len(sources)),
+            self._limit,
+            self._delta_bits,
+            rows,
+            self._far,
+            np.uint32(self._n_far),
+            self._spilled,
+            np.uint32(self._n_spilled),
+            self._deadline_ns,
+            self._words,
+            self._words[_PROGRESS.itemsize :],
+        )
+        self._kernel(min(self._slots, len(sources)), self._threads, args)
+
+    def finish(self) -> SearchCounts:
+        words = self._words[: _PROGRESS.itemsize + len(self._launched) * _COUNTS.itemsize].get()
+        if late := int(words[: _PROGRESS.itemsize].view(_PROGRESS)[0]["late"]):
+            raise DeadlineError(self._name, int(self._launched[late - 1]), self._deadline_s)
+        counts = words[_PROGRESS.itemsize :].view(_COUNTS)
+        vertices, edges = (counts[name] for name in _COUNTS.names or ())
+        return SearchCounts(vertices, edges, self._delta, self._delta)

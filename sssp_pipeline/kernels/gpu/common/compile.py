@@ -1,0 +1,199 @@
+"""Kernels compiled for this GPU, and the one place that compiles.
+
+CuPy's NVRTC makes a binary of a `.cu` file and keeps it on disk for the next process. Two things
+decide which binary that is: the types, which every kernel takes as `-D` macros, and a digest of all sources, since
+CuPy's cache does not look into included headers.
+
+The pure half (`Unit`, `kernel_options`) is what the tests compile with NVRTC alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import unreached_distance
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels.compile_notice import compiling
+from sssp_pipeline.kernels.gpu.common.cupy_setup import cupy_module as cupy_module
+from sssp_pipeline.kernels.gpu.common.cupy_setup import first_line
+from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing as gpu_missing
+
+#: The sources of all kernels, by name without suffix, and the folder of the headers that they share.
+SOURCES = {path.stem: path for path in Path(__file__).parents[1].rglob("*.cu")}
+_COMMON = Path(__file__).parent
+
+_MULTIPROCESSORS = 16
+#: Seconds after which a binary is being compiled, and not read from CuPy's cache.
+_COMPILES_S = 1.0
+
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One `.cu` file compiled in one way.
+
+    Attributes
+    ----------
+    stem
+        The file's name without `.cu`.
+    kernels
+        Names of its kernels, `extern "C"`.
+    macros
+        Its inputs besides the types: pairs of a macro's name and a number.
+    cooperative
+        Whether the kernels wait for each other's blocks, so that all must be resident at once.
+    """
+
+    stem: str
+    kernels: tuple[str, ...]
+    macros: tuple[tuple[str, int], ...] = ()
+    cooperative: bool = False
+
+    @property
+    def source(self) -> str:
+        return SOURCES[self.stem].read_text(encoding="utf-8")
+
+
+@cache
+def sources_digest() -> str:
+    """Return a digest of every kernel source and header."""
+    digest = hashlib.sha256()
+    for path in sorted(_COMMON.parent.rglob("*.cu*")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def kernel_options(
+    unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False, signed: bool = False
+) -> tuple[str, ...]:
+    """Return NVRTC's options for `unit` over weights of `dtype`.
+
+    Row offsets take 64 bits if `wide_offsets`; weights may be negative if `signed`.
+    """
+    bits = int(unreached_distance(dtype).view(f"u{dtype.itemsize}"))
+    defined = {
+        "SSSP_FLOATING": f"{int(dtype.kind == 'f')}",
+        "SSSP_BITS": f"{8 * dtype.itemsize}",
+        "SSSP_SIGNED": f"{int(signed)}",
+        "SSSP_UNREACHED": f"0x{bits:x}ull",
+        "SSSP_OFFSET_BITS": "64" if wide_offsets else "32",
+        "SSSP_DIGEST": f"0x{sources_digest()}ull",
+        **{name: str(value) for name, value in unit.macros},
+    }
+    macros = (f"-D{name}={value}" for name, value in defined.items())
+    return ("-std=c++17", f"-I{SOURCES[unit.stem].parent}", f"-I{_COMMON}", *macros)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel ready on the current device.
+
+    Attributes
+    ----------
+    name
+        As in the source, where it is `extern "C"`.
+    function
+        CuPy's; kept with its module.
+    registers, local_bytes
+        Of each thread; local bytes above zero mean spilled registers.
+    """
+
+    name: str
+    function: Any
+    registers: int
+    local_bytes: int
+
+    def __call__(self, grid: int, block: int, args: tuple) -> None:
+        """Launch on the current stream; arguments are NumPy scalars, device arrays, or None for a null pointer.
+
+        NOTE: CuPy shrinks a cooperative launch that does not fit, with a warning. Take the grid from
+        `resident_blocks`, and tell the kernel how many blocks to wait for.
+        """
+        self.function((grid,), (block,), tuple(np.uintp(0) if a is None else a for a in args))
+
+    def resident_blocks(self, block: int) -> int:
+        """Return how many blocks of `block` threads the whole device can hold at once.
+
+        Raises
+        ------
+        SsspError
+            Not even one; a cooperative launch could only hang.
+        """
+        cupy = cupy_module()
+        # The driver's functions need a context on this thread, which a call of the runtime gives it.
+        cupy.cuda.runtime.free(0)
+        per_sm = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            self.function.kernel.ptr, block, 0
+        )
+        device = cupy.cuda.Device().id
+        n_blocks = per_sm * cupy.cuda.runtime.deviceGetAttribute(_MULTIPROCESSORS, device)
+        if n_blocks == 0:
+            raise SsspError(
+                f"`{self.name}` with {block} threads a block does not fit this GPU",
+                hint="set fewer threads a block among `solve.options`, or take another solver",
+            )
+        return n_blocks
+
+
+def load_kernels(
+    unit: Unit, dtype: np.dtype, *, wide_offsets: bool = False, signed: bool = False
+) -> dict[str, Kernel]:
+    """Return the kernels of `unit`, by name, for the current device, compiled once in a process.
+
+    The other arguments are those of `kernel_options`.
+
+    Raises
+    ------
+    SsspError
+        There is no GPU or CuPy, NVRTC is missing or too old for the GPU, or the source does not compile.
+    """
+    cupy = cupy_module()
+    options = kernel_options(unit, dtype, wide_offsets=wide_offsets, signed=signed)
+    with _lock:
+        return _load(cupy.cuda.Device().id, unit, options)
+
+
+@cache
+def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel]:
+    del device  # a module belongs to the device it was loaded on
+    cupy = cupy_module()
+    log = io.StringIO()
+    # CuPy does not say whether it found the binary in its cache, which takes some milliseconds.
+    slow = threading.Timer(_COMPILES_S, compiling)
+    slow.daemon = True
+    slow.start()
+    try:
+        module = cupy.RawModule(
+            code=unit.source, options=options, backend="nvrtc", enable_cooperative_groups=unit.cooperative
+        )
+        module.compile(log_stream=log)
+        functions = {name: module.get_function(name) for name in unit.kernels}
+        kernels = {name: Kernel(name, f, f.num_regs, f.local_size_bytes) for name, f in functions.items()}
+    except (cupy.cuda.compiler.CompileException, RuntimeError, OSError) as error:
+        raise SsspError(
+            f"`{unit.stem}.cu` cannot be compiled for this GPU: {first_line(error)}",
+            hint="`sssp-pipeline doctor` shows whether driver, CuPy and NVRTC belong together",
+        ) from error
+    finally:
+        slow.cancel()
+    if warned := warnings_in(log.getvalue()):
+        raise SsspError(
+            f"`{unit.stem}.cu` compiles with warnings: {warned[0]}",
+            hint="report a bug with this message; until then take another solver",
+        )
+    return kernels
+
+
+def warnings_in(log: str) -> list[str]:
+    """Return the lines of NVRTC's log that warn, but for what 12.9 says of every GPU older than sm_75."""
+    lines = [line.strip() for line in log.splitlines() if "warning" in line.lower()]
+    return [line for line in lines if "Architectures prior to" not in line]

@@ -1,0 +1,189 @@
+"""Rows of distances on the device when a search is over: what is copied of them, and what is counted (`summary.cu`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, wider_dtype
+from sssp_pipeline.errors import PathTooLongError
+from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.device_words import bits_type, limit_bits
+from sssp_pipeline.kernels.host.mean import mean_distances
+from sssp_pipeline.kernels.host.views import largest_distance
+from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions
+
+_SUMMARY = np.dtype(
+    [
+        ("reached", "u8"),
+        ("edges_of_reached", "u8"),
+        ("max_distance", "u8"),
+        ("sum_lower", "u8"),
+        ("sum_upper", "u8"),
+        ("first_edge", "u8"),
+    ]
+)
+_SUMMARY_BLOCK = 256
+_GATHER_BLOCK = 256
+
+SUMMARY = Unit("summary", ("summary_kernel", "sum_kernel", "too_long_kernel"))
+GATHER = Unit("gather", ("gather_kernel",))
+
+
+@dataclass(frozen=True)
+class SearchCounts:
+    """What a search took, or of a search from n sources what each took, (n,) or the same for all.
+
+    `delta_last` and `delta_changes` are those of a solver that adapts it. `trace` is (M,) of `TRACE` where the options
+    ask for one.
+    """
+
+    vertices_processed: int | np.ndarray
+    edges_relaxed: int | np.ndarray
+    delta_first: float | None = None
+    delta_last: float | np.ndarray | None = None
+    delta_changes: int | np.ndarray = 0
+    supersteps: int | None = None
+    filter_s: float | None = None
+    trace: np.ndarray | None = None
+
+
+class Columns:
+    """What is copied of up to `n_rows` rows on the device: the targets' columns, laid side by side, or all."""
+
+    def __init__(self, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
+        self._gathered: Any = None
+        if options.targets is None:
+            return
+        cupy = cupy_module()
+        dtype = graph.weight_dtype
+        self._kernel = load_kernels(GATHER, dtype)["gather_kernel"]
+        self._targets = cupy.empty(len(options.targets), np.uint32)
+        self._targets.set(options.targets)
+        self._gathered = cupy.empty((n_rows, len(options.targets)), bits_type(dtype))
+
+    def of(self, rows: Any) -> Any:
+        """Enqueue the gathering from `rows` (n, V); return the device array (n, T) that will hold it, or `rows`."""
+        if self._gathered is None:
+            return rows
+        gathered = self._gathered[: len(rows)]
+        if gathered.size:
+            n_vertices, n_targets = np.uint32(rows.shape[1]), np.uint32(gathered.shape[1])
+            args = (rows, n_vertices, self._targets, n_targets, np.uint64(gathered.size), gathered)
+            self._kernel(min(-(-gathered.size // _GATHER_BLOCK), 2**16), _GATHER_BLOCK, args)
+        return gathered
+
+
+def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
+    """Enqueue the copy of `rows` (n, T) to `into` (n, T), host memory, on `stream` or else the current one."""
+    if rows.size:
+        rows.get(stream=stream, out=into.view(rows.dtype), blocking=False)
+
+
+class Summariser:
+    """What came of up to `n_rows` searches, counted over their rows on the device (`summary.cu`)."""
+
+    def __init__(self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
+        cupy = cupy_module()
+        dtype = graph.weight_dtype
+        self._name, self._graph, self._on_device = name, graph, device_graph(graph)
+        self._limit = limit_bits(dtype, options.cutoff)
+        self._may_be_too_long = options.cutoff is None or options.cutoff > largest_distance(dtype)
+        self._kernels = load_kernels(SUMMARY, dtype, wide_offsets=self._on_device.wide_offsets)
+        self._grid = {name: kernel.resident_blocks(_SUMMARY_BLOCK) for name, kernel in self._kernels.items()}
+        self._words = cupy.empty(n_rows * _SUMMARY.itemsize, np.uint8)
+
+    def launch(self, rows: Any) -> None:
+        """Enqueue the counting over `rows` (n, V), and the writing of "unreached" over distances at the limit."""
+        n_rows, n_vertices = rows.shape
+        self._words.data.memset_async(0, n_rows * _SUMMARY.itemsize)
+        most_blocks = -(-n_vertices // _SUMMARY_BLOCK)
+        to_count = (self._on_device.row_offsets, np.uint32(n_vertices), self._limit)
+        for name, args in (("summary_kernel", to_count), ("sum_kernel", (np.uint32(n_vertices),))):
+            blocks_a_row = max(1, min(self._grid[name] // n_rows, most_blocks))
+            self._kernels[name](
+                n_rows * blocks_a_row, _SUMMARY_BLOCK, (*args, np.uint32(blocks_a_row), rows, self._words)
+            )
+
+    def finish(self, rows: Any, sources: np.ndarray) -> np.ndarray:
+        """Wait for the counting over `rows`, and return the counts: (n,) records with the fields of `_SUMMARY`.
+
+        Raises
+        ------
+        PathTooLongError
+            From one of `sources` (n,), the first such, a shortest path within the cutoff does not fit the type.
+        """
+        summaries = self._words[: len(sources) * _SUMMARY.itemsize].get().view(_SUMMARY)
+        if self._may_be_too_long:
+            dtype = self._graph.weight_dtype
+            # Where the sum of the two is no larger than this, no sum that was ever formed was too large.
+            most = largest_distance(dtype) - self._graph.traits.max_weight
+            for i, furthest in enumerate(self._furthest(summaries).tolist()):
+                if furthest > most:
+                    self._refuse_too_long(rows[i], int(sources[i]))
+        return summaries
+
+    def metrics(
+        self, sources: np.ndarray, counts: SearchCounts, summaries: np.ndarray, solve_s: float
+    ) -> MetricsColumns:
+        """Return the metrics of searches from `sources` (n,) that took `solve_s` each, without their traces."""
+        reached, furthest = summaries["reached"], summaries["max_distance"]
+        lower, upper = summaries["sum_lower"], summaries["sum_upper"]
+        return MetricsColumns(
+            {
+                "source": sources,
+                "solver": self._name,
+                "solve_s": solve_s,
+                "vertices_processed": counts.vertices_processed,
+                "edges_relaxed": counts.edges_relaxed,
+                "reached": reached,
+                "max_distance": self._furthest(summaries),
+                "mean_distance": mean_distances(self._graph.weight_dtype, lower, upper, furthest, reached),
+                "teps": summaries["edges_of_reached"] / solve_s,
+                "delta_first": counts.delta_first,
+                "delta_last": counts.delta_last,
+                "delta_changes": counts.delta_changes,
+                "supersteps": counts.supersteps,
+                "filter_s": counts.filter_s,
+                "trace": None,
+            }
+        )
+
+    def _furthest(self, summaries: np.ndarray) -> np.ndarray:
+        """Return the largest finite distance (n,) of each row."""
+        dtype = self._graph.weight_dtype
+        return summaries["max_distance"].astype(bits_type(dtype)).view(dtype)
+
+    def _refuse_too_long(self, row: Any, source: int) -> None:
+        """Raise `PathTooLongError` if a vertex is left unreached only because its distance does not fit."""
+        self._words.data.memset_async(0xFF, _SUMMARY.itemsize)
+        name, n_vertices = "too_long_kernel", np.uint32(self._graph.n_vertices)
+        self._kernels[name](
+            self._grid[name], _SUMMARY_BLOCK, (*self._on_device.args, n_vertices, row, self._words)
+        )
+        edge = int(self._words[: _SUMMARY.itemsize].get().view(_SUMMARY)[0]["first_edge"])
+        if edge == 2**64 - 1:
+            return
+        dtype = self._graph.weight_dtype
+        wider = wider_dtype(dtype)
+        vertex = int(self._graph.col_indices[edge])
+        raise PathTooLongError(int(source), vertex, dtype.name, wider.name if wider else None)
+
+
+def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """Return uninitialised host memory that the GPU copies at full speed, or plain memory if there is none left.
+
+    It goes back to CuPy's pool when the array and all its views are gone.
+    """
+    cupy = cupy_module()
+    count = shape[0] * shape[1]
+    if count == 0:
+        return np.empty(shape, dtype)
+    try:
+        memory = cupy.cuda.alloc_pinned_memory(count * dtype.itemsize)
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return np.empty(shape, dtype)
+    return np.frombuffer(memory, dtype, count).reshape(shape)

@@ -1,0 +1,41 @@
+"""Distances as the kernels take them: words of the device, and how a number becomes one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sssp_pipeline.csr import unreached_distance
+from sssp_pipeline.kernels.host.views import distance_limit, to_words
+
+
+def bits_type(dtype: np.dtype) -> np.dtype:
+    """Return the unsigned type in which the kernels keep distances of `dtype`."""
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def limit_bits(dtype: np.dtype, cutoff: float | None) -> np.generic:
+    """Return the bits of `distance_limit`, as a kernel's argument."""
+    return distance_limit(dtype, cutoff).view(bits_type(dtype))
+
+
+def search_limit(dtype: np.dtype, cutoff: float | None, signed: bool) -> np.generic:
+    """Return the word of the limit of a search, as a kernel's argument.
+
+    Where weights are negative it is that of "unreached", since a path may go beyond the cutoff and come back.
+    """
+    if not signed:
+        return limit_bits(dtype, cutoff)
+    word: np.generic = to_words(np.array([unreached_distance(dtype)]))[0]
+    return word
+
+
+def delta_bits(dtype: np.dtype, delta: float) -> tuple[np.generic, float]:
+    """Return the bits of `delta` in the weights' type, at least its smallest step, and the delta they stand for."""
+    if dtype.kind == "f":
+        info = np.finfo(dtype)
+        value = dtype.type(min(max(delta, float(info.tiny)), float(info.max)))
+        return value.view(bits_type(dtype)), float(value)
+    whole = min(max(round(delta), 1) if math.isfinite(delta) else 1, int(unreached_distance(dtype)) - 1)
+    return bits_type(dtype).type(whole), float(whole)

@@ -1,0 +1,131 @@
+"""What the solvers share that divide edges evenly among the warps of a grid: options, launches, and the end."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.gpu.common.compile import Kernel, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.device_words import bits_type, search_limit
+from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearchSolver
+from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
+from sssp_pipeline.kernels.options import Tunable
+from sssp_pipeline.kernels.solver import SolveOptions
+
+#: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
+PATIENCE_S = 30.0
+
+SYNC = Tunable(
+    "sync",
+    "in-core",
+    "`in-core`: an edge reads what others have lowered in the same superstep; `out-of-core`: what the one before left.",
+    ("in-core", "out-of-core"),
+)
+BLOCK_SIZE = Tunable("block_size", 512, "Threads of a block.", least=32, most=1024, multiple_of=32)
+BLOCK_COUNT = Tunable(
+    "block_count",
+    "auto",
+    "Blocks; `auto`: as many as the GPU holds at once, which is also the most there may be.",
+    ("auto",),
+    least=1,
+    most=65535,
+    multiple_of=1,
+)
+
+
+class EdgeParallelSolver(GpuSearchSolver):
+    """A solver that divides edges evenly among warps.
+
+    Parameters
+    ----------
+    sync, block_size, block_count
+        As their tunables say.
+    patience_s
+        A run in which a block waits longer than this for the others is given up.
+    absent_blocks
+        For tests: wait for so many blocks that are not there.
+    """
+
+    takes_negative = True
+
+    def __init__(
+        self,
+        *,
+        sync: str = "in-core",
+        block_size: int = 512,
+        block_count: int | str = "auto",
+        patience_s: float = PATIENCE_S,
+        absent_blocks: int = 0,
+    ) -> None:
+        self.sync = sync
+        self.block_size = block_size
+        self.block_count = block_count
+        self.patience_s = patience_s
+        self.absent_blocks = absent_blocks
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        """Return None, or the reason why not: as the others, or a delta."""
+        if options.delta is not None:
+            return f"it has no buckets, and delta is {options.delta}"
+        return super().supports(graph, options)
+
+    def grid(self, kernel: Kernel) -> int:
+        """Return how many blocks a launch of `kernel` has.
+
+        Raises
+        ------
+        InputError
+            More are asked for than the GPU holds at once.
+        """
+        fits = kernel.resident_blocks(self.block_size)
+        if self.block_count == "auto":
+            return fits
+        wanted = int(self.block_count)
+        if wanted > fits:
+            raise InputError(
+                f"option `block_count` of solver `{self.name}` is {wanted}: this GPU holds {fits} blocks of "
+                f"{self.block_size} threads at once",
+                hint="the blocks of a search wait for each other: leave it at `auto`, or take fewer or smaller blocks",
+            )
+        return wanted
+
+
+class EdgeParallelSearch(PausingSearch[EdgeParallelSolver]):
+    """A search over edges, whose kernel takes the superstep to pause before between state and barrier."""
+
+    def __init__(
+        self,
+        solver: EdgeParallelSolver,
+        kernel: str,
+        graph: CsrGraph,
+        on_device: DeviceGraph,
+        options: SolveOptions,
+    ) -> None:
+        super().__init__(solver, graph, options)
+        dtype = on_device.dtype
+        self._n_vertices, self._n_edges = on_device.n_vertices, on_device.n_edges
+        unit = next(unit for unit in solver.units if kernel in unit.kernels)
+        wide, signed = on_device.wide_offsets, self.signed
+        self.kernel = load_kernels(unit, dtype, wide_offsets=wide, signed=signed)[kernel]
+        self.grid = solver.grid(self.kernel)
+        self._limit = search_limit(dtype, options.cutoff, signed)
+        is_two_rows = solver.sync == "out-of-core"
+        self._others = cupy_module().empty(on_device.n_vertices, bits_type(dtype)) if is_two_rows else None
+
+    @abstractmethod
+    def first_arguments(self) -> tuple[Any, ...]:
+        """Return the kernel's arguments up to the state."""
+
+    @property
+    def row_arguments(self) -> tuple[Any, ...]:
+        """The source, the limit, the row of distances and the one beside it."""
+        return np.uint32(self._source), self._limit, self._distances, self._others
+
+    def arguments(self, until: int) -> tuple[Any, ...]:
+        state, *waiting = self.state_arguments
+        return (*self.first_arguments(), state, np.uint32(until), *waiting)

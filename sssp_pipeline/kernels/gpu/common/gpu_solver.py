@@ -1,0 +1,320 @@
+"""What the GPU solvers share: everything around a search.
+
+`GpuSolver` checks the request and adds predecessors. `GpuSearchSolver` is for searches over one row of distances on the
+device: it times each by CUDA events (a share if they run together), has counted what came of it (`device_rows.py`),
+and copies the row to pinned host memory. Searches from many sources at once are in `batch_solver.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.kernels.cpu.cpu_solver import checked_targets, checked_vertices
+from sssp_pipeline.kernels.forecast import Forecast
+from sssp_pipeline.kernels.gpu.common.compile import (
+    Kernel,
+    Unit,
+    cupy_module,
+    gpu_missing,
+)
+from sssp_pipeline.kernels.gpu.common.device_graph import (
+    DeviceGraph,
+    device_graph,
+    drop_others,
+    out_of_memory,
+)
+from sssp_pipeline.kernels.gpu.common.device_rows import (
+    Columns,
+    SearchCounts,
+    Summariser,
+    copy_to_host,
+    pinned_array,
+)
+from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+from sssp_pipeline.kernels.host import reweighting
+from sssp_pipeline.kernels.host.predecessors import predecessors_of
+from sssp_pipeline.kernels.host.queue_search import refuse_too_short
+from sssp_pipeline.kernels.host.search import finish_row
+from sssp_pipeline.kernels.host.views import from_words
+from sssp_pipeline.kernels.options import Tunable
+from sssp_pipeline.kernels.solver import (
+    ANOTHER_SOLVER,
+    Solution,
+    SolveOptions,
+    SourceMetrics,
+)
+
+#: One call at a time computes on a process's GPU: each takes the whole device.
+GPU_LOCK = threading.Lock()
+#: What a barrier says of a search past its deadline; as in `grid_barrier.cuh`.
+PAST_DEADLINE = 2**32 - 1
+
+
+class Holding:
+    """Calls that hold memory of the device without `GPU_LOCK`; all is read and written under it."""
+
+    n_calls = 0
+    #: Told when a call gives back the memory it took.
+    given_back = threading.Condition(GPU_LOCK)
+
+
+def graph_on_device(graph: CsrGraph) -> DeviceGraph:
+    """Return the `device_graph`, after waiting for calls that hold the room it needs; raises as that does."""
+    while True:
+        try:
+            return device_graph(graph)
+        except SsspError:
+            if not Holding.n_calls:
+                raise
+        Holding.given_back.wait()
+
+
+class GpuSearch(ABC):
+    """A search that is run from one source after another; it owns its scratch memory on the device."""
+
+    @abstractmethod
+    def launch(self, distances: Any, source: int) -> None:
+        """Enqueue everything that lowers `distances` to the true ones; nothing is waited for.
+
+        Parameters
+        ----------
+        distances
+            (V,) device array of the weights' bits, uninitialised; afterwards the bits of the limit stand where
+            there is no path shorter than it.
+        """
+
+    def grow(self) -> bool:
+        """Take more memory if the last launch, which is over, was short of it; return whether it was.
+
+        Raises
+        ------
+        SsspError
+            There is no more.
+        """
+        return False
+
+    @abstractmethod
+    def finish(self) -> SearchCounts:
+        """Return the counts of the last launch, which is over.
+
+        Raises
+        ------
+        SsspError
+            The search was given up; distances mean nothing.
+        """
+
+
+class GpuSolver(ABC):
+    """A solver on one GPU."""
+
+    name: str
+    device = "gpu"
+    summary: str
+    tunables: tuple[Tunable, ...] = ()
+    #: Whether its search takes negative weights; others get reweighted edges (`johnson.py`).
+    takes_negative = False
+    #: Whether a search records a trace where the options ask for one.
+    records_traces = False
+
+    @property
+    @abstractmethod
+    def units(self) -> tuple[Unit, ...]:
+        """What it compiles besides `SUMMARY`, `GATHER` and `UPLOAD`."""
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        """Return None, or the reason why not: negative weights, or a trace that it does not record."""
+        if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
+            return reason
+        return None if self.records_traces else options.no_trace
+
+    @abstractmethod
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
+
+    def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
+        """Return exact distances from each of `sources`, in the type of the weights and added in that type.
+
+        Parameters
+        ----------
+        sources
+            (S,) integers; a source may stand there twice.
+
+        Returns
+        -------
+        Solution
+            Distances in pinned host memory, owned by the caller; the bits do not depend on the solver.
+
+        Raises
+        ------
+        InputError
+            There is no GPU here; the graph or the options are not supported; a source or a target is not in the graph;
+            a shortest path within the cutoff is longer than the type holds.
+        SsspError
+            The GPU's memory is too small, or a search was given up, by its deadline or by a barrier.
+        """
+        if (reason := self.supports(graph.traits, options) or gpu_missing()) is not None:
+            raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
+        sources = checked_vertices(sources, graph.n_vertices, "source")
+        targets = checked_targets(options, graph.n_vertices)
+        options = replace(options, targets=targets)
+        if graph.traits.min_weight < 0 and not self.takes_negative:
+            return reweighting.solve(self, graph, sources, options)
+        cupy = cupy_module()
+        n_columns = graph.n_vertices if targets is None else len(targets)
+        distances = pinned_array((len(sources), n_columns), graph.weight_dtype)
+        metrics: Sequence[SourceMetrics] = []
+        if len(sources):
+            while True:
+                try:
+                    metrics = self._solve_in_turn(graph, sources, distances, options)
+                    break
+                except cupy.cuda.memory.OutOfMemoryError as error:
+                    if not drop_others(graph):
+                        raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
+        if not options.predecessors:
+            return Solution(distances, None, metrics)
+        predecessors = np.empty(distances.shape, np.uint32)
+        for i, source in enumerate(sources):
+            predecessors_of(graph, int(source), distances[i], predecessors[i])
+        return Solution(distances, predecessors, metrics)
+
+    @abstractmethod
+    def _solve_in_turn(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> Sequence[SourceMetrics]:
+        """Fill `distances` and return the metrics, both in the order of `sources`; takes `GPU_LOCK` itself.
+
+        `sources` and the targets of `options` are checked.
+        """
+
+
+class GpuSearchSolver(GpuSolver):
+    """A solver by searches from one source: it has the whole device, or shares it with others of the same call."""
+
+    @abstractmethod
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
+        """Return a search over a graph with scratch memory of its own, kernels compiled."""
+
+    def start_many(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> list[GpuSearch]:
+        """Return the searches that are to share the GPU, 1 to `n_sources`; together they must be resident."""
+        del n_sources
+        return [self.start(graph, on_device, options)]
+
+    def _solve_in_turn(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> list[SourceMetrics]:
+        if graph.traits.min_weight < 0:
+            return self._solve_signed(graph, sources, distances, options)
+        with GPU_LOCK:
+            searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
+            lanes = [_Lane(self.name, search, graph, options, len(searches)) for search in searches]
+            cupy_module().cuda.get_current_stream().synchronize()  # the upload, before other streams use it
+            metrics = []
+            try:
+                for i, source in enumerate(sources):
+                    lane = lanes[i % len(lanes)]
+                    if lane.is_busy:
+                        metrics.append(lane.finish())
+                    lane.launch(int(source), distances[i])
+                for i in range(len(sources), len(sources) + len(lanes)):
+                    metrics.append(lanes[i % len(lanes)].finish())
+            finally:
+                for lane in lanes:  # an error must not free what another search still writes to
+                    lane.stream.synchronize()
+            return metrics
+
+    def _solve_signed(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> list[SourceMetrics]:
+        """Solve a graph with negative weights, source by source; what comes of a search is counted on the host."""
+        cupy = cupy_module()
+        metrics = []
+        with GPU_LOCK:
+            search = self.start(graph, graph_on_device(graph), options)
+            on_device = cupy.empty(graph.n_vertices, bits_type(graph.weight_dtype))
+            began, ended = cupy.cuda.Event(), cupy.cuda.Event()
+            for source, into in zip(sources.tolist(), distances, strict=True):
+                began.record()
+                search.launch(on_device, source)
+                ended.record()
+                row = from_words(on_device.get(), graph.weight_dtype)
+                counts = search.finish()
+                refuse_too_short(graph, source, row)
+                facts = finish_row(graph, source, row, options.cutoff)
+                into[:] = row if options.targets is None else row[options.targets]
+                solve_s = cupy.cuda.get_elapsed_time(began, ended) / 1e3
+                metrics.append(
+                    SourceMetrics(
+                        source=source,
+                        solver=self.name,
+                        solve_s=solve_s,
+                        vertices_processed=int(counts.vertices_processed),
+                        edges_relaxed=int(counts.edges_relaxed),
+                        reached=facts.reached,
+                        max_distance=facts.max_distance,
+                        mean_distance=facts.mean_distance,
+                        teps=facts.edges_of_reached / solve_s,
+                        supersteps=counts.supersteps,
+                        filter_s=counts.filter_s,
+                    )
+                )
+        return metrics
+
+
+class _Lane:
+    """One of the searches that are under way together: a stream, a row of distances on the device, its counts."""
+
+    def __init__(
+        self, name: str, search: GpuSearch, graph: CsrGraph, options: SolveOptions, share: int
+    ) -> None:
+        cupy = cupy_module()
+        self._name, self._search, self._share = name, search, share
+        self._rows = cupy.empty((1, graph.n_vertices), bits_type(graph.weight_dtype))
+        self._summariser = Summariser(name, graph, options, 1)
+        self._columns = Columns(graph, options, 1)
+        self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
+        self._source, self._into = -1, np.empty(0)
+        self.stream = cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._source >= 0
+
+    def launch(self, source: int, into: np.ndarray) -> None:
+        """Enqueue everything that writes the distances from `source` to `into` (V,), or (T,) with targets."""
+        self._source, self._into = source, into[np.newaxis]
+        with self.stream:
+            self._began.record()
+            self._search.launch(self._rows[0], source)
+            self._ended.record()
+            self._summariser.launch(self._rows)
+            copy_to_host(self._columns.of(self._rows), self._into)
+
+    def finish(self) -> SourceMetrics:
+        """Wait for the source under way and return what it took; raises as `solve` does."""
+        self.stream.synchronize()
+        while self._search.grow():
+            self.launch(self._source, self._into[0])
+            self.stream.synchronize()
+        sources, self._source = np.array([self._source]), -1
+        with self.stream:
+            counts = self._search.finish()
+            summaries = self._summariser.finish(self._rows, sources)
+        solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
+        return replace(self._summariser.metrics(sources, counts, summaries, solve_s)[0], trace=counts.trace)
+
+
+def largest_grid(kernel: Kernel, block: int, most: int | None = None) -> int:
+    """Return how many blocks a cooperative launch may have: those that fit, at most `most`."""
+    fits = kernel.resident_blocks(block)
+    return fits if most is None else min(fits, most)

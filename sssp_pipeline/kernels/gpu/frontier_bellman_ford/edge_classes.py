@@ -1,0 +1,97 @@
+"""The edges of a device graph with their classes: marked once, kept like the graph (`edge_classes.cuh`)."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+
+EDGE_CLASSES = Unit("edge_classes", ("edge_degrees_kernel", "count_classes_kernel", "mark_edges_kernel"))
+#: Vertices that leave two bits of their number free.
+MOST_VERTICES = 2**30
+
+_BLOCK = 256
+#: As in `edge_classes.cuh`.
+_CLASSES, _INTO_LEAF = 4, 2
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifiedEdges:
+    """A graph on one device, its edges marked; never written to.
+
+    Attributes
+    ----------
+    graph
+        The graph with the class of each edge in the top bits of its target. Row offsets and 64-bit weights are those
+        of the graph it was made from, and so are the edges where all are ordinary.
+    leaf_ends, leaf_weights
+        (L, 2) uint32 and (L,) bits: where the edges into leaves begin and end, and their weights, in any order.
+    rows_ascend
+        Whether no two edges lead from one vertex to the same other.
+    """
+
+    graph: DeviceGraph
+    leaf_ends: Any
+    leaf_weights: Any
+    rows_ascend: bool
+
+
+_resident: weakref.WeakKeyDictionary[DeviceGraph, ClassifiedEdges] = weakref.WeakKeyDictionary()
+_lock = threading.RLock()
+
+
+def classified_edges(on_device: DeviceGraph, *, signed: bool) -> ClassifiedEdges:
+    """Return the edges of a graph with their classes, on its device; the second call finds them there.
+
+    `signed` tells whether any weight is negative.
+    """
+    with _lock:
+        if on_device not in _resident:
+            _resident[on_device] = _made(on_device, signed)
+        return _resident[on_device]
+
+
+def _made(on_device: DeviceGraph, signed: bool) -> ClassifiedEdges:
+    cupy = cupy_module()
+    kernels = load_kernels(EDGE_CLASSES, on_device.dtype, wide_offsets=on_device.wide_offsets, signed=signed)
+    offset_type = on_device.row_offsets.dtype.type
+    graph = (*on_device.args, np.uint32(on_device.n_vertices), offset_type(on_device.n_edges))
+
+    def run(name: str, *args: Any) -> None:
+        kernel = kernels[name]
+        kernel(kernel.resident_blocks(_BLOCK), _BLOCK, (*graph, *args))
+
+    in_degrees, loops, parallel, counts, n_listed = (
+        _zeros(count, dtype)
+        for count, dtype in (
+            (on_device.n_vertices, np.uint32),
+            (on_device.n_vertices, np.uint32),
+            (1, np.uint32),
+            (_CLASSES, np.uint64),
+            (1, np.uint64),
+        )
+    )
+    run("edge_degrees_kernel", in_degrees, loops, parallel)
+    run("count_classes_kernel", in_degrees, loops, counts)
+    n_edges_of_class = counts.get()
+    n_leaf_edges = int(n_edges_of_class[_INTO_LEAF])
+    leaf_ends = cupy.empty((n_leaf_edges, 2), np.uint32)
+    leaf_weights = cupy.empty(n_leaf_edges, bits_type(on_device.dtype))
+    marked = replace(on_device)  # not the key itself, which then would never go
+    if n_edges_of_class[1:].any():
+        marked = replace(on_device, edges=cupy.empty(on_device.edges.size, np.uint32))
+        run("mark_edges_kernel", in_degrees, loops, marked.edges, n_listed, leaf_ends, leaf_weights)
+    return ClassifiedEdges(marked, leaf_ends, leaf_weights, rows_ascend=not parallel.get()[0])
+
+
+def _zeros(count: int, dtype: type) -> Any:
+    array = cupy_module().empty(count, dtype)
+    array.data.memset_async(0, array.nbytes)
+    return array

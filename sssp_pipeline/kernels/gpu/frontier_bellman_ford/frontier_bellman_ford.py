@@ -1,0 +1,278 @@
+"""Bellman-Ford by a frontier on one GPU (H-BF), negative weights too; `frontier_bellman_ford.cu` tells how and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.kernels.forecast import (
+    LAUNCH_S,
+    Forecast,
+    one_source_s,
+    skew,
+)
+from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
+from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.device_words import search_limit
+from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver
+from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
+from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
+    EDGE_CLASSES,
+    MOST_VERTICES,
+    classified_edges,
+)
+from sssp_pipeline.kernels.gpu.near_far.near_far import PATIENCE_S, TOGETHER
+from sssp_pipeline.kernels.options import Tunable
+from sssp_pipeline.kernels.solver import SolveOptions
+
+#: Threads a block.
+BLOCK_SIZE = 512
+#: Edges above which a vertex is for all blocks: the paper's T_DP (section 5.3).
+WHOLE_BLOCKS = 64
+
+#: Registers for 64 of each thread, so that none are spilled.
+_THREADS_PER_SM = 1024
+#: Places in a frontier for each vertex, where duplicates stay in it.
+_DUPLICATES = 8
+_KERNEL = "frontier_bellman_ford_kernel"
+#: As in `frontier.cuh`: the words of an entry, and how many edges it may have.
+_ENTRY_WORDS = 4
+_MOST_EDGES = 2**26 - 1
+_STATE = np.dtype(
+    [
+        ("arrived", "u4"),
+        ("poison", "u4"),
+        ("supersteps", "u4"),
+        ("is_over", "u4"),
+        ("turn", "u8"),
+        ("counted", "u8"),
+        ("next_counted", "u8", 3),
+        ("left_off", "u4", 2),
+        ("vertices_processed", "u8"),
+        ("edges_relaxed", "u8"),
+    ]
+)
+#: A frontier with more entries is replaced by all vertices.
+_MOST_ENTRIES = 2**32 - 1
+
+
+class FrontierBellmanFord(GpuSearchSolver):
+    """Bellman-Ford by a frontier over the whole GPU.
+
+    Parameters
+    ----------
+    edge_classes, remove_duplicates, virtual_warps, whole_blocks, cache_hints, block_size
+        As `tunables` says.
+    goes_alone
+        Whether one block goes on alone while the frontier has a vertex for each of its warps at most.
+    together
+        How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
+    most_blocks
+        Use no more blocks than this for a source; None takes all that fit.
+    patience_s
+        A run in which a block waits longer than this for the others is given up.
+    absent_blocks
+        For tests: wait for so many blocks that are not there.
+
+    References
+    ----------
+    Busato, Bombieri, "An efficient implementation of the Bellman-Ford algorithm for Kepler GPU architectures",
+    IEEE TPDS 2015.
+    """
+
+    name = "frontier-bellman-ford"
+    summary = "Bellman-Ford by a frontier of the vertices whose distance fell (H-BF); negative weights too"
+    takes_negative = True
+    tunables: tuple[Tunable, ...] = (
+        Tunable(
+            "edge_classes",
+            True,
+            "skip self-loops, leave leaves to the end, and use no atomics where a single edge leads",
+            choices=(True, False),
+        ),
+        Tunable(
+            "remove_duplicates",
+            True,
+            "let a vertex enter a frontier once, by atomics over distance and superstep",
+            choices=(True, False),
+        ),
+        Tunable(
+            "virtual_warps",
+            "dynamic",
+            "how many threads share a vertex; `dynamic`: those of a warp share the edges of all its vertices alike",
+            choices=("dynamic", 1, 2, 4, 8, 16, 32),
+        ),
+        Tunable(
+            "whole_blocks",
+            WHOLE_BLOCKS,
+            "edges above which a vertex is shared by all thread blocks, in place of dynamic parallelism",
+            choices=("off",),
+            least=64,
+            most=_MOST_EDGES,
+        ),
+        Tunable(
+            "cache_hints",
+            False,
+            "keep the L1 cache free of what is read once, and of distances",
+            choices=(True, False),
+        ),
+        Tunable("block_size", BLOCK_SIZE, "threads of a block", least=64, most=1024, multiple_of=32),
+    )
+
+    def __init__(
+        self,
+        *,
+        edge_classes: bool = True,
+        remove_duplicates: bool = True,
+        virtual_warps: str | int = "dynamic",
+        whole_blocks: str | int = WHOLE_BLOCKS,
+        cache_hints: bool = False,
+        block_size: int = BLOCK_SIZE,
+        goes_alone: bool = True,
+        together: int = TOGETHER,
+        most_blocks: int | None = None,
+        patience_s: float = PATIENCE_S,
+        absent_blocks: int = 0,
+    ) -> None:
+        self.edge_classes = edge_classes
+        self.remove_duplicates = remove_duplicates
+        self.lanes = 0 if virtual_warps == "dynamic" else int(virtual_warps)
+        self.cut_above = _MOST_EDGES if whole_blocks == "off" else int(whole_blocks)
+        self.piece_bits = self.cut_above.bit_length() - 1
+        self.goes_alone = goes_alone
+        self.cache_hints = cache_hints
+        self.block_size = block_size
+        self.together = together
+        self.most_blocks = most_blocks
+        self.patience_s = patience_s
+        self.absent_blocks = absent_blocks
+
+    @property
+    def kernel_unit(self) -> Unit:
+        """Its search kernel, compiled for its options."""
+        macros = (
+            ("SSSP_THREADS", self.block_size),
+            ("SSSP_BLOCKS_PER_SM", _THREADS_PER_SM // self.block_size),
+            ("SSSP_EDGE_CLASSES", int(self.edge_classes)),
+            ("SSSP_REMOVE_DUPLICATES", int(self.remove_duplicates)),
+            ("SSSP_CACHE_HINTS", int(self.cache_hints)),
+            ("SSSP_ALONE", int(self.goes_alone)),
+        )
+        return Unit("frontier_bellman_ford", (_KERNEL,), macros, cooperative=True)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (self.kernel_unit, EDGE_CLASSES) if self.edge_classes else (self.kernel_unit,)
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        """Return None, or the reason why not: as the others, or too many vertices to mark edges."""
+        if self.edge_classes and graph.n_vertices > MOST_VERTICES:
+            return (
+                f"it marks edges in two bits of their target and so takes up to {MOST_VERTICES:,} vertices, and there "
+                f"are {graph.n_vertices:,} (`edge_classes: false` takes them)"
+            )
+        return super().supports(graph, options)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        n_vertices, n_edges = traits.n_vertices, traits.n_edges
+        at_once = max(1, min(n_sources, TOGETHER))
+        # On large road networks and lattices it processes vertices many times: 12 times as long on 4096 x 4096.
+        times = (1 + (n_vertices / 1.5e6) ** 0.9 / skew(traits)) * skew(traits) ** -0.12
+        marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
+        alone_s = times * one_source_s(traits)
+        # Eight at once took half to a third of the time each on roads; on meshes and random graphs, as long as alone.
+        edges_s = 100e-12 * n_edges / (1 + skew(traits) / 64)
+        source_s = max(alone_s / at_once**0.35, min(alone_s, edges_s), LAUNCH_S)
+        return Forecast(source_s, n_vertices * 40 + n_edges // 2, at_once, marked)
+
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> PausingSearch:
+        return _FrontierSearch(self, graph, on_device, options)
+
+    def start_many(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> list[GpuSearch]:
+        searches = [_FrontierSearch(self, graph, on_device, options)]
+        fitting = 1 + free_bytes() // 2 // searches[0].device_bytes
+        for _ in range(1, min(n_sources, self.together, fitting)):
+            searches.append(_FrontierSearch(self, graph, on_device, options))
+        for search in searches:
+            search.take_share(len(searches))
+        return list(searches)
+
+
+class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
+    state_type = _STATE
+
+    def __init__(
+        self,
+        solver: FrontierBellmanFord,
+        graph: CsrGraph,
+        on_device: DeviceGraph,
+        options: SolveOptions,
+    ) -> None:
+        super().__init__(solver, graph, options)
+        cupy = cupy_module()
+        dtype, n_vertices, n_edges = on_device.dtype, on_device.n_vertices, on_device.n_edges
+        kernels = load_kernels(
+            solver.kernel_unit, dtype, wide_offsets=on_device.wide_offsets, signed=self.signed
+        )
+        self.kernel = kernels[_KERNEL]
+        self.take_share(1)
+        self._edges, self._leaves = on_device, (None, None, np.uint64(0), np.uint32(0))
+        if solver.edge_classes:
+            classified = classified_edges(on_device, signed=self.signed)
+            self._edges = classified.graph
+            self._leaves = (
+                classified.leaf_ends,
+                classified.leaf_weights,
+                np.uint64(len(classified.leaf_ends)),
+                np.uint32(classified.rows_ascend),
+            )
+        self._limit = search_limit(dtype, options.cutoff, self.signed)
+        self._stamps = None
+        if solver.remove_duplicates:
+            self._stamps = cupy.empty(n_vertices, np.uint64 if dtype.itemsize == 4 else np.uint32)
+        n_entered = n_vertices * (1 if solver.remove_duplicates else _DUPLICATES)
+        self._capacity = min(n_entered + (n_edges >> solver.piece_bits), _MOST_ENTRIES)
+        self._frontiers = cupy.empty(2 * _ENTRY_WORDS * self._capacity, np.uint32)
+
+    def take_share(self, n_searches: int) -> None:
+        """Take as many blocks as `n_searches` can each have at once."""
+        fits = self.kernel.resident_blocks(self._solver.block_size)
+        self.grid = max(1, min(fits // n_searches, self._solver.most_blocks or fits))
+
+    @property
+    def device_bytes(self) -> int:
+        """Its scratch memory, and a row of distances."""
+        arrays = (self._stamps, self._frontiers, self._state_words)
+        row = self._edges.n_vertices * self._edges.dtype.itemsize
+        return row + sum(array.nbytes for array in arrays if array is not None)
+
+    def arguments(self, until: int) -> tuple[Any, ...]:
+        return (
+            *self._edges.args,
+            np.uint32(self._edges.n_vertices),
+            np.uint32(self._source),
+            self._limit,
+            np.uint32(until),
+            np.uint32(self._solver.lanes),
+            np.uint32(self._solver.cut_above),
+            np.uint32(self._solver.piece_bits),
+            *self._leaves,
+            self._distances,
+            self._stamps,
+            self._frontiers,
+            np.uint32(self._capacity),
+            *self.state_arguments,
+        )
+
+    def finish(self) -> SearchCounts:
+        state = self.ended()
+        return SearchCounts(
+            vertices_processed=int(state["vertices_processed"]),
+            edges_relaxed=int(state["edges_relaxed"]),
+            supersteps=int(state["supersteps"]),
+        )

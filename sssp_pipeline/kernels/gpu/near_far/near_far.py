@@ -1,0 +1,194 @@
+"""Near-Far on one GPU: two piles, a fixed delta, one persistent kernel; `near_far.cu` tells how and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import DeadlineError, SsspError
+from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, depth
+from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
+from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.device_words import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch, GpuSearchSolver
+from sssp_pipeline.kernels.solver import SolveOptions
+
+#: Delta is this many times the mean weight over the mean degree. Of 4, 16, 64 and 256, the best on an H200 was 256 on
+#: road graphs and lattices, 64 on a mesh and a web graph and 4 on R-MAT; 64 takes 1.22 times as long as the best of
+#: each in the geometric mean (benchmarks/results/gpu_solvers.jsonl).
+DELTA_FACTOR = 64.0
+#: Threads a block, and blocks on a multiprocessor: of 1, 2 and 3 times 512 and 1 and 2 times 1,024, the best or within
+#: 3 % of it on every graph but R-MAT 22 (7 %).
+THREADS = 512
+BLOCKS_PER_SM = 2
+#: Searches that share the GPU when there are so many sources: one on a road graph cannot fill it. CUDA runs 8 streams
+#: at once by default (CUDA_DEVICE_MAX_CONNECTIONS): 16 and more took no less wall time on an H200, and more on R-MAT.
+TOGETHER = 8
+#: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
+PATIENCE_S = 30.0
+
+_KERNEL = "near_far_search_kernel"
+#: As in `near_far.cu`.
+_HUB_EDGES, _CHUNK_EDGES = 512, 256
+_STATE = np.dtype(
+    [
+        ("arrived", "u4"),
+        ("poison", "u4"),
+        ("near_counted", "u8", 3),
+        ("far_count", "u4", 3),
+        ("hub_count", "u4", 2),
+        ("supersteps", "u4"),
+        ("splits", "u4"),
+        ("far_min_complement", "u8", 3),
+        ("vertices_processed", "u8"),
+        ("edges_relaxed", "u8"),
+    ],
+    align=True,
+)
+
+
+class NearFar(GpuSearchSolver):
+    """Near-Far over the whole GPU.
+
+    Parameters
+    ----------
+    threads, blocks_per_sm
+        Shape of the launch.
+    most_blocks
+        Use no more blocks than this for a source; None takes all that fit.
+    together
+        How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
+    patience_s
+        A run in which a block waits longer than this for the others is given up.
+    absent_blocks
+        For tests: wait for so many blocks that are not there.
+    """
+
+    name = "near-far"
+    summary = (
+        "Delta-stepping with two piles and a fixed delta; one source over a whole GPU, or eight that share it"
+    )
+
+    def __init__(
+        self,
+        *,
+        threads: int = THREADS,
+        blocks_per_sm: int = BLOCKS_PER_SM,
+        most_blocks: int | None = None,
+        together: int = TOGETHER,
+        patience_s: float = PATIENCE_S,
+        absent_blocks: int = 0,
+    ) -> None:
+        self.threads = threads
+        self.blocks_per_sm = blocks_per_sm
+        self.most_blocks = most_blocks
+        self.together = together
+        self.patience_s = patience_s
+        self.absent_blocks = absent_blocks
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        macros = ("SSSP_THREADS", self.threads), ("SSSP_BLOCKS_PER_SM", self.blocks_per_sm)
+        return (Unit("near_far", (_KERNEL,), macros, cooperative=True),)
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        at_once = max(1, min(n_sources, TOGETHER))
+        scratch = traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17) + traits.n_edges // 16
+        # What several at once share is the waiting; on R-MAT 22 and 24 reading edges takes longer than that.
+        source_s = max(18e-6 / at_once * depth(traits) + 40e-12 * traits.n_edges, LAUNCH_S)
+        return Forecast(source_s, scratch, at_once)
+
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
+        return _NearFarSearch(self, graph, on_device, options, 1)
+
+    def start_many(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> list[GpuSearch]:
+        count = max(1, min(n_sources, self.together, _fitting(on_device)))
+        return [_NearFarSearch(self, graph, on_device, options, count) for _ in range(count)]
+
+
+def pick_delta(graph: CsrGraph) -> float:
+    """Return a fixed factor times mean weight over mean degree.
+
+    References
+    ----------
+    Davidson, Baxter, Garland, Owens, IPDPS 2014, as told in Wang, Fussell, Lin, PPoPP 2021, section 4.3.
+    """
+    traits = graph.traits
+    return DELTA_FACTOR * traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
+
+
+def _fitting(graph: DeviceGraph) -> int:
+    """Return how many searches fit into half the memory that is free."""
+    per_search = graph.n_vertices * (2 * graph.dtype.itemsize + 17) + graph.n_edges // 16 + 4096
+    return free_bytes() // 2 // per_search
+
+
+class _NearFarSearch(GpuSearch):
+    def __init__(
+        self, solver: NearFar, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, together: int
+    ) -> None:
+        cupy = cupy_module()
+        self._solver = solver
+        self._graph = on_device
+        (unit,) = solver.units
+        self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
+        fits = self._kernel.resident_blocks(solver.threads)
+        self._grid = max(1, min(fits // together, solver.most_blocks or fits))
+        delta = pick_delta(graph) if options.delta is None else float(options.delta)
+        self._delta_bits, self._delta = delta_bits(on_device.dtype, delta)
+        self._limit = limit_bits(on_device.dtype, options.cutoff)
+        n_vertices, n_edges = on_device.n_vertices, on_device.n_edges
+        n_chunks = n_edges // _CHUNK_EDGES + n_edges // _HUB_EDGES + 1
+        self._processed = cupy.empty(n_vertices, bits_type(on_device.dtype))
+        self._near_piles = cupy.empty(2 * n_vertices, np.uint32)
+        self._far_piles = cupy.empty(2 * n_vertices, np.uint32)
+        self._marks = cupy.empty(2 * (n_vertices // 32 + 1), np.uint32)
+        self._hub_chunks = cupy.empty(2 * n_chunks, np.uint32)
+        self._state = cupy.empty(_STATE.itemsize, np.uint8)
+        self._deadline_s, self._deadline_ns = options.deadline_s, np.uint64(options.deadline_ns)
+        self._source = 0
+
+    def launch(self, distances: Any, source: int) -> None:
+        self._source = source
+        self._state.data.memset_async(0, _STATE.itemsize)
+        args = (
+            *self._graph.args,
+            np.uint32(self._graph.n_vertices),
+            np.uint32(source),
+            self._limit,
+            self._delta_bits,
+            distances,
+            self._processed,
+            self._near_piles,
+            self._far_piles,
+            self._marks,
+            self._hub_chunks,
+            self._state,
+            np.uint32(self._grid + self._solver.absent_blocks),
+            np.uint64(1e9 * self._solver.patience_s),
+            self._deadline_ns,
+        )
+        self._kernel(self._grid, self._solver.threads, args)
+
+    def finish(self) -> SearchCounts:
+        state = self._state.get().view(_STATE)[0]
+        if state["poison"] == PAST_DEADLINE:
+            raise DeadlineError(self._solver.name, self._source, self._deadline_s)
+        if state["poison"]:
+            raise SsspError(
+                f"`near-far` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
+                f"{state['poison'] - 1}, not all of {self._grid} blocks had come; far pile {state['far_count'].max()}",
+                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+            )
+        return SearchCounts(
+            vertices_processed=int(state["vertices_processed"]),
+            edges_relaxed=int(state["edges_relaxed"]),
+            supersteps=int(state["supersteps"]),
+            delta_first=self._delta,
+            delta_last=self._delta,
+        )

@@ -1,0 +1,134 @@
+"""Bellman-Ford on one GPU, of the edges alone that can lower something; `work_efficient.cu` tells how and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.kernels.forecast import (
+    LAUNCH_S,
+    MOST_EDGES_IN_32_BITS,
+    Forecast,
+    one_source_s,
+    skew,
+)
+from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.edge_lists import TRANSPOSE, edges_by_source
+from sssp_pipeline.kernels.gpu.common.edge_parallel import (
+    BLOCK_COUNT,
+    BLOCK_SIZE,
+    SYNC,
+    EdgeParallelSearch,
+    EdgeParallelSolver,
+)
+from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch
+from sssp_pipeline.kernels.options import Tunable
+from sssp_pipeline.kernels.solver import SolveOptions
+
+_KERNELS = {"edges": "work_efficient_by_edges_kernel", "vertices": "work_efficient_by_vertices_kernel"}
+
+
+class WorkEfficient(EdgeParallelSolver):
+    """Bellman-Ford over the whole GPU, of edges that are filtered first.
+
+    Parameters
+    ----------
+    filter, **shared
+        As the tunables say; `shared` are those of `EdgeParallelSolver`.
+    """
+
+    name = "work-efficient"
+    summary = (
+        "Edges of the vertices that the last superstep changed, listed by a prefix sum, then divided evenly; "
+        "one source over a whole GPU; negative weights"
+    )
+    tunables: tuple[Tunable, ...] = (
+        SYNC,
+        Tunable(
+            "filter",
+            "edges",
+            "How those edges are found: by looking at all `edges`, or at all `vertices`, whose edges are then listed.",
+            ("edges", "vertices"),
+        ),
+        BLOCK_SIZE,
+        BLOCK_COUNT,
+    )
+
+    def __init__(self, *, filter: str = "edges", **shared: Any) -> None:
+        super().__init__(**shared)
+        self.filter = filter
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        macros = (("SSSP_THREADS", self.block_size),)
+        return Unit("work_efficient", tuple(_KERNELS.values()), macros, cooperative=True), TRANSPOSE
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        del n_sources
+        n_vertices, n_edges = max(traits.n_vertices, 1), max(traits.n_edges, 1)
+        times = 0.17 * n_vertices**0.39 * n_edges**-0.11 * skew(traits) ** -0.31
+        per_offset = 4 if traits.n_edges <= MOST_EDGES_IN_32_BITS else 8
+        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+        scratch = 4 * traits.n_vertices + per_offset * traits.n_edges
+        source_s = max(times * one_source_s(traits), LAUNCH_S + 25e-12 * traits.n_edges)
+        return Forecast(source_s, row_bytes + scratch, fixed_bytes=4 * traits.n_edges)
+
+    def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
+        return _WorkEfficientSearch(self, graph, on_device, options)
+
+
+class _WorkEfficientSearch(EdgeParallelSearch):
+    state_type = np.dtype(
+        [
+            ("arrived", "u4"),
+            ("poison", "u4"),
+            ("supersteps", "u4"),
+            ("is_over", "u4"),
+            ("vertices_processed", "u8"),
+            ("edges_relaxed", "u8"),
+            ("filter_ns", "u8"),
+        ]
+    )
+
+    def __init__(
+        self, solver: WorkEfficient, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions
+    ) -> None:
+        super().__init__(solver, _KERNELS[solver.filter], graph, on_device, options)
+        cupy = cupy_module()
+        n_vertices, n_edges = on_device.n_vertices, on_device.n_edges
+        offset_type = on_device.row_offsets.dtype.type
+        self._list = edges_by_source(on_device)
+        self._stamps = cupy.empty(n_vertices, np.uint32)
+        self._to_process = cupy.empty(n_edges, offset_type)
+        by_vertices = solver.filter == "vertices"
+        self._changed_vertices = cupy.empty(n_vertices, np.uint32) if by_vertices else None
+        self._first_places = cupy.empty(n_vertices, offset_type) if by_vertices else None
+        self._block_sums = cupy.empty(2 * self.grid, np.uint64)
+
+    def first_arguments(self) -> tuple[Any, ...]:
+        graph = self._list.graph
+        return (
+            *graph.args,
+            self._list.rows,
+            np.uint32(graph.n_vertices),
+            graph.row_offsets.dtype.type(graph.n_edges),
+            *self.row_arguments,
+            self._stamps,
+            self._to_process,
+            self._changed_vertices,
+            self._first_places,
+            self._block_sums,
+        )
+
+    def finish(self) -> SearchCounts:
+        state = self.ended()
+        return SearchCounts(
+            vertices_processed=int(state["vertices_processed"]),
+            edges_relaxed=int(state["edges_relaxed"]),
+            supersteps=int(state["supersteps"]),
+            filter_s=float(state["filter_ns"]) / 1e9,
+        )

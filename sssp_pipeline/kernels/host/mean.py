@@ -1,0 +1,103 @@
+"""The mean of distances, defined so that no order of summation changes a bit of it.
+
+Integers are summed exactly. A float is its mantissa, shifted by how far its exponent is below the largest distance's,
+in 63 bits: what is shifted out, less than 2^-62 of the largest distance, is dropped, and the rest is summed as the
+integers are. A sum of up to 2^32 such numbers is kept in two words: the sum of their lower 32 bits, and of their upper
+ones, which have the sign where distances are negative. "Largest" means the magnitude then. `summary.cu` does the same
+on a GPU for distances of zero or more. The mean is the sum over the count, rounded to float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
+from sssp_pipeline.numba_cache import njit
+
+_LOWER = np.uint64(0xFFFFFFFF)
+_32: Any = np.uint64(32)
+_63: Any = np.uint64(63)
+
+
+def mantissa_bits(dtype: np.dtype) -> int:
+    """Return how many bits of a float of `dtype` are its mantissa's; 0 for integers."""
+    return int(np.finfo(dtype).nmant) if dtype.kind == "f" else 0
+
+
+def mean_distance(dtype: np.dtype, lower: int, upper: int, largest: int, count: int) -> float:
+    """Return the mean of `count` distances, 0.0 if there are none.
+
+    Parameters
+    ----------
+    dtype
+        The distances' type.
+    lower, upper
+        The sums of the lower and of the upper 32 bits.
+    largest
+        The bits of the largest magnitude.
+    """
+    if count == 0:
+        return 0.0
+    mean = ((upper << 32) + lower) / count
+    if dtype.kind != "f":
+        return mean
+    bits = mantissa_bits(dtype)
+    exponent = max(largest >> bits, 1) - (np.finfo(dtype).maxexp - 1) - bits
+    return math.ldexp(mean, exponent - (62 - bits))
+
+
+def mean_distances(
+    dtype: np.dtype, lower: np.ndarray, upper: np.ndarray, largest: np.ndarray, count: np.ndarray
+) -> np.ndarray:
+    """Return `mean_distance` (n,) of each row of the arguments (n,) uint64."""
+    if dtype.kind != "f" and not upper.any() and lower.max(initial=0) < 2**53:
+        # Each is a float64 as it is, so that their division rounds once, like that of Python's integers.
+        return lower / np.maximum(count, 1)
+    rows = zip(lower.tolist(), upper.tolist(), largest.tolist(), count.tolist(), strict=True)
+    return np.array([mean_distance(dtype, *row) for row in rows])
+
+
+@njit(nogil=True)
+def sums(distances: np.ndarray, unreached: Any, largest: Any, mantissa: Any, sign: Any = ZERO) -> Any:
+    """Return the sums of the lower and of the upper 32 bits of the distances that are not `unreached`.
+
+    The upper one is to be read as int64 if there is a `sign`.
+
+    Parameters
+    ----------
+    distances
+        (V,) unsigned: integers, or the bits of floats.
+    largest
+        The bits of the largest magnitude but for `unreached`.
+    mantissa
+        uint64, as `mantissa_bits` returns it.
+    sign
+        uint64 with the bit that negative distances have; 0 if there are none.
+    """
+    lower = ZERO
+    upper = ZERO
+    top = max(np.uint64(largest) >> mantissa, ONE)
+    for v in range(np.uint64(len(distances))):
+        d = np.uint64(distances[v])
+        if d == unreached:
+            continue
+        negative = d & sign
+        if mantissa:
+            d ^= negative
+            exponent = d >> mantissa
+            d &= (ONE << mantissa) - ONE
+            if exponent:
+                d |= ONE << mantissa
+            d = (d << (_63 - ONE - mantissa)) >> min(top - max(exponent, ONE), _63)
+            if negative:
+                d = ~d + ONE
+        elif negative:
+            d |= ~(sign - ONE)
+        lower += d & _LOWER
+        upper += d >> _32
+        if negative and d:  # minus a float that was shifted out is zero
+            upper += ~_LOWER
+    return lower, upper

@@ -1,0 +1,218 @@
+"""What numba lacks and the CPU kernels need: some machine instructions, and names for unsigned constants.
+
+Kernels count in uint64 throughout. numba makes a float of uint64 and int64 added together, and a signed index
+costs a test for negative values, so every constant below is uint64 too.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, event, types
+from numba.extending import intrinsic
+
+from sssp_pipeline.kernels.compile_notice import compiling
+from sssp_pipeline.numba_cache import njit
+
+ZERO: Any = np.uint64(0)
+ONE: Any = np.uint64(1)
+
+
+class _Compiling(event.Listener):
+    """Listens to numba's compile events; a kernel found in the cache causes none."""
+
+    def on_start(self, event: Any) -> None:
+        compiling()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Compiling())
+
+
+@intrinsic
+def sum_of(typing_context: Any, d: Any, weight: Any) -> Any:
+    """Return a distance and a weight added: floats in their type, integers in 64 bits and modulo 2^64.
+
+    What numba makes of `+` counts on it that no signed sum wraps.
+    """
+    is_float = isinstance(d, types.Float)
+    result = d if is_float else types.int64 if d.signed else types.uint64
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        ends = zip(arguments, signature.args, strict=True)
+        left, right = (context.cast(builder, value, kind, result) for value, kind in ends)
+        return builder.fadd(left, right) if is_float else builder.add(left, right)
+
+    return result(d, weight), generate
+
+
+@njit(nogil=True, inline="always")
+def fits(d: Any, weight: Any, total: Any) -> Any:
+    """Return whether `total`, formed by `sum_of`, is the sum: a 64-bit one that wrapped lies on the other side of d."""
+    return total >= d if weight >= 0 else total <= d
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line of `array[index]`; never faults, whatever the index."""
+    signature = types.void(array, index)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte_pointer)
+        function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], function_type)
+        for_reading, keep_in_every_cache, data_cache = int32(0), int32(3), int32(1)
+        builder.call(function, [address, for_reading, keep_in_every_cache, data_cache])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def bit_length(typing_context: Any, value: Any) -> Any:
+    """Return how many bits the uint64 `value` takes: 0 for 0, 1 for 1, 64 for the largest."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zero_is_defined = ir.IntType(1)(0)
+        return builder.sub(ir.IntType(64)(64), builder.ctlz(arguments[0], zero_is_defined))
+
+    return types.uint64(types.uint64), generate
+
+
+# ---- memory that several threads write ----
+#
+# The orders are named as in C++: a relaxed access is only never torn, what an acquiring one reads from a releasing one
+# it reads with all that was written before that.
+
+
+@intrinsic
+def load_relaxed(typing_context: Any, array: Any, index: Any) -> Any:
+    """Return `array[index]`."""
+    return array.dtype(array, index), _load("monotonic")
+
+
+@intrinsic
+def load_acquire(typing_context: Any, array: Any, index: Any) -> Any:
+    """Return `array[index]`; what was written before it was stored is seen from now on."""
+    return array.dtype(array, index), _load("acquire")
+
+
+@intrinsic
+def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Set `array[index]`; whoever loads it, acquiring, sees what was written before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, stored = _as_integers(context, builder, signature, arguments)
+        builder.store_atomic(stored, address, "release", stored.type.width // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+@intrinsic
+def atomic_add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Add to the integer `array[index]` and return what it was; acquires and releases."""
+    return array.dtype(array, index, value), _read_modify_write("add", "acq_rel")
+
+
+@intrinsic
+def atomic_min(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Lower `array[index]` to `value` if that is less, and return what it was; relaxed.
+
+    Unsigned integers, and floats that are not negative: those are ordered as their bits are.
+    """
+    return array.dtype(array, index, value), _read_modify_write("umin", "monotonic")
+
+
+def _load(order: str) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, _ = _as_integers(context, builder, signature, arguments)
+        loaded = builder.load_atomic(address, order, address.type.pointee.width // 8)
+        return builder.bitcast(loaded, context.get_value_type(signature.return_type))
+
+    return generate
+
+
+def _read_modify_write(operation: str, order: str) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, operand = _as_integers(context, builder, signature, arguments)
+        before = builder.atomic_rmw(operation, address, operand, order)
+        return builder.bitcast(before, context.get_value_type(signature.return_type))
+
+    return generate
+
+
+def _as_integers(context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:
+    """Return the address of `array[index]` as that of an integer, and the value, if there is one, as an integer."""
+    array_type, index_type, *value_type = signature.args
+    data = context.make_array(array_type)(context, builder, arguments[0]).data
+    index = context.cast(builder, arguments[1], index_type, types.uint64)
+    word = ir.IntType(array_type.dtype.bitwidth)
+    address = builder.bitcast(builder.gep(data, [index]), word.as_pointer())
+    if not value_type:
+        return address, None
+    value = context.cast(builder, arguments[2], value_type[0], array_type.dtype)
+    return address, builder.bitcast(value, word)
+
+
+# ---- time ----
+
+#: What tells the core that this thread waits for another: LLVM's name and an argument, for the machines that have it.
+_PAUSES = {
+    "x86_64": ("llvm.x86.sse2.pause", ()),
+    "aarch64": ("llvm.aarch64.hint", (1,)),
+    "arm64": ("llvm.aarch64.hint", (1,)),
+}
+
+
+@intrinsic
+def pause(typing_context: Any) -> Any:
+    """Wait for some ten cycles, where the machine has an instruction for that."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if platform.machine() in _PAUSES:
+            name, numbers = _PAUSES[platform.machine()]
+            int32 = ir.IntType(32)
+            function_type = ir.FunctionType(ir.VoidType(), [int32] * len(numbers))
+            function = cgutils.get_or_insert_function(builder.module, function_type, name)
+            builder.call(function, [int32(number) for number in numbers])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def give_core_away(typing_context: Any) -> Any:
+    """Let other threads have this core first, if any wait for it (POSIX `sched_yield`)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function_type = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, function_type, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def clock_ns(typing_context: Any) -> Any:
+    """Return the nanoseconds of a clock that never goes back, uint64 (POSIX `clock_gettime`)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        int32, int64 = ir.IntType(32), ir.IntType(64)
+        time_type = ir.ArrayType(int64, 2)  # seconds, nanoseconds
+        told = cgutils.alloca_once(builder, time_type)
+        function_type = ir.FunctionType(int32, [int32, time_type.as_pointer()])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "clock_gettime")
+        builder.call(function, [int32(time.CLOCK_MONOTONIC), told])
+        seconds, nanoseconds = (builder.extract_value(builder.load(told), i) for i in range(2))
+        return builder.add(builder.mul(seconds, int64(10**9)), nanoseconds)
+
+    return types.uint64(), generate

@@ -1,0 +1,217 @@
+"""Negative integer weights for solvers that need weights of zero or more: Johnson's algorithm.
+
+The idea: potentials h with w + h[u] - h[v] >= 0 for every edge (u, v), which distances from all vertices at once are,
+turn every path from s to t into one that is longer by h[s] - h[t], whichever way it takes. So the shortest stay the
+shortest, and a solver that needs weights of zero or more finds them. Made once, kept with the graph.
+
+Exact for integers. For floats it is not: a reweighted edge is rounded, so a distance would not be the sum along its
+path in the type of the weights.
+
+A negative cycle that no source reaches does no harm to their distances, but there are no potentials then for all
+vertices; they are made from the sources of the call alone, for the vertices within their reach.
+
+References
+----------
+D. B. Johnson, "Efficient algorithms for shortest paths in sparse networks", 1977.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sssp_pipeline.csr import (
+    CsrGraph,
+    GraphTraits,
+    unreached_distance,
+    wider_dtype,
+)
+from sssp_pipeline.errors import NegativeCycleError, PathTooLongError, PathTooShortError
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
+from sssp_pipeline.kernels.host.predecessors import predecessors_of
+from sssp_pipeline.kernels.host.queue_search import Potentials, potentials
+from sssp_pipeline.kernels.host.search import finish_row
+from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.numba_cache import njit
+
+if TYPE_CHECKING:
+    from sssp_pipeline.kernels.solver import Solver
+
+#: Rows of one call of the inner solver take at most so many bytes.
+_ROWS_BYTES = 2**28
+
+
+def refusal(graph: GraphTraits, options: SolveOptions, takes_negative: bool) -> str | None:
+    """Return why a solver, of which it is known whether it takes negative weights, cannot solve `graph`, or None."""
+    if graph.min_weight >= 0:
+        return None
+    if options.predecessors and options.cutoff is not None:
+        return (
+            f"paths of negative weights (the smallest is {graph.min_weight}) may leave the cutoff and come back, "
+            "so there are predecessors only without a cutoff"
+        )
+    if takes_negative or graph.weight_dtype.kind != "f":
+        return None
+    return f"it needs weights of zero or more, and the smallest is {graph.min_weight}; to reweight floats rounds them"
+
+
+def host_bytes(graph: GraphTraits) -> int:
+    """Return the host memory that `reweighted` takes at most beside the graph; what it keeps is less than half."""
+    return 12 * graph.n_edges + 21 * graph.n_vertices
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighted:
+    """A graph with the same vertices and edges, weights of zero or more, and what makes them so."""
+
+    graph: CsrGraph
+    potentials: Potentials
+
+
+#: None where there are no potentials for all vertices.
+_kept: weakref.WeakKeyDictionary[CsrGraph, Reweighted | None] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def reweighted(graph: CsrGraph, sources: np.ndarray) -> Reweighted:
+    """Return `graph` reweighted, for searches from `sources` (S,) at least; raises as `potentials`."""
+    with _lock:
+        if graph not in _kept:
+            try:
+                _kept[graph] = _made(graph, potentials(graph, None))
+            except (NegativeCycleError, PathTooShortError):
+                _kept[graph] = None
+        kept = _kept[graph]
+    return kept or _made(graph, potentials(graph, sources))
+
+
+def _made(graph: CsrGraph, found: Potentials) -> Reweighted:
+    weights = np.empty(graph.n_edges, np.uint64)
+    largest = _reweight(
+        graph.row_offsets.view(np.uint64),
+        graph.col_indices,
+        graph.weights,
+        found.depths,
+        found.reached,
+        weights,
+    )
+    # A distance d becomes d + h[s] - h[v]: where both are below 2^31, that fits 32 bits if d does.
+    if graph.weight_dtype.itemsize == 4 and max(largest, found.depths.max(initial=0)) < 2**31:
+        weights = weights.astype(np.uint32)
+    return Reweighted(CsrGraph(graph.row_offsets, graph.col_indices, weights), found)
+
+
+def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
+    """Return what `Solver.solve` does, of a graph with negative weights, by a solver that takes none.
+
+    Parameters
+    ----------
+    sources
+        (S,) uint32, checked, as the targets of `options` are.
+
+    Raises
+    ------
+    NegativeCycleError, PathTooLongError
+        As `Solver.solve` for a graph with negative weights.
+    """
+    dtype, targets = graph.weight_dtype, options.targets
+    n_columns = graph.n_vertices if targets is None else len(targets)
+    distances = np.empty((len(sources), n_columns), dtype)
+    predecessors = np.empty(distances.shape, np.uint32) if options.predecessors else None
+    metrics = []
+    made = reweighted(graph, sources)
+    inner = replace(options, cutoff=None, predecessors=False, targets=None)
+    row = np.empty(graph.n_vertices, dtype)
+    at_once = max(1, _ROWS_BYTES // max(1, graph.n_vertices * made.graph.weight_dtype.itemsize))
+    for first in range(0, len(sources), at_once):
+        some = sources[first : first + at_once]
+        try:
+            solution = solver.solve(made.graph, some, inner)
+        except PathTooLongError as error:
+            raise _too_long(PathTooLongError, dtype, error.source, error.vertex) from error
+        for i, source in enumerate(some.tolist()):
+            _lengthen_back(dtype, made.potentials.depths, source, solution.distances[i], row)
+            facts = finish_row(graph, source, row, options.cutoff)
+            measured = solution.metrics[i]
+            metrics.append(
+                replace(
+                    measured,
+                    reached=facts.reached,
+                    max_distance=facts.max_distance,
+                    mean_distance=facts.mean_distance,
+                    teps=facts.edges_of_reached / measured.solve_s,
+                )
+            )
+            distances[first + i] = row if targets is None else row[targets]
+            if predecessors is not None:
+                predecessors_of(graph, source, row, predecessors[first + i])
+    return Solution(distances, predecessors, metrics)
+
+
+def _lengthen_back(
+    dtype: np.dtype, depths: np.ndarray, source: int, reweighted: np.ndarray, into: np.ndarray
+) -> None:
+    """Write the distances of `dtype` that stand behind `reweighted` ones (V,) to `into` (V,)."""
+    unreached = unreached_distance(reweighted.dtype)
+    most, least = np.uint64(np.iinfo(dtype).max), np.uint64(-int(np.iinfo(dtype).min))
+    beyond = _undo(
+        depths, np.uint64(source), reweighted, unreached, most, least, into.view(f"u{dtype.itemsize}")
+    )
+    if beyond:
+        kind = PathTooLongError if beyond > 0 else PathTooShortError
+        raise _too_long(kind, dtype, source, abs(beyond) - 1)
+
+
+def _too_long(kind: type[PathTooLongError], dtype: np.dtype, source: Any, vertex: Any) -> PathTooLongError:
+    wider = wider_dtype(dtype)
+    return kind(source, vertex, dtype.name, wider.name if wider else None)
+
+
+@njit(nogil=True)
+def _reweight(
+    row_offsets: np.ndarray,
+    col_indices: np.ndarray,
+    weights: np.ndarray,
+    depths: np.ndarray,
+    reached: np.ndarray,
+    into: np.ndarray,
+) -> Any:
+    """Write w + h[u] - h[v], 0 where nobody comes by, to `into`; return the largest. All sums are modulo 2^64."""
+    largest = ZERO
+    for u in range(np.uint64(len(depths))):
+        for e in range(row_offsets[u], row_offsets[u + ONE]):
+            added = ZERO
+            if reached[u]:
+                added = np.uint64(np.int64(weights[e])) - depths[u] + depths[col_indices[e]]
+            into[e] = added
+            largest = max(largest, added)
+    return largest
+
+
+@njit(nogil=True)
+def _undo(
+    depths: np.ndarray,
+    source: Any,
+    distances: np.ndarray,
+    unreached: Any,
+    most: Any,
+    least: Any,
+    into: np.ndarray,
+) -> Any:
+    """Write d' - h[s] + h[v] to `into`; return 0, or v + 1 if that is not below `most`, or -v - 1 if below -`least`."""
+    for v in range(np.uint64(len(distances))):
+        if distances[v] == unreached:
+            into[v] = most
+            continue
+        d, down = np.uint64(distances[v]), depths[v]
+        up = d + depths[source]
+        if up < d or (up >= down and up - down >= most):
+            return np.int64(v) + 1
+        if up < down and down - up >= least:
+            return -np.int64(v) - 1
+        into[v] = up - down
+    return np.int64(0)

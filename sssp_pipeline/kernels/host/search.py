@@ -1,0 +1,142 @@
+"""Searches over a row of distances in host memory: what one is, and what is counted and refused when it is over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, unreached_distance, wider_dtype
+from sssp_pipeline.errors import PathTooLongError
+from sssp_pipeline.kernels.host.mean import mantissa_bits, mean_distance, sums
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
+from sssp_pipeline.kernels.host.views import (
+    SearchGraph,
+    as_searched,
+    distance_limit,
+    largest_distance,
+)
+from sssp_pipeline.numba_cache import njit
+
+
+class Search(ABC):
+    """A search that is run from one source after another; it owns its scratch memory and serves one thread."""
+
+    #: Bucket width, or None without buckets.
+    delta: float | None = None
+
+    @abstractmethod
+    def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
+        """Lower `distances` to the true ones; return vertices processed and edges relaxed.
+
+        Parameters
+        ----------
+        distances
+            (V,), unsigned or floating, every entry the distance limit: only paths shorter than that are found.
+        """
+
+
+def search_limit(graph: CsrGraph, cutoff: float | None) -> np.generic:
+    """Return the distance that a row is filled with before a search, and below which it looks for paths.
+
+    Where weights are negative, a path may go beyond the cutoff and come back.
+    """
+    return distance_limit(graph.weight_dtype, None if graph.traits.min_weight < 0 else cutoff)
+
+
+class RowFacts(NamedTuple):
+    """What came of a search, as in `SourceMetrics`; `edges_of_reached` are the edges of the vertices reached."""
+
+    reached: int
+    edges_of_reached: int
+    max_distance: float
+    mean_distance: float
+
+
+def finish_row(graph: CsrGraph, source: int, distances: np.ndarray, cutoff: float | None) -> RowFacts:
+    """Return what came of a search; what stands at its limit, or is beyond the cutoff, becomes "unreached".
+
+    Parameters
+    ----------
+    distances
+        (V,) of the weights' type, from a search up to `search_limit`.
+
+    Raises
+    ------
+    PathTooLongError
+        A shortest path within the cutoff does not fit the type.
+    """
+    dtype = graph.weight_dtype
+    row = as_searched(graph, distances)
+    unreached = row.dtype.type(unreached_distance(dtype))
+    row_offsets = graph.row_offsets.view(np.uint64)
+    searched_to = row.dtype.type(search_limit(graph, cutoff))
+    facts = _summarise(row_offsets, row, searched_to, unreached)
+    if cutoff is None or cutoff > largest_distance(dtype) or graph.traits.min_weight < 0:
+        _refuse_overflow(graph, source, row, facts[1])
+    limit = row.dtype.type(distance_limit(dtype, cutoff))
+    if limit != searched_to:
+        facts = _summarise(row_offsets, row, limit, unreached)
+    reached, furthest, lowest, edges_of_reached = facts
+    largest = max(furthest, -lowest) if dtype.kind == "f" else furthest
+    mean = _mean(distances, row.dtype.type(largest), reached, graph.traits.min_weight < 0)
+    return RowFacts(reached, edges_of_reached, furthest, mean)
+
+
+def _mean(distances: np.ndarray, furthest: np.generic, reached: int, signed: bool) -> float:
+    """Return the mean of the `reached` distances of a row, of which `furthest` has the largest magnitude."""
+    dtype = distances.dtype
+    bits = f"u{dtype.itemsize}"
+    largest = furthest.view(bits)
+    unreached = unreached_distance(dtype).view(bits)
+    sign = np.uint64(signed) << np.uint64(8 * dtype.itemsize - 1)
+    lower, upper = sums(distances.view(bits), unreached, largest, np.uint64(mantissa_bits(dtype)), sign)
+    if signed and upper >= 2**63:
+        upper -= 2**64
+    return mean_distance(dtype, lower, upper, int(largest), reached)
+
+
+def _refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: float) -> None:
+    """Raise `InputError` if a vertex is left unreached only because its distance does not fit the type."""
+    dtype = graph.weight_dtype
+    if furthest + graph.traits.max_weight <= largest_distance(dtype):
+        return  # no sum that was ever formed can have been too large
+    view = SearchGraph.of(graph)
+    unreached = row.dtype.type(unreached_distance(dtype))
+    vertex = _reachable_but_unreached(view.row_offsets, view.col_indices, row, unreached)
+    if vertex < 0:
+        return
+    wider = wider_dtype(dtype)
+    raise PathTooLongError(source, vertex, dtype.name, wider.name if wider else None)
+
+
+@njit(nogil=True)
+def _summarise(row_offsets: np.ndarray, distances: np.ndarray, limit: Any, unreached: Any) -> Any:
+    """Write `unreached` over `limit`; return the vertices reached, their largest and least distance and their edges."""
+    reached = 0
+    edges = ZERO
+    furthest = lowest = distances.dtype.type(0)
+    for v in range(np.uint64(len(distances))):
+        d = distances[v]
+        if d < limit:
+            reached += 1
+            edges += row_offsets[v + ONE] - row_offsets[v]
+            furthest = max(furthest, d)
+            lowest = min(lowest, d)
+        else:
+            distances[v] = unreached
+    return reached, furthest, lowest, edges
+
+
+@njit(nogil=True)
+def _reachable_but_unreached(
+    row_offsets: np.ndarray, col_indices: np.ndarray, distances: np.ndarray, unreached: Any
+) -> int:
+    """Return a vertex that is unreached at the end of a reached vertex's edge, or -1."""
+    for u in range(np.uint64(len(distances))):
+        if distances[u] < unreached:
+            for e in range(row_offsets[u], row_offsets[u + ONE]):
+                if distances[col_indices[e]] == unreached:
+                    return int(col_indices[e])
+    return -1

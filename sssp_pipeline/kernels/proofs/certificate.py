@@ -1,0 +1,149 @@
+"""A proof, in time linear in the edges, that distances are the true ones; or a vertex whose distance is not.
+
+Distances from a source are true exactly if (a) the source has distance 0, (b) no edge can be relaxed, and (c) every
+reached vertex is reached along tight edges, those with d[u] + w == d[v] in the weights' own type. Without (c), a
+cycle of length zero, or weights so small that a sum rounds them away, can hold up distances that are too small:
+nothing can be relaxed there, yet no path leads in.
+
+The idea: walk the tight edges from the source first. What the walk meets has the length of a real path. Then look
+at the edges that leave the walk's vertices for a vertex the walk did not meet, or that it met too far out. There
+is none if the distances are true. Else the one with the smallest sum leads to a wrong vertex, and the sum is
+its true distance: any shorter path would leave the walk earlier, by an edge with a smaller sum still. If there is
+none, but some other vertex has a distance, then no path leads there.
+
+With negative weights the three conditions prove as much, but where they do not hold the smallest sum tells nothing; and
+a cutoff hides parts of paths. Then the distances are compared with those of Bellman and Ford's algorithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
+from sssp_pipeline.kernels.host.numba_tools import ONE, fits, sum_of
+from sssp_pipeline.kernels.host.predecessors import walk_tight_edges
+from sssp_pipeline.kernels.host.views import SearchGraph, as_searched, distance_limit
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.numba_cache import njit
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A vertex whose distance is wrong.
+
+    Attributes
+    ----------
+    vertex
+        The vertex.
+    stored
+        The distance it was given; None if it was given none.
+    true
+        Its true distance; None if it has none, or none within the cutoff.
+    reason
+        In words, which of the three conditions fails there.
+    """
+
+    vertex: int
+    stored: float | None
+    true: float | None
+    reason: str
+
+
+def find_fault(
+    graph: CsrGraph, source: int, distances: np.ndarray, cutoff: float | None = None
+) -> Fault | None:
+    """Return None if `distances` are exactly the true ones from `source`, else a vertex where they are not.
+
+    Parameters
+    ----------
+    distances
+        (V,) in the weights' type; `csr.unreached_distance(dtype)` where there is no path; not changed.
+    cutoff
+        Vertices further than this must be unreached; None means no limit. A path that is longer than the type
+        holds counts as no path.
+
+    Raises
+    ------
+    InputError
+        The source is not in the graph, or `distances` has another type or length; or a negative cycle is within reach.
+    """
+    if not 0 <= source < graph.n_vertices:
+        raise InputError(
+            f"source {source} is not in the graph",
+            hint=f"its {graph.n_vertices} vertices are numbered from 0",
+        )
+    if distances.shape != (graph.n_vertices,) or distances.dtype != graph.weight_dtype:
+        raise InputError(
+            f"distances are {distances.dtype} of shape {distances.shape}, "
+            f"wanted {graph.weight_dtype} of shape ({graph.n_vertices},)",
+            hint="give one distance for each vertex, in the type of the weights",
+        )
+    unreached = unreached_distance(distances.dtype)
+
+    def fault(vertex: int, true: np.generic, reason: str) -> Fault:
+        stored = distances[vertex]
+        return Fault(
+            vertex,
+            None if stored == unreached else stored.item(),
+            None if true == unreached else true.item(),
+            reason,
+        )
+
+    if distances[source] != 0:
+        return fault(source, distances.dtype.type(0), "the source is not at distance 0")
+    view = SearchGraph.of(graph)
+    row = as_searched(graph, distances)
+    limit = row.dtype.type(distance_limit(distances.dtype, cutoff))
+    walked = np.empty(graph.n_vertices, np.uint32)
+    walk_tight_edges(view.row_offsets, view.col_indices, view.weights, row, limit, np.uint32(source), walked)
+    # The source has no predecessor, but the walk met it; any vertex will do to say so.
+    walked[source] = source
+    vertex, true = _least_crossing(view.row_offsets, view.col_indices, view.weights, row, limit, walked)
+    unmet = np.flatnonzero((walked == NO_VERTEX) & (distances != unreached))
+    if graph.traits.min_weight < 0 and (vertex >= 0 or len(unmet) or cutoff is not None):
+        options = SolveOptions(cutoff=cutoff)
+        true_row = QueueBellmanFord().solve(graph, np.array([source]), options).distances[0]
+        wrong = np.flatnonzero(distances != true_row)
+        return (
+            fault(int(wrong[0]), true_row[wrong[0]], "Bellman and Ford find another") if len(wrong) else None
+        )
+    if vertex >= 0:
+        true = distances.dtype.type(true)
+        too_large = distances[vertex] > true
+        reason = "an edge into it can be relaxed" if too_large else "no path of tight edges leads to it"
+        return fault(vertex, true, reason)
+    if len(unmet):
+        return fault(
+            int(unmet[0]), unreached, "no path leads to it" + ("" if cutoff is None else " within the cutoff")
+        )
+    return None
+
+
+@njit(nogil=True)
+def _least_crossing(
+    row_offsets: np.ndarray,
+    col_indices: np.ndarray,
+    weights: np.ndarray,
+    distances: np.ndarray,
+    limit: Any,
+    walked: np.ndarray,
+) -> Any:
+    """Return the vertex and the sum of the least edge that leaves the walk or can be relaxed; -1 without one."""
+    vertex, least = np.int64(-1), limit
+    for u in range(np.uint64(len(distances))):
+        if walked[u] == NO_VERTEX:
+            continue
+        d = distances[u]
+        for e in range(row_offsets[u], row_offsets[u + ONE]):
+            v = col_indices[e]
+            candidate = sum_of(d, weights[e])
+            is_better = walked[v] == NO_VERTEX or candidate < distances[v]
+            if is_better and candidate < least and fits(d, weights[e], candidate):
+                vertex = np.int64(v)
+                least = weights.dtype.type(candidate)
+    return vertex, least

@@ -1,0 +1,1 @@
+"""What several readers share: bytes of compressed files, lines, tokens, numbers, tables, declared sizes."""

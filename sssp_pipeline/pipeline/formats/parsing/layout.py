@@ -1,0 +1,265 @@
+"""What the rows of a text or a table are, decided by the first 1,000 of them: header, columns, type of the ids.
+
+Every later row is checked against what was decided here, so nothing is read that contradicts it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, read_lines
+from sssp_pipeline.pipeline.formats.parsing.line_reader import (
+    carriage_return_error,
+    control_error,
+    not_utf8_error,
+    where,
+)
+from sssp_pipeline.pipeline.formats.parsing.tables import (
+    EdgeColumns,
+    are_numbered,
+    choose_columns,
+    names_both_ends,
+)
+from sssp_pipeline.pipeline.storage import files
+
+COMMENTS = b"#%"
+#: Rows of the sample.
+SAMPLE_ROWS = 1000
+#: In fewer rows a column may well be without repetition by chance.
+_ROWS_TO_DOUBT = 100
+_NUMBER = re.compile(
+    r"[-+]?(\d+([.]\d*)?|[.]\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII
+)
+#: A number that is written with digits: `nan` may be a name.
+_NUMERAL = re.compile(r"[-+.]*[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
+_ZERO_LED = re.compile(r"\+[0-9]+|0[0-9]+")
+_DIGITS = re.compile(r"\+?[0-9]+")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first rows of a file.
+
+    Attributes
+    ----------
+    url
+        Of the file.
+    rows
+        The first rows as text, without their line ends; at least one.
+    lines
+        Number of the line of each, from 1.
+    first_bytes
+        Bytes of the file up to the end of the first row's line.
+    first_row
+        The first row as it is in the file.
+    """
+
+    url: str
+    rows: list[str]
+    lines: list[int]
+    first_bytes: int
+    first_row: bytes
+
+    @property
+    def place(self) -> str:
+        """The words for the line of the first row."""
+        return where(self.url, self.lines[0])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What was decided for the rows of a file.
+
+    Attributes
+    ----------
+    sample
+        What it was decided by.
+    has_header
+        Whether the first row names the columns.
+    columns
+        Which columns are read.
+    ids, ids_why
+        "integer" or "string", and what decided.
+    """
+
+    sample: Sample
+    has_header: bool
+    columns: EdgeColumns
+    ids: str
+    ids_why: str
+
+
+#: What is blank in a text and around the cells of a table, as for the scans of `tokenizer`; a no-break space is not.
+BLANKS = " \t\v\f\r\n"
+_CELLS = re.compile(rf"[^{BLANKS}]+")
+#: Bytes that no text holds.
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
+
+def cells_of_text(row: str) -> list[str]:
+    """Return the cells of a row that white space separates."""
+    return _CELLS.findall(row)
+
+
+def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Sample:
+    """Return the first rows of `url`, without comments, which in a table stand before its first row only.
+
+    Raises
+    ------
+    InputError
+        The file holds no row; or a carriage return without a line feed stands between two rows, which the readers
+        would take for one; or it is not in the encoding, or a line is too long.
+    """
+    found = list(islice(_rows(url, options, comments_anywhere), SAMPLE_ROWS))
+    if not found:
+        raise InputError(
+            f"`{files.redacted(url)}` holds no edges, only comments and blank lines",
+            hint="check that this is the file you mean",
+        )
+    rows = [row.decode("utf-8", "replace") for _, _, row in found]
+    return Sample(url, rows, [line for line, _, _ in found], *found[0][1:])
+
+
+def _rows(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
+    """Give the number of the line of each row, the bytes of the file up to its end, and the row."""
+    seen, n_bytes = False, 0
+    for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
+        n_bytes += len(content)
+        row = (content.removeprefix(BYTE_ORDER_MARK) if line == 1 else content).rstrip(b"\r\n")
+        if (control := _CONTROLS.search(row)) is not None:
+            raise control_error(where(url, line), control[0][0])
+        if b"\r" in row.strip():
+            raise carriage_return_error(where(url, line))
+        first = row.lstrip()[:1]
+        if not first or (first in COMMENTS and (comments_anywhere or not seen)):
+            continue
+        seen = True
+        yield line, n_bytes, row
+
+
+def is_number(cell: str, point: str = ".") -> bool:
+    """Return whether `cell` is a number, or a word for one that is not finite."""
+    return _NUMBER.fullmatch(cell if point == "." else cell.replace(".", "x").replace(point, ".")) is not None
+
+
+def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptions) -> Layout:
+    """Return the layout of the rows of a file, which `split` cuts into cells.
+
+    Raises
+    ------
+    InputError
+        More than one reading fits, or the options name a column that is not there.
+    """
+    place = sample.place
+    rows = [[cell.strip(BLANKS) for cell in split(row)] for row in sample.rows]
+    first = rows[0]
+    alike = [row for row in rows if len(row) == len(first)]
+    has_header = len(first) > 1 and _has_header(sample, alike, options)
+    if has_header and "\ufffd" in sample.rows[0]:
+        raise not_utf8_error(place, sample.rows[0][:60], sample.first_row.decode("latin-1"))
+    body = alike[1:] if has_header else alike
+    if has_header and len(rows) == 1:
+        raise InputError(
+            f"`{files.redacted(sample.url)}` holds no edges: {place} is its header",
+            hint="check that this is the file you mean, or set `graph.header: false` if this row is an edge",
+        )
+    names = first if has_header else [str(i) for i in range(1, len(first) + 1)]
+    numeric = {
+        i for i in range(len(first)) if any(is_number(row[i], options.point) for row in body) or not body
+    }
+    by_name = has_header and not are_numbered(first)
+    columns = choose_columns(place, names, options, numeric, by_name=by_name)
+    if not by_name and options.source_column == options.target_column == "auto":
+        _refuse_edge_ids(place, body, columns)
+    first_edge = where(sample.url, sample.lines[has_header]) if len(sample.lines) > has_header else place
+    ids, why = _id_kind(first_edge, body, columns, options)
+    return Layout(sample, has_header, columns, ids, why)
+
+
+def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> bool:
+    """Return whether the first of `rows`, the cells of those of one length, names the columns."""
+    place, shown = sample.place, sample.rows[0][:60]
+    first, rest = rows[0], rows[1:]
+    if (
+        options.header is True
+        and all(is_number(cell, options.point) for cell in first)
+        and not are_numbered(first)
+    ):
+        raise InputError(
+            f"{place}: `{shown}` holds only numbers, and `graph.header` says that it names columns",
+            hint="set `graph.header: false` if it is an edge",
+        )
+    if isinstance(options.header, bool):
+        return options.header
+    numbers = [is_number(cell, options.point) for cell in first]
+    over_numbers = [
+        any(row[i] for row in rest) and all(is_number(row[i], options.point) for row in rest if row[i])
+        for i in range(len(first))
+    ]
+    speaks_for = any(
+        n and cell and not is_n for n, cell, is_n in zip(over_numbers, first, numbers, strict=True)
+    )
+    # A column's name is no vertex.
+    later = {cell for row in rest for cell in row if not is_number(cell, options.point)}
+    speaks_against = any(
+        n and is_n for n, is_n in zip(over_numbers, numbers, strict=True)
+    ) or not later.isdisjoint(first)
+    asked = {options.source_column, options.target_column, options.weight_column} & set(first)
+    is_named = names_both_ends(first) or any(not is_number(name) for name in asked)
+    if speaks_for and (is_named or not speaks_against):
+        return True
+    if (any(numbers) or (speaks_against and not is_named)) and not speaks_for:
+        return False
+    if is_named and not speaks_against:
+        return True
+    raise InputError(
+        f"{place}: `{shown}` may be a header or an edge",
+        hint="set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge",
+    )
+
+
+def _refuse_edge_ids(place: str, rows: list[list[str]], columns: EdgeColumns) -> None:
+    """Raise `InputError` if the first column may number the edges, and the next two may be their ends."""
+    if len(columns.names) < 3 or len(rows) < _ROWS_TO_DOUBT:
+        return
+    cells = [[row[i] for row in rows] for i in range(3)]
+    could_be_ids = all(map(str.isdecimal, cells[2])) or not any(map(is_number, cells[2]))
+    n_different = [len(set(column)) for column in cells]
+    if could_be_ids and n_different[0] == len(rows) and max(n_different[1:]) < len(rows):
+        raise InputError(
+            f"{place}: column 1 is different in each of the first {len(rows)} rows: "
+            "it may number the edges, or be an end of them",
+            hint="write the one that is meant:\ngraph:\n  columns: {source: 2, target: 3}\nor\n"
+            "graph:\n  columns: {source: 1, target: 2}",
+        )
+
+
+def _id_kind(
+    place: str, rows: list[list[str]], columns: EdgeColumns, options: ReadOptions
+) -> tuple[str, str]:
+    """Return "integer" or "string" for the ends of the edges in `rows`, the first of which is at `place`, and why."""
+    if options.ids != "auto":
+        return options.ids, "as the workflow says"
+    if not rows:
+        return "string", "no row says otherwise"
+    ends = [rows[0][columns.source], rows[0][columns.target]]
+    # `-3` and `4.5` are numbers gone wrong rather than names: the scan tells what is wrong with them.
+    is_name = [not _NUMERAL.fullmatch(end) for end in ends]
+    if all(is_name):
+        return "string", f"`{ends[0]}` is a name"
+    if any(is_name):
+        raise InputError(
+            f"{place}: `{ends[is_name.index(True)]}` is not a vertex id, "
+            "but the other id of the edge is a number",
+            hint="for names set `graph.ids: string`",
+        )
+    found = [row[i] for row in rows for i in (columns.source, columns.target)]
+    zero_led = next((end for end in found if _ZERO_LED.fullmatch(end)), None)
+    if zero_led is not None and all(_DIGITS.fullmatch(end) for end in found):
+        return "string", f"`{zero_led}` would lose its first character as an integer"
+    return "integer", f"all of the first {len(rows):,} rows have whole numbers"

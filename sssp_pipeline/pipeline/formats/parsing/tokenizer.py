@@ -1,0 +1,368 @@
+"""Numbers and names out of lines of text: one pass over the bytes, compiled, outside the GIL.
+
+The idea. A block of whole lines is scanned once; each line is a row `[letter] source target [more columns]`.
+The block ends with a line end, so that no inner loop asks whether the block ends. Nothing is allocated and
+nothing is raised inside: rows go into arrays made for the longest case (pages that are not written cost
+nothing), and the first fault stops the scan with a code and a position, from which `line_reader` makes the message.
+
+Needs: the last byte of the block is a line end (`byte_streams.TextBlock` promises it); at most 2^32 bytes.
+
+A block is first read with integer weights; where one is no 64-bit integer the block is read again as float64. A
+decimal that is in doubt (`numbers_in_text`) is noted and left to another parser.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import NEWLINE
+from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
+    BAD_COORDINATE,
+    BAD_WEIGHT,
+    DOUBTFUL,
+    EXACT,
+    FEW_COLUMNS,
+    ID_OUT_OF_RANGE,
+    INFINITE_OR_NAN,
+    MANY_COLUMNS,
+    NEED_FLOAT,
+    NEED_UNSIGNED,
+    NO_COORDINATE_ROW,
+    NO_FAULT,
+    NO_NUMBER,
+    NO_VERTEX_WEIGHTS,
+    NO_WEIGHT,
+    NOT_FINITE,
+    POINT,
+    SPACE,
+    WRONG_LETTER,
+    ZERO,
+    ZERO_LED_ID,
+    after_line,
+    after_token,
+    pack,
+    scan_decimal,
+    scan_id,
+    scan_integer,
+    skip_blanks,
+)
+
+#: Modes: what the weights of a block are read as.
+INTEGER = 0
+UNSIGNED = NEED_UNSIGNED
+FLOAT = NEED_FLOAT
+
+
+class LineSyntax(NamedTuple):
+    """What a row looks like.
+
+    Attributes
+    ----------
+    letter
+        The byte every row begins with, as a column of its own that is not counted; 0 for none.
+    comment, other_comment
+        The bytes a comment line begins with.
+    n_columns
+        How many columns every row has.
+    weight_column
+        0-based column of the weight; -1 for none.
+    min_id, max_id
+        The ids that are allowed.
+    ids_are_strings
+        Whether ids are any bytes but white space; they then come as packed tokens.
+    source_column, target_column
+        0-based columns of the ends.
+    takes_zero_led_ids
+        Whether `007` is the integer 7; else it is a fault.
+    point
+        The byte before the decimals of a weight.
+    rounds
+        Whether weights may be rounded to float64, because the workflow asks for a float type.
+    scale
+        What the weights will be multiplied by to become integers; 0 for nothing.
+    """
+
+    letter: int
+    comment: int
+    other_comment: int
+    n_columns: int
+    weight_column: int
+    min_id: int
+    max_id: int
+    ids_are_strings: bool
+    source_column: int = 0
+    target_column: int = 1
+    takes_zero_led_ids: bool = True
+    point: int = POINT
+    rounds: bool = False
+    scale: int = 0
+
+
+@njit(nogil=True)
+def scan_edges(
+    data: np.ndarray,
+    syntax: LineSyntax,
+    mode: int,
+    begin: tuple,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    doubtful_rows: np.ndarray,
+    doubtful_tokens: np.ndarray,
+) -> tuple:
+    """Read the rows of `data` into the arrays; return (n_rows, n_lines, fault, position, n_doubtful).
+
+    Parameters
+    ----------
+    data
+        (n,) uint8, ending with a line end.
+    syntax
+        A `LineSyntax`.
+    mode
+        `INTEGER`, `UNSIGNED` or `FLOAT`.
+    begin
+        (position, n_rows, n_lines, n_doubtful) where an earlier call stopped; zeros at first.
+    src, dst
+        (R,) int64, R at least the number of rows; ids, or packed tokens (`pack`) where ids are strings.
+    weights
+        (R,) int64, or (0,) without weights; in the other modes its bits are those of a uint64 or float64.
+    doubtful_rows, doubtful_tokens
+        (R,) int64, or (0,); rows whose weight is left to a slower parser, and the packed token of each.
+
+    Returns
+    -------
+    tuple of int
+        `n_lines` counts the lines read whole; the fault, if any, is in the line after them, at `position`.
+    """
+    letter, comment, other_comment, n_columns, weight_column = syntax[:5]
+    min_id, max_id, ids_are_strings, source_column, target_column = syntax[5:10]
+    takes_zero_led_ids, point = syntax[10:12]
+    weights_as_unsigned = weights.view(np.uint64)
+    weights_as_float = weights.view(np.float64)
+    stop = len(data)
+    p, row, n_lines, n_doubtful = begin
+    while p < stop:
+        p = skip_blanks(data, p)
+        c = data[p]
+        if c == NEWLINE:
+            p += 1
+            n_lines += 1
+            continue
+        if c in (comment, other_comment):
+            p = after_line(data, p)
+            n_lines += 1
+            continue
+        start = p
+        if letter:
+            if c != letter or data[p + 1] > SPACE:
+                return row, n_lines, WRONG_LETTER, p, n_doubtful
+            p = skip_blanks(data, p + 1)
+        column = 0
+        while data[p] != NEWLINE:
+            token = p
+            if column in (source_column, target_column):
+                if ids_are_strings:
+                    p = after_token(data, p)
+                    value = pack(token, p)
+                else:
+                    value, p, fault = scan_id(data, p)
+                    if fault:
+                        return row, n_lines, fault, token, n_doubtful
+                    if value < min_id or value > max_id:
+                        return row, n_lines, ID_OUT_OF_RANGE, token, n_doubtful
+                    if data[token] == ZERO and p - token > 1 and not takes_zero_led_ids:
+                        return row, n_lines, ZERO_LED_ID, token, n_doubtful
+                if column == source_column:
+                    src[row] = value
+                else:
+                    dst[row] = value
+            elif column == weight_column:
+                if mode == FLOAT:
+                    decimal, p, status = scan_decimal(data, p, point)
+                    if status == NO_NUMBER:
+                        return row, n_lines, BAD_WEIGHT, token, n_doubtful
+                    if status == INFINITE_OR_NAN:
+                        return row, n_lines, NOT_FINITE, token, n_doubtful
+                    if status == DOUBTFUL:
+                        doubtful_rows[n_doubtful] = row
+                        doubtful_tokens[n_doubtful] = pack(token, p)
+                        n_doubtful += 1
+                    weights_as_float[row] = decimal
+                else:
+                    is_negative, magnitude, p, needed = scan_integer(data, p)
+                    if needed == NEED_FLOAT or (mode == UNSIGNED and is_negative and magnitude != 0):
+                        return row, n_lines, NEED_FLOAT, token, n_doubtful
+                    if mode == UNSIGNED:
+                        weights_as_unsigned[row] = magnitude
+                    elif needed == NEED_UNSIGNED:
+                        return row, n_lines, NEED_FLOAT if is_negative else NEED_UNSIGNED, token, n_doubtful
+                    else:
+                        integer = np.int64(magnitude)
+                        weights[row] = -integer if is_negative else integer
+            else:
+                p = after_token(data, p)
+            column += 1
+            p = skip_blanks(data, p)
+        if column != n_columns:
+            return row, n_lines, FEW_COLUMNS if column < n_columns else MANY_COLUMNS, start, n_doubtful
+        p += 1
+        row += 1
+        n_lines += 1
+    return row, n_lines, NO_FAULT, 0, n_doubtful
+
+
+@njit(nogil=True)
+def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: np.ndarray) -> tuple:
+    """Read rows `letter id x y` into `ids`, (R,) int64, and `xy`, (2, R) float64.
+
+    Returns (n_rows, n_lines, fault, position) as `scan_edges` does. A coordinate is at most 2^52 times a power of
+    ten of at most 22, else it is a fault: no map needs more.
+    """
+    stop = len(data)
+    p = 0
+    row = 0
+    n_lines = 0
+    while p < stop:
+        p = skip_blanks(data, p)
+        c = data[p]
+        if c == NEWLINE:
+            p += 1
+            n_lines += 1
+            continue
+        if c == syntax.comment:
+            p = after_line(data, p)
+            n_lines += 1
+            continue
+        start = p
+        if c != syntax.letter or data[p + 1] > SPACE:
+            return row, n_lines, WRONG_LETTER, p
+        p = skip_blanks(data, p + 1)
+        if data[p] == NEWLINE:
+            return row, n_lines, NO_COORDINATE_ROW, start
+        token = p
+        value, p, fault = scan_id(data, p)
+        if fault:
+            return row, n_lines, fault, token
+        if value < syntax.min_id or value > syntax.max_id:
+            return row, n_lines, ID_OUT_OF_RANGE, token
+        ids[row] = value
+        for k in range(2):
+            p = skip_blanks(data, p)
+            if data[p] == NEWLINE:
+                return row, n_lines, NO_COORDINATE_ROW, start
+            token = p
+            coordinate, p, status = scan_decimal(data, p, POINT)
+            if status != EXACT:
+                return row, n_lines, BAD_COORDINATE, token
+            xy[k, row] = coordinate
+        p = skip_blanks(data, p)
+        if data[p] != NEWLINE:
+            return row, n_lines, NO_COORDINATE_ROW, start
+        p += 1
+        row += 1
+        n_lines += 1
+    return row, n_lines, NO_FAULT, 0
+
+
+@njit(nogil=True)
+def scan_neighbours(
+    data: np.ndarray,
+    syntax: LineSyntax,
+    n_skipped: int,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+) -> tuple:
+    """Read a line for each vertex: `n_skipped` numbers, then its neighbours, each with a weight if the syntax has one.
+
+    Parameters
+    ----------
+    src, dst
+        (R,) int64, R at least the number of neighbours; `src` counts the vertices of the block from 0.
+    weights
+        (R,) int64, or (0,) without weights.
+
+    Returns
+    -------
+    tuple of int
+        (n_edges, n_vertices, n_lines, fault, position), the last three as in `scan_edges`.
+    """
+    stop = len(data)
+    p = 0
+    n_edges = 0
+    n_vertices = 0
+    n_lines = 0
+    while p < stop:
+        p = skip_blanks(data, p)
+        if data[p] == syntax.comment:
+            p = after_line(data, p)
+            n_lines += 1
+            continue
+        start = p
+        column = 0
+        while data[p] != NEWLINE:
+            token = p
+            if column < n_skipped:
+                p = after_token(data, p)
+            else:
+                value, p, fault = scan_id(data, p)
+                if fault:
+                    return n_edges, n_vertices, n_lines, fault, token
+                if value < syntax.min_id or value > syntax.max_id:
+                    return n_edges, n_vertices, n_lines, ID_OUT_OF_RANGE, token
+                src[n_edges] = n_vertices
+                dst[n_edges] = value
+                if syntax.weight_column >= 0:
+                    p = skip_blanks(data, p)
+                    token = p
+                    if data[p] == NEWLINE:
+                        return n_edges, n_vertices, n_lines, NO_WEIGHT, start
+                    is_negative, magnitude, p, needed = scan_integer(data, p)
+                    if needed:
+                        return n_edges, n_vertices, n_lines, BAD_WEIGHT, token
+                    weights[n_edges] = -np.int64(magnitude) if is_negative else np.int64(magnitude)
+                n_edges += 1
+            column += 1
+            p = skip_blanks(data, p)
+        if 0 < column < n_skipped:
+            return n_edges, n_vertices, n_lines, NO_VERTEX_WEIGHTS, start
+        p += 1
+        n_vertices += 1
+        n_lines += 1
+    return n_edges, n_vertices, n_lines, NO_FAULT, 0
+
+
+@njit(nogil=True)
+def control_at(data: np.ndarray) -> int:
+    """Return the position of the first byte of `data` that no text holds, or -1; the scans take it for a blank."""
+    n = 0
+    for i in range(len(data)):  # counted first, since such a loop is vectorised
+        n += (data[i] < 9) | ((data[i] > 13) & (data[i] < SPACE))
+    if n:
+        for i in range(len(data)):
+            if data[i] < 9 or 13 < data[i] < SPACE:
+                return i
+    return -1
+
+
+@njit(nogil=True)
+def gather_tokens(data: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes of packed `tokens` one after the other, and where each begins and the last ends.
+
+    Returns
+    -------
+    offsets, content
+        (T + 1,) int64, and (B,) uint8: the buffers of an Arrow large_string array.
+    """
+    offsets = np.zeros(len(tokens) + 1, np.int64)
+    for i in range(len(tokens)):
+        offsets[i + 1] = offsets[i] + (tokens[i] & 0xFFFFFFFF)
+    content = np.empty(offsets[-1], np.uint8)
+    for i in range(len(tokens)):
+        start = tokens[i] >> 32
+        for k in range(offsets[i + 1] - offsets[i]):
+            content[offsets[i] + k] = data[start + k]
+    return offsets, content

@@ -1,0 +1,1 @@
+"""The graph store: its manifest, how it is written, read and kept on a machine for several processes."""

@@ -1,0 +1,169 @@
+"""A graph store read: every byte checked against the manifest, parts side by side."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import accumulate, chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.pipeline.graph_store.store import (
+    INGEST_AGAIN,
+    PART_EDGES,
+    ROW_GROUP_ROWS,
+    Manifest,
+    Part,
+)
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.vertex_ids import VertexIds
+
+#: Parts that are read at a time: an object store gives each reader a fraction of what the network carries.
+MOST_READERS = 16
+#: So many at least, however small the graph is.
+_FEWEST_READERS = 4
+#: What a reader holds beside the graph: a part and one of its row groups.
+READER_BYTES = 8 * (PART_EDGES + ROW_GROUP_ROWS)
+
+
+def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> CsrGraph:
+    """Return the stored graph in host memory, every part checked against the manifest.
+
+    Parts are read side by side, and of few parts the row groups are decoded so.
+
+    Parameters
+    ----------
+    store, manifest
+        Its URL and what `read_manifest` returned for it.
+    into
+        Arrays of the lengths and types of `manifest.arrays` to fill; new ones if it is left out.
+
+    Raises
+    ------
+    InputError
+        A part is missing, cut short or altered; the message names the file.
+    """
+    if into is None:
+        into = CsrGraph(**{name: np.empty(*size) for name, size in manifest.arrays.items()})
+    graph = into
+    parts = len(manifest.row_offsets) + len(manifest.edges)
+    threads = min(2 * usable_cores(), n_readers(manifest.graph_bytes))
+
+    def load_offsets(part: Part) -> None:
+        _fill(store, part, {"row_offset": graph.row_offsets[part.first : part.last]}, threads // parts)
+
+    def load_edges(part: Part, begin: int) -> None:
+        edges = slice(begin, begin + part.rows)
+        columns = {"col_index": graph.col_indices[edges], "weight": graph.weights[edges]}
+        _fill(store, part, columns, threads // parts)
+
+    begins = [0, *accumulate(part.rows for part in manifest.edges)]
+    with ThreadPoolExecutor(threads) as pool:
+        offsets = pool.map(load_offsets, manifest.row_offsets)
+        edges = pool.map(load_edges, manifest.edges, begins)
+        list(chain(offsets, edges))
+    for part, begin in zip(manifest.edges, begins, strict=False):
+        if (begin, begin + part.rows) != (graph.row_offsets[part.first], graph.row_offsets[part.last]):
+            raise InputError(
+                f"`{files.redacted(files.join(store, part.path))}` does not fit row_offsets",
+                hint=INGEST_AGAIN,
+            )
+    return graph.check()
+
+
+def n_readers(graph_bytes: int) -> int:
+    """Return how many parts of a graph may be read at a time: together they hold an eighth of its size, or a few."""
+    return max(_FEWEST_READERS, min(MOST_READERS, graph_bytes // 8 // READER_BYTES))
+
+
+def load_ids(store: str, manifest: Manifest) -> VertexIds:
+    """Return the input's ids of the stored graph; raises as `load_graph`."""
+
+    def load(part: Part) -> pa.Table:
+        content = pa.BufferReader(_checked_content(store, part))
+        with _decoding(store, part):
+            table = pq.read_table(content, columns=["original_id"], use_threads=False)
+        if table.num_rows != part.rows:
+            raise _unlike_manifest(store, part, table.num_rows, part.rows, "rows")
+        return table
+
+    table = None
+    if manifest.ids.kind == "table":
+        with ThreadPoolExecutor(_FEWEST_READERS) as pool:
+            tables = list(pool.map(load, manifest.vertices))
+        table = pa.concat_tables(tables)["original_id"].combine_chunks()
+    return VertexIds(manifest.ids, table, manifest.n_vertices)
+
+
+def _fill(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:
+    """Copy the columns of a part to `targets`, by name, `threads` row groups at a time."""
+    content = _checked_content(store, part)
+    with _decoding(store, part):
+        metadata = pq.read_metadata(pa.BufferReader(content))
+        lengths = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        if sum(lengths) != part.rows:
+            raise _unlike_manifest(store, part, sum(lengths), part.rows, "rows")
+
+        def copy(group: int, begin: int) -> None:
+            file = pq.ParquetFile(pa.BufferReader(content), metadata=metadata)
+            table = file.read_row_group(group, list(targets), use_threads=False)
+            for column, target in targets.items():
+                _copy(table, column, target[begin : begin + lengths[group]])
+
+        begins = list(accumulate(lengths, initial=0))[:-1]
+        if threads <= 1:
+            list(map(copy, range(len(lengths)), begins))
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(copy, range(len(lengths)), begins))
+
+
+def _checked_content(store: str, part: Part) -> bytes:
+    url = files.join(store, part.path)
+    content = files.read_if_there(url)
+    if content is None:
+        raise InputError(f"`{files.redacted(url)}` is gone", hint=INGEST_AGAIN)
+    if len(content) != part.bytes:
+        raise _unlike_manifest(store, part, len(content), part.bytes, "bytes")
+    crc32 = zlib.crc32(content)
+    if crc32 != part.crc32:
+        raise InputError(
+            f"`{files.redacted(url)}` was altered: its CRC-32 is {crc32:08x}, the manifest says {part.crc32:08x}",
+            hint=INGEST_AGAIN,
+        )
+    return content
+
+
+def _unlike_manifest(store: str, part: Part, found: int, wanted: int, what: str) -> InputError:
+    shown = files.redacted(files.join(store, part.path))
+    return InputError(f"`{shown}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
+
+
+@contextmanager
+def _decoding(store: str, part: Part) -> Iterator[None]:
+    """Turn what Arrow raises while it decodes a part into an `InputError`."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        shown = files.redacted(files.join(store, part.path))
+        raise InputError(f"`{shown}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
+
+
+def _copy(table: pa.Table, column: str, target: np.ndarray) -> None:
+    at = 0
+    for chunk in table[column].chunks:
+        values = chunk.to_numpy()
+        if values.dtype != target.dtype:
+            raise InputError(
+                f"column {column} of the graph store has type {values.dtype}, wanted {target.dtype}",
+                hint=INGEST_AGAIN,
+            )
+        target[at : at + len(values)] = values
+        at += len(values)

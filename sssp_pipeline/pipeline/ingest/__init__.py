@@ -1,0 +1,1 @@
+"""The first stage: an edge list becomes a graph store."""

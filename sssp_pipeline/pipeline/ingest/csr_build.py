@@ -1,0 +1,208 @@
+"""The loops that turn a stream of edges into sorted rows; compiled, without the GIL, nothing allocated.
+
+Edges are placed by counting: one pass over all edges counts each row, a second writes every edge to its row's next
+free place. Rows are then sorted on their own, so that all of it needs the CSR arrays and nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+
+from sssp_pipeline.kernels.host.numba_tools import prefetch
+from sssp_pipeline.numba_cache import njit
+
+_INSERTION = 24
+#: Edges ahead at which memory is asked for: about as many as one miss of the caches takes.
+_AHEAD = 16
+#: Pending ranges of one row's quicksort: the longer half waits, so this is enough for 2^63 edges.
+_STACK = 64
+
+
+@njit(nogil=True)
+def count_rows(src: np.ndarray, dst: np.ndarray, drop_loops: bool, mirror: bool, row_ends: np.ndarray) -> int:
+    """Add to `row_ends` (V+1,), at `v + 1`, the edges that start at `v`; return the self-loops seen."""
+    loops = 0
+    for i in range(len(src)):
+        u, v = np.intp(src[i]), np.intp(dst[i])
+        if u == v:
+            loops += 1
+            if not drop_loops:
+                row_ends[u + 1] += 1
+            continue
+        row_ends[u + 1] += 1
+        if mirror:
+            row_ends[v + 1] += 1
+    return loops
+
+
+@njit(nogil=True)
+def place_edges(
+    first: int,
+    last: int,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    drop_loops: bool,
+    mirror: bool,
+    cursors: np.ndarray,
+    col_indices: np.ndarray,
+    out_weights: np.ndarray,
+) -> None:
+    """Write the edges of the rows `first` to `last` to their rows; `cursors[v]` is row v's next free place.
+
+    Threads with ranges of their own may work on the same edges at once.
+    """
+    n = len(src)
+    for i in range(n):
+        # Three places of memory that no cache holds wait on one another: each is asked for ahead of its use.
+        if i + 2 * _AHEAD < n:
+            soon = np.intp(src[i + 2 * _AHEAD])
+            if first <= soon < last:
+                prefetch(cursors, soon)
+            soon = np.intp(src[i + _AHEAD])
+            if first <= soon < last:
+                prefetch(col_indices, cursors[soon])
+                prefetch(out_weights, cursors[soon])
+        u, v = np.intp(src[i]), np.intp(dst[i])
+        if u == v and drop_loops:
+            continue
+        if first <= u < last:
+            at = cursors[u]
+            cursors[u] = at + 1
+            col_indices[at] = v
+            out_weights[at] = weights[i]
+        if mirror and u != v and first <= v < last:
+            at = cursors[v]
+            cursors[v] = at + 1
+            col_indices[at] = u
+            out_weights[at] = weights[i]
+
+
+def row_ranges(row_offsets: np.ndarray, pieces: int) -> list[tuple[int, int]]:
+    """Return at most `pieces` half-open ranges of rows with about as many edges each, which cover all rows."""
+    targets = np.linspace(0, row_offsets[-1], pieces + 1)[1:-1]
+    bounds = [0, *np.searchsorted(row_offsets, targets).tolist(), len(row_offsets) - 1]
+    return [(a, b) for a, b in pairwise(bounds) if a < b]
+
+
+def in_parallel(function: Callable, row_offsets: np.ndarray, threads: int, *args: np.ndarray) -> list:
+    """Return `function(row_offsets, first, last, *args)` for ranges of rows that together cover all rows."""
+    with ThreadPoolExecutor(threads) as pool:
+        return list(
+            pool.map(lambda r: function(row_offsets, *r, *args), row_ranges(row_offsets, 8 * threads))
+        )
+
+
+@njit(nogil=True)
+def sort_rows(
+    row_offsets: np.ndarray, first: int, last: int, col_indices: np.ndarray, weights: np.ndarray
+) -> None:
+    """Sort the rows `first` to `last` by target and then weight."""
+    stack = np.empty(2 * _STACK, np.int64)
+    for v in range(first, last):
+        _sort_pairs(col_indices, weights, row_offsets[v], row_offsets[v + 1] - 1, stack)
+
+
+@njit(nogil=True, inline="always")
+def _less(col_a: int, weight_a: float, col_b: int, weight_b: float) -> bool:
+    return col_a < col_b or (col_a == col_b and weight_a < weight_b)
+
+
+@njit(nogil=True)
+def _sort_pairs(cols: np.ndarray, weights: np.ndarray, lo: int, hi: int, stack: np.ndarray) -> None:
+    depth = 0
+    while True:
+        while hi - lo >= _INSERTION:
+            # Quicksort, pivot the median of three; equal keys stop both scans, so ties stay balanced.
+            mid = (lo + hi) >> 1
+            for k in range(3):  # one call, since each one takes numba 0.1 s to compile
+                _order(cols, weights, mid if k == 1 else lo, hi if k == 1 else mid)
+            pivot_col, pivot_weight = cols[mid], weights[mid]
+            i, j = lo, hi
+            while i <= j:
+                while _less(cols[i], weights[i], pivot_col, pivot_weight):
+                    i += 1
+                while _less(pivot_col, pivot_weight, cols[j], weights[j]):
+                    j -= 1
+                if i <= j:
+                    cols[i], cols[j] = cols[j], cols[i]
+                    weights[i], weights[j] = weights[j], weights[i]
+                    i += 1
+                    j -= 1
+            if j - lo < hi - i:
+                stack[depth], stack[depth + 1] = i, hi
+                hi = j
+            else:
+                stack[depth], stack[depth + 1] = lo, j
+                lo = i
+            depth += 2
+        for i in range(lo + 1, hi + 1):
+            col, weight = cols[i], weights[i]
+            j = i
+            while j > lo and _less(col, weight, cols[j - 1], weights[j - 1]):
+                cols[j], weights[j] = cols[j - 1], weights[j - 1]
+                j -= 1
+            cols[j], weights[j] = col, weight
+        if depth == 0:
+            return
+        depth -= 2
+        lo, hi = stack[depth], stack[depth + 1]
+
+
+@njit(nogil=True, inline="always")
+def _order(cols: np.ndarray, weights: np.ndarray, a: int, b: int) -> None:
+    if _less(cols[b], weights[b], cols[a], weights[a]):
+        cols[a], cols[b] = cols[b], cols[a]
+        weights[a], weights[b] = weights[b], weights[a]
+
+
+@njit(nogil=True)
+def first_duplicate(row_offsets: np.ndarray, col_indices: np.ndarray) -> int:
+    """Return the place of the first edge whose target is its predecessor's in the same row, or -1."""
+    for v in range(len(row_offsets) - 1):
+        for e in range(row_offsets[v] + 1, row_offsets[v + 1]):
+            if col_indices[e] == col_indices[e - 1]:
+                return e
+    return -1
+
+
+@njit(nogil=True)
+def keep_first(row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray) -> int:
+    """Keep of the edges with equal ends the first, which is the lightest; return how many edges remain."""
+    write = 0
+    begin = row_offsets[0]
+    for v in range(len(row_offsets) - 1):
+        end = row_offsets[v + 1]
+        for e in range(begin, end):
+            if e > begin and col_indices[e] == col_indices[e - 1]:
+                continue
+            col_indices[write] = col_indices[e]
+            weights[write] = weights[e]
+            write += 1
+        begin = end
+        row_offsets[v + 1] = write
+    return write
+
+
+@njit(nogil=True)
+def first_one_way(
+    row_offsets: np.ndarray, first: int, last: int, col_indices: np.ndarray, weights: np.ndarray
+) -> int:
+    """Return the first edge of the rows `first` to `last` that has no reverse of the same weight, or -1."""
+    for u in range(first, last):
+        for e in range(row_offsets[u], row_offsets[u + 1]):
+            v = np.intp(col_indices[e])
+            lo, hi = row_offsets[v], row_offsets[v + 1]
+            while lo < hi:
+                mid = (lo + hi) >> 1
+                if _less(col_indices[mid], weights[mid], u, weights[e]):
+                    lo = mid + 1
+                else:
+                    hi = mid
+            if lo == row_offsets[v + 1] or col_indices[lo] != u or weights[lo] != weights[e]:
+                return e
+    return -1

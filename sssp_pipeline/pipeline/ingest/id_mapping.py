@@ -1,0 +1,208 @@
+"""From the ids an edge list uses to vertex numbers, collected while the edges stream by.
+
+Vertices are numbered in ascending order of their ids, so the numbering depends on the graph alone, not on the
+order of its edges, and an id is found again by bisection. Integer ids that leave no gap need no table.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+
+#: Ids below this are marked in a bitmap, which grows to the largest id seen, 256 MiB at most.
+BITMAP_IDS = 2**31
+
+
+class IdCollector(Protocol):
+    """Sees all ids once, chunk by chunk, then translates them."""
+
+    def add(self, ids: np.ndarray | pa.Array) -> np.ndarray:
+        """Note `ids`; return them as integers, uint32 where they fit, to be kept and given to `vertices` later."""
+        ...
+
+    def finish(self) -> VertexIds:
+        """Return the ids of all vertices; nothing may be added after that."""
+        ...
+
+    def vertices(self, kept: np.ndarray) -> np.ndarray:
+        """Return the vertices (n,) uint32 of ids that `add` returned; only after `finish`."""
+        ...
+
+
+class DeclaredIds:
+    """Ids of a format that declares how many vertices there are: `first_id` and up."""
+
+    def __init__(self, n_vertices: int, first_id: int) -> None:
+        self._n_vertices, self._first_id = n_vertices, first_id
+
+    def add(self, ids: np.ndarray) -> np.ndarray:
+        return _narrow(ids)
+
+    def finish(self) -> VertexIds:
+        return VertexIds(
+            IdMapping(kind="offset", type="int64", first_id=self._first_id), None, self._n_vertices
+        )
+
+    def vertices(self, kept: np.ndarray) -> np.ndarray:
+        return _shifted(kept, self._first_id)
+
+
+class IntegerIds:
+    """Integer ids that are only known once all have been seen."""
+
+    def __init__(self) -> None:
+        self._bits = np.zeros(1024, np.uint64)
+        self._large: list[np.ndarray] = []  # sorted and unique, each at least twice as long as the next
+        self._first_id: int | None = None
+        self._ranks = np.empty(0, np.int64)
+        self._n_small = 0
+
+    def add(self, ids: np.ndarray) -> np.ndarray:
+        largest = int(ids.max(initial=0))
+        small = ids
+        if largest >= BITMAP_IDS:
+            self._add_large(np.unique(ids[ids >= BITMAP_IDS]))
+            small = ids[ids < BITMAP_IDS]
+            largest = int(small.max(initial=0))
+        words = largest // 64 + 1
+        if words > len(self._bits):
+            grown = np.zeros(min(max(words, 2 * len(self._bits)), BITMAP_IDS // 64), np.uint64)
+            grown[: len(self._bits)] = self._bits
+            self._bits = grown
+        narrow = np.empty(len(small), np.uint32)
+        _mark(self._bits, small, narrow)
+        return narrow if small is ids else ids
+
+    def _add_large(self, unique: np.ndarray) -> None:
+        # Merging only neighbours of similar length keeps the total work at O(n log n).
+        while self._large and len(self._large[-1]) < 2 * len(unique):
+            unique = np.union1d(self._large.pop(), unique)
+        self._large.append(unique)
+
+    def finish(self) -> VertexIds:
+        per_word = np.bitwise_count(self._bits)
+        self._ranks = np.zeros(len(per_word) + 1, np.int64)
+        np.cumsum(per_word, out=self._ranks[1:])
+        self._n_small = int(self._ranks[-1])
+        large = np.unique(np.concatenate(self._large)) if self._large else np.empty(0, np.int64)
+        self._large = [large]
+        n_vertices = self._n_small + len(large)
+        first, last = self._smallest(), int(large[-1]) if len(large) else self._largest_small()
+        if last - first + 1 == n_vertices:
+            self._first_id = first
+            return VertexIds(IdMapping(kind="offset", type="int64", first_id=first), None, n_vertices)
+        small = np.empty(self._n_small, np.int64)
+        _marked(self._bits, small)
+        table = pa.array(np.concatenate([small, large]))
+        return VertexIds(IdMapping(kind="table", type="int64"), table, n_vertices)
+
+    def _smallest(self) -> int:
+        if self._n_small == 0:
+            return int(self._large[0][0]) if len(self._large[0]) else 0
+        word = int(np.argmax(self._bits != 0))
+        bits = int(self._bits[word])
+        return 64 * word + (bits & -bits).bit_length() - 1
+
+    def _largest_small(self) -> int:
+        used = np.flatnonzero(self._bits)
+        return 64 * int(used[-1]) + int(self._bits[used[-1]]).bit_length() - 1 if len(used) else -1
+
+    def vertices(self, kept: np.ndarray) -> np.ndarray:
+        if self._first_id is not None:
+            return _shifted(kept, self._first_id)
+        vertices = np.empty(len(kept), np.uint32)
+        _ranks_of(kept, self._bits, self._ranks, vertices)
+        if len(self._large[0]):
+            beyond = np.flatnonzero(kept >= BITMAP_IDS)
+            vertices[beyond] = self._n_small + np.searchsorted(self._large[0], kept[beyond])
+        return vertices
+
+
+class StringIds:
+    """String ids; they are numbered as they come and renumbered in ascending order at the end."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._sorted_position = np.empty(0, np.uint32)
+
+    def add(self, ids: pa.Array) -> np.ndarray:
+        encoded = ids.dictionary_encode()
+        numbers = self._numbers
+        local = [numbers.setdefault(name, len(numbers)) for name in encoded.dictionary.to_pylist()]
+        return _narrow(np.array(local, np.int64)[encoded.indices.to_numpy()])
+
+    def finish(self) -> VertexIds:
+        names = sorted(self._numbers)
+        self._sorted_position = np.empty(len(names), np.uint32)
+        self._sorted_position[[self._numbers[name] for name in names]] = np.arange(len(names))
+        self._numbers.clear()
+        return VertexIds(
+            IdMapping(kind="table", type="string"), pa.array(names, pa.large_string()), len(names)
+        )
+
+    def vertices(self, kept: np.ndarray) -> np.ndarray:
+        return self._sorted_position[kept]
+
+
+def _narrow(kept: np.ndarray) -> np.ndarray:
+    return kept.astype(np.uint32) if int(kept.max(initial=0)) < 2**32 else kept
+
+
+def _shifted(kept: np.ndarray, first_id: int) -> np.ndarray:
+    return (kept - kept.dtype.type(first_id) if first_id else kept).astype(np.uint32, copy=False)
+
+
+def collector(id_kind: str, n_vertices: int | None, first_id: int) -> IdCollector:
+    """Return the collector for an edge list with such ids; `n_vertices` is None unless the format declares it."""
+    if n_vertices is not None:
+        return DeclaredIds(n_vertices, first_id)
+    return StringIds() if id_kind == "string" else IntegerIds()
+
+
+@njit(nogil=True)
+def _mark(bits: np.ndarray, ids: np.ndarray, narrow: np.ndarray) -> None:
+    """Set the bits of `ids` and write them to `narrow` (n,) uint32."""
+    one = np.uint64(1)
+    for i in range(len(ids)):
+        v = np.uint64(ids[i])
+        narrow[i] = v
+        bits[v >> np.uint64(6)] |= one << (v & np.uint64(63))
+
+
+@njit(nogil=True)
+def _marked(bits: np.ndarray, out: np.ndarray) -> None:
+    n = 0
+    for word in range(len(bits)):
+        rest = bits[word]
+        while rest:
+            lowest = rest & (~rest + np.uint64(1))
+            out[n] = 64 * word + _population(lowest - np.uint64(1))
+            n += 1
+            rest ^= lowest
+
+
+@njit(nogil=True)
+def _ranks_of(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndarray) -> None:
+    one = np.uint64(1)
+    n_ids = np.uint64(64 * len(bits))
+    for i in range(len(ids)):
+        v = np.uint64(ids[i])
+        if v >= n_ids:
+            continue
+        word = v >> np.uint64(6)
+        below = bits[word] & ((one << (v & np.uint64(63))) - one)
+        out[i] = ranks[word] + _population(below)
+
+
+@njit(nogil=True, inline="always")
+def _population(x: np.uint64) -> np.int64:
+    # The usual sideways sum; numba has no population count.
+    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))

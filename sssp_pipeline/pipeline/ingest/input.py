@@ -1,0 +1,137 @@
+"""The input that the `graph` section of a workflow names: its files, how they are read, a look at their beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.registry import (
+    EdgeChunk,
+    EdgeList,
+    ReadOptions,
+    is_generated,
+    open_edge_list,
+)
+from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.workflow import models as workflow
+
+#: Edges that are shown.
+SAMPLE_EDGES = 3
+#: Bytes that are read to show them.
+_LOOK_BYTES = 1 << 18
+
+
+def files_of(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the URLs to read, and what tells whether any of them has changed.
+
+    Raises
+    ------
+    InputError
+        A file is missing, or a glob matches nothing.
+    """
+    if any(is_generated(url) for url in spec.inputs):
+        return spec.inputs, [{"url": url} for url in spec.inputs]
+    urls = storage.expand(spec.inputs)
+    read = [*urls, spec.coordinates] if spec.coordinates else urls
+    return urls, [storage.fingerprint(url) for url in read]
+
+
+def opened_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
+    """Return the edge list in the files `urls`, read as `spec` says; raises as `open_edge_list` does."""
+    options = ReadOptions(
+        format=spec.format,
+        encoding=spec.encoding,
+        delimiter=spec.delimiter,
+        header=spec.header,
+        decimal=spec.decimal,
+        source_column=spec.columns.source,
+        target_column=spec.columns.target,
+        weight_column=str(spec.weights.column),
+        weight_dtype=spec.weights.dtype,
+        scale=spec.weights.scale,
+        ids=spec.ids,
+        unreadable=spec.unreadable,
+        coordinates=spec.coordinates,
+        max_line_bytes=spec.max_line_bytes,
+        **({} if block_bytes is None else {"block_bytes": block_bytes}),
+    )
+    return open_edge_list(urls, options)
+
+
+def chunks_of(edge_list: EdgeList, spec: workflow.Graph, n_threads: int) -> Iterator[EdgeChunk]:
+    """Give all edges in the direction that `spec` says; raises as `EdgeList.chunks` does."""
+    for chunk in edge_list.chunks(n_threads):
+        if spec.directed == "reversed":
+            yield EdgeChunk(chunk.dst, chunk.src, chunk.weights)
+        else:
+            yield chunk
+
+
+def mirrors(edge_list: EdgeList, spec: workflow.Graph) -> bool:
+    """Return whether the reverse of every edge is to be added."""
+    return edge_list.symmetric == "mirror" or (
+        spec.directed is False and edge_list.symmetric != "both-listed"
+    )
+
+
+def look(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
+    """Return how the input would be read, and its files, after reading no more than their beginnings.
+
+    Raises
+    ------
+    InputError
+        The input cannot be read, as far as its beginning tells.
+    """
+    urls, files = files_of(spec)
+    edge_list = opened_input(spec, urls, _LOOK_BYTES)
+    sample: list[tuple] = []
+    weights = ""
+    chunks = chunks_of(edge_list, spec, 1)
+    for chunk in chunks:
+        sample += sample_of(chunk, SAMPLE_EDGES - len(sample))
+        if chunk.weights is not None:
+            kind = "integers" if chunk.weights.dtype.kind in "iu" else "with decimals"
+            weights = f"{kind}, as far as read"
+        if len(sample) == SAMPLE_EDGES:
+            break
+    chunks.close()  # type: ignore[attr-defined]
+    return complete(edge_list, spec, sample, weights), files
+
+
+def complete(edge_list: EdgeList, spec: workflow.Graph, sample: list[tuple], weights: str) -> Reading:
+    """Return the reading of an edge list with what is known after edges were read."""
+    if not edge_list.has_weights:
+        weights = f"every edge weighs {spec.weights.default}"
+    known: dict[str, Any] = {
+        "weights": weights,
+        "edges": _directions(edge_list, spec),
+        "sample": tuple(sample),
+    }
+    if spec.format != "auto":
+        known["format_why"] = "as the workflow says"
+    return replace(edge_list.reading, **known)
+
+
+def _directions(edge_list: EdgeList, spec: workflow.Graph) -> str:
+    if edge_list.symmetric == "mirror":
+        return "both ways, as the file says"
+    if edge_list.symmetric == "both-listed":
+        return "both ways, as the format lists them"
+    if spec.directed == "reversed":
+        return "turned round"
+    return "directed as listed" if spec.directed else "both ways"
+
+
+def sample_of(chunk: EdgeChunk, count: int) -> list[tuple]:
+    """Return the first `count` edges of a chunk: source, target, and the weight if there is one."""
+    ends = [
+        (end[:count].to_pylist() if isinstance(end, pa.Array) else np.asarray(end[:count]).tolist())
+        for end in (chunk.src, chunk.dst)
+    ]
+    columns = [*ends, *([] if chunk.weights is None else [chunk.weights[:count].tolist()])]
+    return list(zip(*columns, strict=True))

@@ -1,0 +1,219 @@
+"""What this machine is and what is installed on it, for run.json and `doctor`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline import cgroup
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels.gpu.common.compile import load_kernels
+from sssp_pipeline.kernels.gpu.common.cupy_setup import Finding, gpu_findings, gpu_missing
+from sssp_pipeline.kernels.gpu.common.device_graph import obtainable_bytes
+from sssp_pipeline.kernels.gpu.common.device_rows import SUMMARY
+from sssp_pipeline.kernels.host.team import usable_cores
+
+_PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
+#: Those that are there only for a GPU.
+_GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
+
+
+def profiler_locks(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
+    """Return whether a worker that Dask profiles may stand still for ever on this Python, or on `release`.
+
+    The profiler asks for the frames of a thread while that thread starts or ends
+    (https://github.com/python/cpython/issues/106883).
+    """
+    return release < (3, 11, 9) or (3, 12) <= release < (3, 12, 3)
+
+
+@cache
+def cpu_name() -> str:
+    """Return the processor's name as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a run may use: this machine, or the machines of a cluster together.
+
+    Attributes
+    ----------
+    cores
+        Of all machines.
+    gpu_free_bytes
+        Free memory of each GPU, the least of them; None without a usable GPU.
+    no_gpu
+        Why there is no usable GPU, where there is none.
+    n_gpus
+        How many GPUs the run uses.
+    """
+
+    cores: int
+    gpu_free_bytes: int | None
+    no_gpu: str = "no GPU"
+    n_gpus: int = 1
+
+
+def this_machine() -> Machine:
+    """Return what there is now, of several GPUs the first; imports CuPy only where there is a GPU."""
+    if (reason := gpu_missing()) is not None:
+        return Machine(usable_cores(), None, reason)
+    return Machine(usable_cores(), obtainable_bytes())
+
+
+def hardware() -> dict[str, Any]:
+    """Return processor, cores and bytes of memory that this process may use, and the GPU (None without one)."""
+    return {
+        "cpu": cpu_name(),
+        "cores": usable_cores(),
+        "memory_bytes": memory_bytes(),
+        "gpu": gpu_name(),
+    }
+
+
+def memory_bytes() -> int:
+    """Return the bytes of memory that this process may use: the machine's, or what its control group allows."""
+    import psutil
+
+    limits = [psutil.virtual_memory().total, cgroup.memory_limit()]
+    with suppress(ImportError):  # not Windows
+        import resource
+
+        limits.append(resource.getrlimit(resource.RLIMIT_RSS)[1])  # Dask holds its workers to this, too
+    return min(limit for limit in limits if limit > 0)
+
+
+def free_memory_bytes() -> int:
+    """Return the bytes of memory that this process may still take."""
+    import psutil
+
+    return min(psutil.virtual_memory().available, cgroup.memory_left())
+
+
+def versions() -> dict[str, str]:
+    """Return the releases of Python and of the packages that matter to a result, of those installed."""
+    found = {"python": platform.python_version()}
+    for name in (*_PACKAGES, *_GPU_PACKAGES):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+@cache
+def gpu_name() -> str | None:
+    """Return name and driver of the first NVIDIA GPU, or None where there is none."""
+    if shutil.which("nvidia-smi") is None:
+        return None
+    asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.splitlines()[0].strip() if answer.returncode == 0 and answer.stdout.strip() else None
+
+
+def diagnose() -> list[Finding]:
+    """Return what works here, what does not, and what to do about it."""
+    return [
+        _check_python(),
+        _check_packages(),
+        _check_compiler(),
+        *gpu_findings(),
+        _check_kernels(),
+        _check_storage(),
+        _check_temporary(),
+    ]
+
+
+def _check_python() -> Finding:
+    release = platform.python_version()
+    if not profiler_locks():
+        return Finding("python", "ok", release)
+    return Finding(
+        "python",
+        "warning",
+        f"{release}: a Dask worker that you start may stand still for ever while Dask profiles it",
+        "use Python 3.11.9, 3.12.3 or later, or start workers with DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False",
+    )
+
+
+def _check_packages() -> Finding:
+    found = versions()
+    return Finding("packages", "ok", ", ".join(f"{name} {version}" for name, version in found.items()))
+
+
+def _check_compiler() -> Finding:
+    import numba
+
+    @numba.njit
+    def successor(x):  # type: ignore[no-untyped-def]
+        return x + 1
+
+    works = successor(41) == 42
+    return Finding("numba", "ok" if works else "broken", f"compiles for {cpu_name()}, {usable_cores()} cores")
+
+
+def _check_kernels() -> Finding:
+    """Compile the smallest kernel and ask for its registers: that takes driver, CuPy and NVRTC that match."""
+    if gpu_missing() is not None:
+        return Finding("kernels", "absent", "not tried without driver, GPU, CuPy and NVRTC")
+    try:
+        kernels = load_kernels(SUMMARY, np.dtype("uint32"))
+    except SsspError as error:
+        return Finding("kernels", "broken", error.message, "report this with all that `doctor` prints")
+    blocks = kernels["summary_kernel"].resident_blocks(256)
+    return Finding("kernels", "ok", f"compiled by NVRTC; {blocks} blocks of 256 threads fit the GPU at once")
+
+
+def _check_storage() -> Finding:
+    import fsspec
+
+    extras = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
+    able = ["file"]
+    for scheme, package in extras.items():
+        try:
+            importlib.metadata.version(package)
+            able.append(scheme)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return Finding(
+        "storage",
+        "ok",
+        f"fsspec {fsspec.__version__} reads http, reads and writes " + ", ".join(able),
+        _extras_hint(able),
+    )
+
+
+def _extras_hint(able: list[str]) -> str | None:
+    missing = [
+        extra for scheme, extra in (("s3", "s3"), ("gs", "gcs"), ("abfs", "azure")) if scheme not in able
+    ]
+    return f"more with the extras {', '.join(missing)}" if missing else None
+
+
+def _check_temporary() -> Finding:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    return Finding(
+        "temporary",
+        "ok",
+        f"{folder} has {free / 2**30:.1f} GiB free",
+        "ingest needs up to 24 bytes an edge there",
+    )

@@ -1,0 +1,1 @@
+"""The second stage: which sources and targets, which batches, which solver."""

@@ -1,0 +1,394 @@
+"""The plan: which solver and why, how the sources are cut into batches, and what that needs.
+
+The size of a batch depends on the graph, the sources and the workflow alone, never on the machines, so that the
+same workflow writes the same files everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.forecast import (
+    COPY_S_PER_BYTE,
+    CORES_EXPONENT,
+    GPU_START_S,
+    POTENTIALS_S_PER_ELEMENT,
+    TURN_BACK_S_PER_VERTEX,
+    Forecast,
+    graph_device_bytes,
+)
+from sssp_pipeline.kernels.host import reweighting
+from sssp_pipeline.kernels.solver import SolveOptions, Solver
+from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.workflow.models import Output, Solve
+
+#: Distances of one batch: large enough that a task's overhead does not show, small enough to be held per thread.
+BATCH_BYTES = 32 * 2**20
+#: No batch is made smaller than this for the sake of their number: tiny files cost more than they share.
+SMALL_BATCH_BYTES = 2**20
+#: The most sources of a batch: where few distances are kept of each, their time is what is lost with a batch. A GPU
+#: solves as many together, or fewer.
+BATCH_SOURCES = 4096
+#: Batches to aim at where that allows it, so that many workers share the work and little is lost with one of them.
+BATCHES = 64
+#: Distances of one call of a solver that solves many sources together: several batches.
+CALL_BYTES = 2**30
+#: Calls to make at least, so that one is solved while another is written, and several GPUs share them.
+CALLS = 4
+
+#: Core-seconds to encode and write a byte of distances: 260 MB/s (benchmarks/results/distances.jsonl, long layout).
+WRITE_S_PER_BYTE = 1 / 260e6
+#: Of the solvers that `auto` passed over, so many are told with their times.
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """What a run takes of the GPU's memory.
+
+    Attributes
+    ----------
+    free_bytes
+        What was free when the plan was made.
+    graph_bytes
+        The graph's copy on the device.
+    source_bytes
+        A source under way, with its row of distances.
+    fixed_bytes
+        What the solver takes however many sources there are.
+    sources_at_once
+        How many are under way together.
+    """
+
+    free_bytes: int
+    graph_bytes: int
+    fixed_bytes: int
+    source_bytes: int
+    sources_at_once: int
+
+    @property
+    def least_bytes(self) -> int:
+        """What a GPU must have free: one source at a time always goes."""
+        return self.graph_bytes + self.fixed_bytes + self.source_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a run will do.
+
+    Attributes
+    ----------
+    work, machine
+        What it was made for.
+    solver, solver_reason
+        Name in the registry, and why it was chosen.
+    others
+        Where the workflow leaves the choice open, the other solvers that could do this on the same device, its cores
+        shared in the same way.
+    n_compared
+        How many solvers could do this; 1 where the workflow names one.
+    expected_s
+        About how long solving and writing take on this machine, once the graph is loaded.
+    batches
+        The sources (n,) uint32 of each batch.
+    targets
+        As `sources.select_targets` returns them.
+    together
+        Batches of a call: as many as suit the one of `solver` and `others` that gains most from many sources.
+    graph_bytes
+        Host memory of the graph on each worker.
+    batch_bytes
+        Host memory of the distances (and predecessors) of one batch on each thread; with targets also of the one whole
+        row that a CPU solver holds.
+    written_bytes
+        About how much the distances take on storage, before compression.
+    gpu
+        What it takes of the GPU; None for a solver on the CPU.
+    """
+
+    work: Work
+    machine: Machine
+    solver: str
+    solver_reason: str
+    others: tuple[str, ...]
+    n_compared: int
+    expected_s: float
+    batches: list[np.ndarray]
+    targets: np.ndarray | None
+    together: int
+    graph_bytes: int
+    batch_bytes: int
+    written_bytes: int
+    gpu: GpuShare | None
+
+
+def solve_options(spec: Solve, targets: np.ndarray | None, scale: int | None = None) -> SolveOptions:
+    """Return the solver's options that the workflow's `solve` asks for, and `targets` (T,).
+
+    Its lengths are in the input's unit, of which the weights are `scale` times as large.
+    """
+    delta = None if spec.delta == "auto" else float(spec.delta) * (scale or 1)
+    cutoff = scaled_limit(spec.cutoff, scale)
+    return SolveOptions(
+        delta, cutoff, spec.predecessors, spec.trace_every_us, targets, float(spec.deadline_s)
+    )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What there is to solve: so many sources, in batches of so many, on such a graph.
+
+    Attributes
+    ----------
+    traits
+        Of the graph.
+    options
+        Of the workflow's `solve`.
+    n_sources, batch
+        Sources in all, and in each batch.
+    batch_bytes
+        Host memory of a batch's distances and predecessors.
+    """
+
+    traits: GraphTraits
+    options: SolveOptions
+    n_sources: int
+    batch: int
+    batch_bytes: int
+
+    def together(self, solver: str) -> int:
+        """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
+
+        One with predecessors: the thread of a call makes them on one core, which takes far longer than solving, so
+        the cores share small calls.
+        """
+        if self.options.predecessors:
+            return 1
+        wanted = -(-SOLVERS[solver].forecast(self.traits, self.n_sources).at_once // self.batch)
+        n_batches = -(-self.n_sources // self.batch)
+        return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), n_batches // CALLS))
+
+    def source_wall_s(self, device: str, source_s: float, machine: Machine, is_shared: bool = False) -> float:
+        """Return the seconds by which a source lengthens the work if solving it takes `source_s` on `device`.
+
+        That is on one core, on a CPU, with others of other sources beside it; or on all, if they share each source.
+        """
+        kept_bytes = self.batch_bytes / self.batch
+        write_s = WRITE_S_PER_BYTE * kept_bytes
+        n_batches = -(-self.n_sources // self.batch)
+        cores = max(1, min(n_batches, machine.cores)) ** CORES_EXPONENT
+        if device == "gpu":
+            gpus = max(1, min(n_batches, machine.n_gpus))
+            return max((source_s + COPY_S_PER_BYTE * kept_bytes) / gpus, write_s / cores)
+        return (source_s if is_shared else source_s / cores) + write_s / cores
+
+    def of_a_call(self, solver: str) -> Forecast:
+        """Return the forecast for a source in a call of `solver`."""
+        return SOLVERS[solver].forecast(self.traits, min(self.together(solver) * self.batch, self.n_sources))
+
+
+def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...]]:
+    """Return a solver, why, and the others that could do it on the same device, its cores shared in the same way.
+
+    It is the one called `name`, and no others, or the one expected to be done first when `name` is "auto".
+
+    Raises
+    ------
+    InputError
+        The solver is unknown or cannot solve such a graph here, or none can.
+    """
+    refused = {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
+    if name != "auto":
+        solver = solver_named(name)
+        check_choice(name, refused, work.options)
+        return solver, "asked for" + _how(solver, work), ()
+    check_choice(name, refused, work.options)
+    expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
+
+    def order(name: str) -> tuple[float, float]:
+        # Where writing takes longer than solving, the one that is done solving first.
+        return expected[name], work.of_a_call(name).wall_s(machine.cores)
+
+    first, *rest = sorted(expected, key=order)
+    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest[:SHOWN])
+    why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
+    # What a source takes alone and with all cores says little of each other: how busy they are is in both.
+    alike = SOLVERS[first].device, work.of_a_call(first).is_shared
+    others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
+    how = _how(SOLVERS[first], work)
+    return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}{how}", others
+
+
+def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> None:
+    """Raise `InputError` if the solver called `name` is among the `refused`, or with "auto" every solver is."""
+    if name in refused:
+        raise InputError(
+            f"solver `{name}` cannot solve this: {refused[name]}", hint=_instead_of(name, refused)
+        )
+    if name == "auto" and len(refused) == len(SOLVERS):
+        raise InputError(
+            "no solver can solve this: " + "; ".join(_by_reason(refused, ", ")),
+            hint="leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
+            if options.no_trace
+            else "change the weights or the options that the reasons name",
+        )
+
+
+def _how(solver: Solver, work: Work) -> str:
+    """Return what the reason says of negative weights where the solver takes none."""
+    return (
+        "; on reweighted edges, as some weights are negative" if _is_reweighted(solver, work.traits) else ""
+    )
+
+
+def _is_reweighted(solver: Solver, traits: GraphTraits) -> bool:
+    return traits.min_weight < 0 and not solver.takes_negative
+
+
+def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
+    """Return about how many seconds solving and writing would take, once the graph is loaded."""
+    start_s = GPU_START_S if solver.device == "gpu" else 0.0
+    of_a_call = work.of_a_call(solver.name)
+    source_s = of_a_call.wall_s(machine.cores)
+    if _is_reweighted(solver, work.traits):
+        start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)
+        source_s += TURN_BACK_S_PER_VERTEX * work.traits.n_vertices
+    wall_s = work.source_wall_s(solver.device, source_s, machine, of_a_call.is_shared)
+    return start_s + work.n_sources * wall_s
+
+
+def n_able(work: Work, machine: Machine) -> int:
+    """Return how many solvers could do this work on this machine."""
+    return sum(_refusal(solver, work, machine) is None for solver in SOLVERS.values())
+
+
+def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
+    """Return why `solver` cannot do this work on this machine, or None."""
+    if (reason := solver.supports(work.traits, work.options)) is not None:
+        return reason
+    if solver.device != "gpu":
+        return None
+    if machine.gpu_free_bytes is None:
+        return machine.no_gpu
+    one = solver.forecast(work.traits, 1)
+    needed = graph_device_bytes(work.traits) + one.fixed_bytes + one.source_bytes
+    if needed <= machine.gpu_free_bytes:
+        return None
+    return f"it needs {needed / 2**30:.1f} GiB on the GPU, {machine.gpu_free_bytes / 2**30:.1f} are free"
+
+
+def _instead_of(name: str, refused: dict[str, str]) -> str:
+    """Return the hint beside the refusal of the solver called `name`: which can, or why none of the others can."""
+    if able := ", ".join(n for n in SOLVERS if n not in refused):
+        return f"these can: {able}"
+    clauses = _by_reason({n: why for n, why in refused.items() if why != refused[name]}, ", ")
+    return "no other solver can either" + (": " + "; ".join(clauses) if clauses else "")
+
+
+def _by_reason(refused: dict[str, str], between: str) -> list[str]:
+    """Return a clause a reason, with the solvers that it holds for."""
+    names: dict[str, list[str]] = {}
+    for name, reason in refused.items():
+        names.setdefault(reason, []).append(name)
+    of_gpu = [s.name for s in SOLVERS.values() if s.device == "gpu"]
+    return [
+        f"{'the GPU solvers' if found == of_gpu else between.join(found)}: {reason}"
+        for reason, found in names.items()
+    ]
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 0.01:
+        return "under 0.01 s"
+    return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+
+
+def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, targets: np.ndarray | None = None) -> int:
+    """Return how many of `n_sources` a batch has, which does not depend on who solves them."""
+    per_source = _source_bytes(traits, solve, targets)
+    if solve.batch == "auto":
+        largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
+        # Whatever is kept of a row, the whole of it is solved.
+        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+        smallest = SMALL_BATCH_BYTES // max(row_bytes, per_source, 1)
+        return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
+    return solve.batch
+
+
+def cut(
+    traits: GraphTraits, sources: np.ndarray, solve: Solve, targets: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Return `sources` (S,) as batches of `batch_size`."""
+    size = batch_size(traits, len(sources), solve, targets)
+    return [sources[i : i + size] for i in range(0, len(sources), size)]
+
+
+def _n_columns(traits: GraphTraits, targets: np.ndarray | None) -> int:
+    return traits.n_vertices if targets is None else len(targets)
+
+
+def _source_bytes(traits: GraphTraits, solve: Solve, targets: np.ndarray | None) -> int:
+    """Return the bytes that are kept of each source."""
+    return _n_columns(traits, targets) * (traits.weight_dtype.itemsize + 4 * solve.predecessors)
+
+
+def make_plan(
+    traits: GraphTraits,
+    sources: np.ndarray,
+    solve: Solve,
+    output: Output,
+    machine: Machine,
+    targets: np.ndarray | None = None,
+) -> Plan:
+    """Return the plan for the distances from `sources` (S,) to `targets` (T,), None for all, on such a graph.
+
+    Raises `InputError` as `choose_solver`.
+    """
+    row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
+    n_columns = _n_columns(traits, targets)
+    per_source = _source_bytes(traits, solve, targets)
+    batches = cut(traits, sources, solve, targets)
+    size = len(batches[0]) if batches else 1
+    work = Work(traits, solve_options(solve, targets), len(sources), size, size * per_source)
+    solver, reason, others = choose_solver(solve.solver, work, machine)
+    # In the wide layout an id stands once a batch. In the long one it takes a few bits a row where all vertices stand
+    # in order, and about 4 bytes where targets do in any order.
+    if output.layout == "wide":
+        vertex_columns = 8 * n_columns * len(batches)
+    else:
+        vertex_columns = 0 if targets is None else 4 * n_columns * len(sources)
+    graph_bytes = 8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize)
+    if _is_reweighted(solver, traits):
+        graph_bytes += reweighting.host_bytes(traits)
+    scratch_bytes = row_bytes if targets is not None and solver.device == "cpu" else 0
+    return Plan(
+        work=work,
+        machine=machine,
+        solver=solver.name,
+        solver_reason=reason,
+        others=others,
+        n_compared=n_able(work, machine) if solve.solver == "auto" else 1,
+        expected_s=expected_s(solver, work, machine),
+        batches=batches,
+        targets=targets,
+        together=max(work.together(name) for name in (solver.name, *others)),
+        graph_bytes=graph_bytes,
+        batch_bytes=size * per_source + scratch_bytes,
+        written_bytes=len(sources) * per_source + vertex_columns,
+        gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,
+    )
+
+
+def _gpu_share(work: Work, machine: Machine, solver: str) -> GpuShare:
+    graph_bytes = graph_device_bytes(work.traits)
+    expected = work.of_a_call(solver)
+    free = machine.gpu_free_bytes or 0
+    fit = (free - graph_bytes - expected.fixed_bytes) // max(expected.source_bytes, 1)
+    at_once = max(1, min(expected.at_once, fit))
+    return GpuShare(free, graph_bytes, expected.fixed_bytes, expected.source_bytes, at_once)

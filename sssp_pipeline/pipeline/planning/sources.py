@@ -1,0 +1,215 @@
+"""Which vertices to solve from, and to which: the workflow's `sources` and `output.targets` as vertex numbers.
+
+The choice depends on the graph and the workflow alone, so that a run that is started again asks for the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.pipeline.planning.vertex_files import IdFile
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.vertex_ids import SHOWN, VertexIds, listed
+from sssp_pipeline.workflow.models import (
+    Output,
+    RandomVertices,
+    Sources,
+    Vertices,
+)
+
+
+@dataclass
+class Skipped:
+    """Ids that `unknown: skip` left out, since no vertex has them.
+
+    Attributes
+    ----------
+    sources, targets
+        How often they are named.
+    first
+        The first of each, at most `SHOWN`, as text.
+    """
+
+    sources: int = 0
+    targets: int = 0
+    first: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, what: str, unknown: Sequence[int | str]) -> None:
+        """Count `unknown`, each a `what`: "source" or "target"."""
+        setattr(self, f"{what}s", len(unknown))
+        self.first[f"{what}s"] = [str(i) for i in unknown[:SHOWN]]
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what is to be said of them, nothing where none was left out."""
+        for name, first in self.first.items():
+            n = getattr(self, name)
+            yield (
+                f"skipped {n:,} {name if n > 1 else name[:-1]} that {'are' if n > 1 else 'is'} not in the graph: "
+                + listed(first, n)
+            )
+
+
+def select_sources(
+    spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
+) -> np.ndarray:
+    """Return the sources (S,) uint32: ascending, or with `order: given` as the workflow or its file names them.
+
+    Parameters
+    ----------
+    spec
+        The workflow's `sources`.
+    ids
+        The input's ids, which `spec` speaks of.
+    load
+        Gives the graph; called only where degrees or reach are asked for.
+    skipped
+        Gets the ids that `unknown: skip` leaves out.
+
+    Raises
+    ------
+    InputError
+        The graph is empty, a source is not in it or named twice, or there are fewer eligible vertices than asked for.
+    """
+    if ids.n_vertices == 0:
+        raise InputError("there is nothing to solve: the graph has no vertices", hint="check `graph.input`")
+    if spec.all:
+        return np.arange(ids.n_vertices, dtype=np.uint32)
+    chosen = _chosen(spec, "sources", ids, load, skipped or Skipped())
+    return (chosen if spec.order == "given" else np.sort(chosen)).astype(np.uint32)
+
+
+def select_targets(
+    output: Output, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
+) -> np.ndarray | None:
+    """Return the vertices (T,) uint32 to which distances are written: None for every vertex, (0,) for no distances.
+
+    They stand in the order in which the workflow or its file names them, and ascend where they are drawn. The other
+    parameters and what is raised are those of `select_sources`.
+    """
+    spec = output.targets
+    if output.distances == "none":
+        return np.empty(0, np.uint32)
+    if spec is None:
+        return None
+    chosen = _chosen(spec, "output.targets", ids, load, skipped or Skipped())
+    is_drawn = spec.kind in ("random", "top_degree")
+    return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)
+
+
+def _chosen(
+    spec: Vertices, key: str, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped
+) -> np.ndarray:
+    """Return the vertices that `spec` chooses, which stands in the workflow as `key`."""
+    what = "target" if key == "output.targets" else "source"
+    if spec.top_degree is not None:
+        _check_enough(spec.top_degree, ids.n_vertices, f"`{key}.top_degree`", what)
+        degrees = np.diff(load().row_offsets)
+        # A stable sort, so that of equal degrees the lower vertex comes first.
+        return np.argsort(-degrees, kind="stable")[: spec.top_degree]
+    if spec.random is not None:
+        return _random_vertices(spec.random, key, what, ids.n_vertices, load)
+    place, named = "", list(ids.typed(spec.ids or ()))
+    if spec.file is not None:
+        place = f"`{files.redacted(spec.file)}`: "
+        named = IdFile(key, spec, ids.mapping.type, ids.has).read()
+    elif (misfit := ids.misfit(named)) is not None:
+        problem, hint = misfit
+        raise InputError(f"{what} {problem}", hint=hint)
+    vertices = ids.find(named)
+    unknown = [named[i] for i in np.flatnonzero(vertices < 0)]
+    if unknown:
+        if spec.unknown == "error":
+            error = ids.unknown_error(unknown, len(named), place + what)
+            skip = f"`{key}.unknown: skip` leaves out those that are not in the graph"
+            is_undecided = spec.file is not None and spec.header is None and ids.mapping.type == "string"
+            may_be_header = is_undecided and unknown[0] == named[0]
+            header = f"if the first line names the column, write `{key}.header: true`; "
+            raise InputError(error.message, hint=f"{header * may_be_header}{error.hint}; {skip}")
+        if len(unknown) == len(named):
+            raise InputError(
+                f"{place}none of the {len(named):,} {what}s is in the graph: {listed(unknown)}",
+                hint=ids.range_hint(),
+            )
+        skipped.add(what, unknown)
+    return _without_repeats(vertices[vertices >= 0], place, what, ids)
+
+
+def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds) -> np.ndarray:
+    unique, firsts, counts = np.unique(vertices, return_index=True, return_counts=True)
+    if len(unique) == len(vertices):
+        return vertices
+    again = np.flatnonzero(counts > 1)
+    again = again[np.argsort(firsts[again])]
+    first = ids.originals(unique[again[:SHOWN]]).to_pylist()
+    if len(again) == 1:
+        message = f"{place}{what} `{first[0]}` is named {int(counts[again[0]])} times"
+    else:
+        message = f"{place}{len(again):,} {what}s are named more than once: {listed(first, len(again))}"
+    raise InputError(message, hint="name each once" if len(again) > 1 else "name it once")
+
+
+def _check_enough(asked: int, there: int, key: str, what: str) -> None:
+    if asked > there:
+        raise InputError(
+            f"{key} asks for {asked} {what}s, but there are {there}", hint=f"ask for at most {there}"
+        )
+
+
+def _random_vertices(
+    spec: RandomVertices, key: str, what: str, n_vertices: int, load: Callable[[], CsrGraph]
+) -> np.ndarray:
+    """Return the first `count` vertices of a seeded random order that reach at least `min_reach` vertices."""
+    _check_enough(spec.count, n_vertices, f"`{key}.random.count`", what)
+    # The raw stream of PCG64 never changes; NumPy's shuffles may, from release to release.
+    order = np.argsort(np.random.PCG64(spec.seed).random_raw(n_vertices), kind="stable")
+    if spec.min_reach <= 1:
+        return order[: spec.count]
+    chosen = order[:0]
+    if spec.min_reach <= n_vertices:
+        graph = load()
+        chosen = _reaching(graph.row_offsets, graph.col_indices, order, spec.count, spec.min_reach)
+    if len(chosen) < spec.count:
+        raise InputError(
+            f"`{key}.random` asks for {spec.count} {what}s that reach {spec.min_reach} vertices, "
+            f"but there are {len(chosen)}",
+            hint="lower `count` or `min_reach`",
+        )
+    return chosen
+
+
+@njit(nogil=True)
+def _reaching(
+    row_offsets: np.ndarray, col_indices: np.ndarray, order: np.ndarray, count: int, min_reach: int
+) -> np.ndarray:
+    """Return the first `count` of `order` from which at least `min_reach` vertices are reached."""
+    chosen = np.empty(count, np.int64)
+    n_chosen = 0
+    seen_by = np.full(len(row_offsets) - 1, -1, np.int64)
+    queue = np.empty(min_reach, np.int64)
+    for candidate in order:
+        if n_chosen == count:
+            break
+        head, tail = 0, 1
+        queue[0] = candidate
+        seen_by[candidate] = candidate
+        while head < tail and tail < min_reach:
+            u = queue[head]
+            head += 1
+            for e in range(row_offsets[u], row_offsets[u + 1]):
+                v = np.intp(col_indices[e])
+                if seen_by[v] != candidate:
+                    seen_by[v] = candidate
+                    queue[tail] = v
+                    tail += 1
+                    if tail == min_reach:
+                        break
+        if tail >= min_reach:
+            chosen[n_chosen] = candidate
+            n_chosen += 1
+    return chosen[:n_chosen]

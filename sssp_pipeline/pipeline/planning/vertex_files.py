@@ -1,0 +1,316 @@
+"""The ids in a file of sources or targets: one a line, or a column of a CSV, Parquet or Arrow file.
+
+A file is read in one way only. Where two readings fit, the error says which line of the workflow decides.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import opened
+from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.workflow.models import Vertices
+
+#: Names of columns that hold ids; a first line with one of them is a header.
+_COLUMN_NAMES = frozenset(("source", "target", "id", "vertex"))
+_DELIMITERS = ",;|\t"
+#: Lines that decide about the delimiter.
+_SAMPLE_LINES = 1000
+#: No 64-bit integer has more digits.
+_USUAL_INTEGER = re.compile("[1-9][0-9]{0,18}|0")
+_QUOTED = re.compile('"((?:[^"]|"")*)"')
+_ONE_A_LINE = "write one id a line, or name a CSV, Parquet or Arrow file with a column of ids"
+
+
+@dataclass(frozen=True)
+class IdFile:
+    """What is known of a file of ids before it is read.
+
+    Attributes
+    ----------
+    key
+        Where it stands in the workflow: `sources` or `output.targets`.
+    spec
+        Its `file`, `column` and `header`.
+    id_type
+        Of the graph's ids: "int64" or "string".
+    is_vertex
+        Whether the graph has a vertex of this id.
+    """
+
+    key: str
+    spec: Vertices
+    id_type: str
+    is_vertex: Callable[[str], bool]
+
+    @property
+    def what(self) -> str:
+        """What a vertex in the file is called, and its column."""
+        return "target" if self.key == "output.targets" else "source"
+
+    @property
+    def shown(self) -> str:
+        return files.redacted(self.spec.file or "")
+
+    def read(self) -> list[int | str]:
+        """Return the ids in the order of the file; integers too large for any graph stay strings of digits.
+
+        Raises
+        ------
+        InputError
+            There is no such file, it names nothing, a row holds no id of `id_type`, or it is not clear which column
+            holds the ids or whether the first line is a header.
+        """
+        assert self.spec.file is not None
+        # Errors of UTF-16 are told by `_decoded`: `graph.encoding` does not belong to a file of ids.
+        with opened(self.spec.file, encoding="utf-8") as stream:
+            content = stream.read()
+        magics = (PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)
+        found = self._of_table(content) if content.startswith(magics) else self._of_text(content)
+        if not found:
+            raise self._error(f" names no {self.what}", _ONE_A_LINE)
+        return found
+
+    # ---- text ----
+
+    def _of_text(self, content: bytes) -> list[int | str]:
+        lines = [
+            (number, line.strip())
+            for number, line in enumerate(self._decoded(content).splitlines(), 1)
+            if line.strip() and not line.lstrip().startswith("#")
+        ]
+        if not lines:
+            return []
+        rows = self._rows(lines)
+        place, has_header = self._place_and_header([cell.strip() for cell in rows[0][1]], rows[0][0])
+        found: list[int | str] = []
+        for number, row in rows[has_header:]:
+            if len(row) != len(rows[0][1]):
+                raise self._error(
+                    f" line {number} has {len(row)} column{'s' * (len(row) != 1)}, "
+                    f"the lines before it have {len(rows[0][1])}",
+                    "put an id that has a delimiter in quotes",
+                )
+            found.append(self._id(row[place].strip(), "line", number))
+        return found
+
+    def _decoded(self, content: bytes) -> str:
+        encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            name = encoding.removesuffix("-sig").upper()
+            raise self._error(
+                f" line {line}: byte 0x{content[error.start]:02x} is not {name} text",
+                f"save the file as UTF-8; {_ONE_A_LINE}",
+            ) from error
+        if "\0" in text:
+            raise self._error(" is a binary file that is neither Parquet nor Arrow", _ONE_A_LINE)
+        return text
+
+    def _rows(self, lines: list[tuple[int, str]]) -> list[tuple[int, list[str]]]:
+        """Return the cells of each line with its number: one cell a line where the file is no table."""
+        delimiter = self._delimiter([line for _, line in lines[:_SAMPLE_LINES]])
+        if delimiter is None:
+            return [(number, [_unquoted(line)]) for number, line in lines]
+        cells = csv.reader(
+            (line for _, line in lines), delimiter=delimiter, skipinitialspace=True, strict=True
+        )
+        try:
+            rows = [(lines[cells.line_num - 1][0], row) for row in cells]
+        except csv.Error as error:
+            number = lines[cells.line_num - 1][0]
+            raise self._error(f" line {number} cannot be read: {error}", _ONE_A_LINE) from error
+        return rows
+
+    def _delimiter(self, sample: list[str]) -> str | None:
+        """Return what splits the sample into columns, None where nothing does."""
+        fitting = []
+        for delimiter in _DELIMITERS:
+            if delimiter not in sample[0]:
+                continue
+            first = _split(sample[0], delimiter)
+            if len(first) > 1 and self._speaks_of_a_header(first):
+                return delimiter
+            if len(first) > 1 and all(len(_split(line, delimiter)) == len(first) for line in sample):
+                fitting.append(delimiter)
+        if len(fitting) > 1:
+            listed = " and ".join(f"`{_name_of(delimiter)}`" for delimiter in fitting)
+            raise self._error(f" is split into columns by {listed} alike", _ONE_A_LINE)
+        return fitting[0] if fitting else None
+
+    def _speaks_of_a_header(self, cells: list[str]) -> bool:
+        named = {cell.strip().casefold() for cell in cells}
+        return bool(named & _COLUMN_NAMES) or self.spec.column in [cell.strip() for cell in cells]
+
+    def _place_and_header(self, first: list[str], line: int) -> tuple[int, bool]:
+        """Return which column holds the ids, and whether the first row, on `line`, names the columns."""
+        column, has_header = self.spec.column, self.spec.header
+        if has_header is None:
+            has_header = isinstance(column, str) or self._is_header(first, line)
+        if isinstance(column, int):
+            return self._numbered(column, len(first)), has_header
+        if has_header:
+            return self._named(first), True
+        if len(first) > 1:
+            raise self._error(
+                f" line {line} has {len(first)} columns, {_listed(first)}, and none is known to hold the {self.what}s",
+                f"write `{self.key}.column: 1`, or `{self.key}.column: NAME` if this line names the columns",
+            )
+        return 0, False
+
+    def _is_header(self, first: list[str], line: int) -> bool:
+        known = [cell for cell in first if cell.casefold() in _COLUMN_NAMES]
+        if not known:
+            return False
+        if self.id_type == "string" and any(self.is_vertex(cell) for cell in known):
+            vertex = next(cell for cell in known if self.is_vertex(cell))
+            raise self._error(
+                f" line {line}: `{vertex}` may be the name of a column or the vertex of this id",
+                f"write `{self.key}.header: true` if the line names columns, `{self.key}.header: false` if not",
+            )
+        return True
+
+    # ---- Parquet and Arrow ----
+
+    def _of_table(self, content: bytes) -> list[int | str]:
+        if self.spec.header is not None:
+            raise self._error(
+                " is a Parquet or Arrow file, whose columns always have names",
+                f"remove `{self.key}.header`",
+            )
+        try:
+            name, column = self._column_of(content)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            raise self._error(
+                f" cannot be read as Parquet or Arrow: {error}", "write the file again"
+            ) from error
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            column, kind = column.cast(kind.value_type), kind.value_type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        if not (is_text or (pa.types.is_integer(kind) and self.id_type == "int64")):
+            wanted = "strings" if self.id_type == "string" else "integers"
+            raise self._error(
+                f": column `{name}` has type {kind}, and the graph's ids are {wanted}",
+                f"store the column as {wanted}, or name another with `{self.key}.column`",
+            )
+        values = column.to_pylist()
+        if column.null_count:
+            raise self._error(
+                f" row {values.index(None) + 1}: `{name}` is null; {column.null_count:,} of {len(values):,} rows are",
+                "leave out the rows without an id",
+            )
+        if is_text:
+            return [self._id(value, "row", row) for row, value in enumerate(values, 1)]
+        return values
+
+    def _column_of(self, content: bytes) -> tuple[str, pa.ChunkedArray]:
+        buffer = pa.BufferReader(content)
+        if content.startswith(PARQUET_MAGIC):
+            file = pq.ParquetFile(buffer)
+            names = file.schema_arrow.names
+            place = self._place_in(names)
+            return names[place], file.read(columns=[names[place]]).column(0)
+        is_file = content.startswith(ARROW_FILE_MAGIC)
+        table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
+        place = self._place_in(table.column_names)
+        return table.column_names[place], table.column(place)
+
+    def _place_in(self, names: list[str]) -> int:
+        column = self.spec.column
+        return self._numbered(column, len(names)) if isinstance(column, int) else self._named(names)
+
+    # ---- both ----
+
+    def _named(self, names: list[str]) -> int:
+        """Return which of the columns with these names holds the ids."""
+        column = self.spec.column
+        if column is not None:
+            found = [i for i, name in enumerate(names) if name == column]
+        else:
+            folded = [name.strip().casefold() for name in names]
+            found = [i for i, name in enumerate(folded) if name == self.what]
+            found = found or [i for i, name in enumerate(folded) if name in ("id", "vertex")]
+            found = found or ([0] if len(names) == 1 else [])
+        if len(found) == 1:
+            return found[0]
+        if column is not None:
+            there = f"{len(found)} columns `{column}`" if found else f"no column `{column}`"
+            problem = f" has {there}: its columns are {_listed(names)}"
+        else:
+            problem = (
+                f" has the columns {_listed(names)}, and it is not clear which one holds the {self.what}s"
+            )
+        name = next(
+            (n for n in names if n.strip().casefold() in _COLUMN_NAMES), names[0] if names else "NAME"
+        )
+        raise self._error(problem, f"write the name of one, such as `{self.key}.column: {name}`")
+
+    def _numbered(self, column: int, there: int) -> int:
+        if column > there:
+            raise self._error(
+                f" has {there} column{'s' * (there != 1)}, and `{self.key}.column` is {column}",
+                f"columns are counted from 1: write a number up to {there}",
+            )
+        return column - 1
+
+    def _id(self, word: str, unit: str, number: int) -> int | str:
+        """Return the id that stands in the line or row (`unit`) of this number."""
+        if self.id_type == "int64" and _USUAL_INTEGER.fullmatch(word):
+            return int(word)
+        place = f"{unit} {number}"
+        if self.id_type == "string":
+            if not word:
+                raise self._error(f" {place} has no id", "leave out the rows without an id")
+            return word
+        if not re.fullmatch("[0-9]+", word):
+            raise self._error(
+                f" {place}: `{_short(word)}` is not a vertex id of this graph, whose ids are integers",
+                f"correct it; a first line that names the columns needs `{self.key}.header: true`",
+            )
+        if len(word) > 1 and word[0] == "0":
+            raise self._error(
+                f" {place}: `{_short(word)}` has a leading zero, and the graph's ids are integers, which have none",
+                f"write `{_short(word.lstrip('0') or '0')}`; "
+                "`graph.ids: string` ingests a graph whose ids keep their zeros",
+            )
+        return word
+
+    def _error(self, problem: str, hint: str) -> InputError:
+        return InputError(f"`{self.shown}`{problem}", hint=hint)
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    except csv.Error:
+        return []
+
+
+def _unquoted(line: str) -> str:
+    """Return a line without the quotes around all of it."""
+    found = _QUOTED.fullmatch(line)
+    return found[1].replace('""', '"') if found else line
+
+
+def _listed(names: list[str]) -> str:
+    shown = [f"`{_short(name)}`" for name in names[:10]]
+    return ", ".join([*shown, "…"] if len(names) > len(shown) else shown)
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= 60 else word[:60] + "…"
+
+
+def _name_of(delimiter: str) -> str:
+    return "tab" if delimiter == "\t" else delimiter

@@ -1,0 +1,328 @@
+"""The Parquet file of one batch's distances, in either layout, and how it is read back.
+
+The encodings are chosen, not left to pyarrow: in the long layout a source is one dictionary entry, vertices are
+differences of 1 and take next to nothing, distances are plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sssp_pipeline.errors import InputError, UnsolvableError
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE
+from sssp_pipeline.pipeline.storage import files
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline import csr
+    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.pipeline.graph_store import units
+    from sssp_pipeline.vertex_ids import VertexIds
+else:
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
+    pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+    pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.graph_store.units")
+
+#: Rows of one row group in the long layout where several sources fit; a reader of one source skips the others.
+LONG_GROUP_ROWS = 2**20
+#: Rows of one row group in the wide layout: of a thousand sources as many as a file has of all batches (`wide_files`).
+WIDE_GROUP_ROWS = 2**16
+#: The most rows of any row group: a source with more vertices takes several, and a writer holds one at a time.
+LARGEST_GROUP_ROWS = 2**22
+
+
+@dataclass(frozen=True)
+class DistanceFormat:
+    """How distances are written; part of a run's identity.
+
+    With a `scale` the solved distances are integers, and those written are float64 in the input's unit (`units`).
+    """
+
+    layout: str
+    unreached: float | None
+    compression: str
+    predecessors: bool
+    scale: int | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what stands for the format in a run's identity; runs of release 0.1.0 know no scale."""
+        return {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
+
+    def dtype(self, solved: np.dtype) -> np.dtype:
+        """Return the type in which distances that were solved in the type `solved` are written."""
+        return solved if self.scale is None else np.dtype(np.float64)
+
+
+def write_distances(
+    handle: Any,
+    sources: np.ndarray,
+    solution: Solution,
+    ids: VertexIds,
+    form: DistanceFormat,
+    targets: np.ndarray | None = None,
+) -> None:
+    """Write the distances (S, V) from `sources` (S,), or (S, T) to `targets` (T,), to `handle`, as `form` says.
+
+    Raises
+    ------
+    UnsolvableError
+        `form.unreached` is the distance of a reached vertex, or a source's id cannot name a column.
+    """
+    write = _write_wide if form.layout == "wide" else _write_long
+    write(handle, sources, solution, ids, form, vertex_column(ids, targets))
+
+
+def vertex_column(ids: VertexIds, targets: np.ndarray | None) -> pa.Array:
+    """Return the ids of the vertices to which distances are written, in order."""
+    return ids.column() if targets is None else ids.originals(targets)
+
+
+def _write_long(
+    handle: Any,
+    sources: np.ndarray,
+    solution: Solution,
+    ids: VertexIds,
+    form: DistanceFormat,
+    vertex: pa.Array,
+) -> None:
+    integer_ids = ids.mapping.type == "int64"
+    names = ids.originals(sources)
+    columns = [
+        ("source", names.type),
+        ("vertex", vertex.type),
+        ("distance", pa.from_numpy_dtype(form.dtype(solution.distances.dtype))),
+    ]
+    encodings = {"distance": "PLAIN"}
+    if integer_ids:
+        encodings["vertex"] = "DELTA_BINARY_PACKED"
+    if solution.predecessors is not None:
+        columns.append(("predecessor", vertex.type))
+        if integer_ids:
+            encodings["predecessor"] = "PLAIN"
+    schema = pa.schema(columns)
+    with pq.ParquetWriter(
+        handle,
+        schema,
+        compression=form.compression,
+        use_dictionary=["source"] if integer_ids else ["source", "vertex", "predecessor"],
+        column_encoding=encodings,
+    ) as writer:
+        for some, vertices in _long_groups(len(sources), len(vertex)):
+            n_sources, n_vertices = some.stop - some.start, vertices.stop - vertices.start
+            arrays = [
+                names.take(pa.array(np.repeat(np.arange(some.start, some.stop), n_vertices))),
+                pa.concat_arrays([vertex[vertices]] * n_sources),
+                _distance_array(solution.distances[some, vertices].reshape(-1), form),
+            ]
+            if solution.predecessors is not None:
+                arrays.append(_predecessor_array(solution.predecessors[some, vertices].reshape(-1), ids))
+            writer.write_table(pa.table(arrays, schema=schema), row_group_size=LARGEST_GROUP_ROWS)
+
+
+def _long_groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the sources and the vertices of each row group: several whole sources, or a part of one."""
+    per_group = max(1, LONG_GROUP_ROWS // n_vertices)
+    for first in range(0, n_sources, per_group):
+        some = slice(first, min(first + per_group, n_sources))
+        for begin in range(0, n_vertices, LARGEST_GROUP_ROWS):
+            yield some, slice(begin, min(begin + LARGEST_GROUP_ROWS, n_vertices))
+
+
+def _write_wide(
+    handle: Any,
+    sources: np.ndarray,
+    solution: Solution,
+    ids: VertexIds,
+    form: DistanceFormat,
+    vertex: pa.Array,
+) -> None:
+    names = [str(name) for name in ids.originals(sources).to_pylist()]
+    if "vertex" in names:
+        raise UnsolvableError(
+            "a source has the id `vertex`, which is the name of another column of the wide layout",
+            hint="set `output.layout: long`",
+        )
+    arrays = [vertex, *(_distance_array(row, form) for row in solution.distances)]
+    table = pa.table(arrays, names=["vertex", *names])
+    pq.write_table(table, handle, **wide_options(table.schema, form.compression))
+
+
+def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
+    """Return how a table in the wide layout is written, as options of `pyarrow.parquet.write_table`."""
+    integer_ids = pa.types.is_integer(schema.field("vertex").type)
+    encoding = {"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}
+    return {
+        "compression": compression,
+        "use_dictionary": False,
+        "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
+        "row_group_size": WIDE_GROUP_ROWS,
+    }
+
+
+def _distance_array(distances: np.ndarray, form: DistanceFormat) -> pa.Array:
+    unreached = form.unreached
+    if form.scale is None:
+        missing = distances == csr.unreached_distance(distances.dtype)
+    else:
+        distances, missing = units.distances_in_input_unit(distances, form.scale)
+    if unreached is not None:
+        stand_in = distances.dtype.type(unreached)
+        if ((distances == stand_in) & ~missing).any():
+            raise UnsolvableError(
+                f"`output.unreached` is {unreached}, which is also the distance of a reached vertex",
+                hint="choose a number that is no distance, or null",
+            )
+        return pa.array(np.where(missing, stand_in, distances))
+    if not missing.any():
+        return pa.array(distances)
+    validity = pa.array(~missing).buffers()[1]
+    kind = pa.from_numpy_dtype(distances.dtype)
+    return pa.Array.from_buffers(
+        kind, len(distances), [validity, pa.py_buffer(np.ascontiguousarray(distances))]
+    )
+
+
+def _predecessor_array(predecessors: np.ndarray, ids: VertexIds) -> pa.Array:
+    none = predecessors == csr.NO_VERTEX
+    return pc.if_else(pa.array(none), None, ids.originals(np.where(none, 0, predecessors)))
+
+
+def read_distances(
+    url: str,
+    ids: VertexIds,
+    form: DistanceFormat,
+    dtype: np.dtype,
+    wanted: Container[int],
+    targets: np.ndarray | None = None,
+) -> Iterator[tuple[int | str, np.ndarray]]:
+    """Yield the sources at the `wanted` places of the batch in the file `url`: ids and distances (V,), or (T,).
+
+    Unreached vertices have `csr.unreached_distance(dtype)`, as a solver gives them.
+
+    Raises
+    ------
+    InputError
+        The file is damaged, or its vertices are not the graph's, or not `targets` (T,).
+    """
+    with opened(url) as file:
+        rows = (_wide_rows if form.layout == "wide" else _long_rows)(
+            file, ids, vertex_column(ids, targets), wanted
+        )
+        for source, stored in rows:
+            yield source, as_solved(stored, form, dtype)
+
+
+def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat) -> np.ndarray:
+    """Return the vertices (T,) uint32 to which the file `url`, with `n_sources` in the long layout, has distances.
+
+    Raises
+    ------
+    InputError
+        The file is damaged, or holds other vertices than the graph.
+    """
+    with opened(url) as file:
+        n_rows = file.metadata.num_rows
+        n_targets = n_rows if form.layout == "wide" else n_rows // n_sources
+        named = file.read(columns=["vertex"])["vertex"].slice(0, n_targets).to_pylist()
+    return ids.vertices(named, f"`{files.redacted(url)}`: vertex")
+
+
+@contextmanager
+def opened(url: str) -> Iterator[pq.ParquetFile]:
+    """Give the Parquet file at `url`; what goes wrong with it is raised as `InputError`."""
+    try:
+        with files.open_read(url) as handle:
+            yield pq.ParquetFile(handle)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"`{files.redacted(url)}` is damaged: {error}",
+            hint=OVERWRITE,
+        ) from error
+
+
+def _long_rows(
+    file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
+) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
+    n = len(vertex)
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    starts = np.cumsum([0, *sizes])
+    if starts[-1] % n:
+        raise ValueError(f"it has {starts[-1]} rows, no multiple of {n} vertices")
+    group, table = -1, pa.table({})
+    for place in range(starts[-1] // n):
+        if place not in wanted:
+            continue
+        first, last = place * n, (place + 1) * n
+        holding = range(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, last)))
+        source: Any = None
+        distances: list[pa.Array] = []
+        for number in holding:  # one at a time: a row of many vertices is held without its ids
+            if number != group:  # small sources share a row group, which is read once
+                group, table = number, file.read_row_group(number, columns=["source", "vertex", "distance"])
+            begin = max(first - int(starts[group]), 0)
+            rows = table.slice(begin, last - int(starts[group]) - begin)
+            if not rows.num_rows:
+                continue
+            source = rows["source"][0] if source is None else source
+            if pc.any(pc.not_equal(rows["source"], source)).as_py():
+                raise ValueError(f"the rows of source {source} are not together")
+            if rows["vertex"] != pa.chunked_array(
+                [vertex.slice(int(starts[group]) + begin - first, rows.num_rows)]
+            ):
+                raise ValueError(OTHER_VERTICES)
+            distances += rows["distance"].chunks
+        yield source.as_py(), pa.chunked_array(distances)
+
+
+def _wide_rows(
+    file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
+) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
+    if file.read(columns=["vertex"])["vertex"] != pa.chunked_array([vertex]):
+        raise ValueError(OTHER_VERTICES)
+    for place, name in enumerate(file.schema_arrow.names[1:]):
+        if place in wanted:
+            yield (name if ids.mapping.type == "string" else int(name)), file.read(columns=[name])[name]
+
+
+OTHER_VERTICES = "column vertex does not list the expected vertices in order"
+
+
+def as_solved(column: pa.ChunkedArray, form: DistanceFormat, dtype: np.dtype) -> np.ndarray:
+    """Return stored distances as solved in `dtype`: `csr.unreached_distance(dtype)` where there is none.
+
+    Raises
+    ------
+    ValueError
+        They are of another type, or no distances of weights with such a scale.
+    """
+    written = form.dtype(dtype)
+    if column.type != pa.from_numpy_dtype(written):
+        raise ValueError(f"distances have type {column.type}, wanted {written}")
+    nobody = csr.unreached_distance(written)
+    filled: np.ndarray = pc.fill_null(column, pa.scalar(nobody.item(), column.type)).to_numpy()
+    if form.unreached is not None:
+        filled = np.where(filled == written.type(form.unreached), nobody, filled)
+    return (
+        filled
+        if form.scale is None
+        else units.distances_as_solved(filled, filled == nobody, form.scale, dtype)
+    )
+
+
+def check_unreached(unreached: float | None, dtype: np.dtype) -> None:
+    """Raise `InputError` unless `unreached` can stand in a column of `dtype`."""
+    if unreached is not None and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if not (float(unreached).is_integer() and limits.min <= unreached <= limits.max):
+            raise InputError(
+                f"`output.unreached` is {unreached}, which the distances' type {dtype} cannot hold",
+                hint="null writes NULL; a wider or signed `graph.weights.dtype` holds more",
+            )

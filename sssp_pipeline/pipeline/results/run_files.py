@@ -1,0 +1,93 @@
+"""The files of a run, checked without reading them whole.
+
+A Parquet file has a mark at both ends, and a footer that says how many rows and columns it has. These are read to find
+files that are empty, cut short or overwritten. Only `verify` finds a file of the right size with wrong distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.storage import files as storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:  # `inspect` needs neither
+    pa, pq = LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
+
+#: Files looked at side by side: an object store answers each request after some milliseconds.
+_READERS = 16
+#: Bytes of the end of a file that are read at first; few footers are longer.
+_TAIL_BYTES = 64 * 1024
+_MARK = b"PAR1"
+#: The mark, and at the end the length of the footer and the mark.
+_LEAST_BYTES = 12
+OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
+
+
+@dataclass(frozen=True)
+class ParquetShape:
+    """A Parquet file below a folder, and what it must be; None stands for what is not known."""
+
+    name: str
+    rows: int | None
+    columns: int | None = None
+    bytes: int | None = None
+
+
+def faults_of(folder: str, files: Iterable[ParquetShape]) -> dict[str, str]:
+    """Return what is wrong with `files` of a folder, by name; empty if they are as they must be."""
+    files = list(files)
+    sizes = storage.file_sizes(folder)
+    with ThreadPoolExecutor(_READERS) as readers:
+        found = readers.map(lambda file: _fault_of(folder, file, sizes.get(file.name)), files)
+        return {file.name: fault for file, fault in zip(files, found, strict=True) if fault}
+
+
+def check_files(folder: str, files: Iterable[ParquetShape]) -> None:
+    """Raise `InputError` for the first of `files` that is not as it must be, with the number of the others."""
+    faults = faults_of(folder, files)
+    if faults:
+        name, fault = next(iter(faults.items()))
+        others = f", and {len(faults) - 1} more of its files are damaged" if len(faults) > 1 else ""
+        raise InputError(f"`{storage.redacted(storage.join(folder, name))}` {fault}{others}", hint=OVERWRITE)
+
+
+def _fault_of(folder: str, file: ParquetShape, size: int | None) -> str | None:
+    if size is None:
+        return "is gone"
+    if file.bytes is not None and size != file.bytes:
+        return f"was altered: it has {size} bytes, and had {file.bytes} when the run was finished"
+    if size == 0:
+        return "is empty"
+    url = storage.join(folder, file.name)
+    metadata = _footer(url, size)
+    if metadata is None:
+        return f"is damaged: its {size} bytes are not a whole Parquet file"
+    if file.rows is not None and metadata.num_rows != file.rows:
+        return f"is damaged: it has {metadata.num_rows} rows, not {file.rows}"
+    if file.columns is not None and metadata.num_columns != file.columns:
+        return f"is damaged: it has {metadata.num_columns} columns, not {file.columns}"
+    return None
+
+
+def _footer(url: str, size: int) -> pq.FileMetaData | None:
+    """Return the footer of a Parquet file of `size` bytes, None where it is not a whole one."""
+    if size < _LEAST_BYTES or storage.read_range(url, 0, len(_MARK)) != _MARK:
+        return None
+    tail = storage.read_range(url, max(0, size - _TAIL_BYTES), size)
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if tail[-4:] != _MARK or length > size - len(_MARK):
+        return None
+    if length > len(tail):
+        tail = storage.read_range(url, size - length, size)
+    try:
+        return pq.read_metadata(pa.BufferReader(tail[-length:]))
+    except (pa.ArrowException, OSError, ValueError):
+        return None

@@ -1,0 +1,477 @@
+"""The folder a run writes: distances batch by batch, metrics, and `run.json`, which commits the whole.
+
+```
+<run>/run.json                       written last
+<run>/distances/batch-*.parquet      a batch is there whole, or not at all
+<run>/distances/wide-*.parquet       instead, once a run in the wide layout has all of several batches (`wide_files`)
+<run>/metrics.parquet                a row a source
+<run>/report.html
+<run>/_run/                          only while the run is unfinished: its identity, its last start, its
+                                     targets, the metrics so far, and whether wide files replace the batches
+<run>/_lease/                        only in an object store and while a process writes to the folder: which one
+```
+
+A batch's metrics are written before its distances: where the distances are, the batch is done; where the metrics are,
+in a run that writes no distances. A folder that has other files and no run is refused, and in one that has a run only
+these files are overwritten or removed. Readers such as Spark, Dask and DuckDB leave out names that begin with `_`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress, shortened
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline.kernels import solver as solvers
+    from sssp_pipeline.kernels.solver import Solution, SourceMetrics
+    from sssp_pipeline.vertex_ids import VertexIds
+else:  # `inspect` needs none of them
+    np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+    pq, solvers = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.kernels.solver")
+
+RUN_FILE = "run.json"
+METRICS_FILE = "metrics.parquet"
+REPORT_FILE = "report.html"
+RUN_FORMAT = "sssp-pipeline run"
+RUN_VERSION = 1
+_RUN_KEYS = ("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished")
+_BATCH = re.compile(r"batch-(\d{5,})\.parquet")
+_BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.arrow")
+_UNFINISHED = "_run"
+_IDENTITY = f"{_UNFINISHED}/identity.json"
+_STARTED = f"{_UNFINISHED}/started.json"
+_TARGETS = f"{_UNFINISHED}/targets.u32"
+_MERGED = f"{_UNFINISHED}/merged.json"
+_WIDE = re.compile(r"wide-\d{5,}\.parquet")
+_OURS = re.compile(
+    rf"run\.json|metrics\.parquet|report\.html|distances/({_BATCH.pattern}|{_WIDE.pattern})"
+    rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern})"
+    rf"|((distances|_run)/)?{re.escape(files.TEMP_PREFIX)}.*"
+)
+#: The identity of a run whose files are being removed.
+_REMOVED = {"removed": True}
+#: What stands under "targets" in the identity of a run that writes no distances.
+NO_DISTANCES = "none"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a batch was solved, and at which attempt.
+
+    `worker` is host and process, `device` the name of the GPU, or the CPU's.
+    """
+
+    worker: str
+    device: str
+    attempts: int
+
+
+#: What the metrics have of `SourceMetrics`, in this order and as these types.
+_MEASURED = {
+    "solver": "string",
+    "solve_s": "float64",
+    "vertices_processed": "int64",
+    "edges_relaxed": "int64",
+    "reached": "int64",
+    "max_distance": "float64",
+    "mean_distance": "float64",
+    "teps": "float64",
+    "delta_first": "float64",
+    "delta_last": "float64",
+    "delta_changes": "int64",
+    "supersteps": "int64",
+    "filter_s": "float64",
+}
+#: Those that are in the unit of the weights.
+OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
+
+
+@cache
+def _moment() -> pa.StructType:
+    """Return the type of a moment of a trace."""
+    return pa.struct([(name, pa.from_numpy_dtype(solvers.TRACE[name])) for name in solvers.TRACE.names or ()])
+
+
+class RunFolder:
+    """The run folder at one URL: what is committed there, and how to commit more."""
+
+    def __init__(self, url: str) -> None:
+        files.filesystem(url)  # an unknown scheme is told with the URL the user gave
+        self.url = url
+
+    def path(self, *names: str) -> str:
+        """Return the URL of a file in the folder."""
+        return files.join(self.url, *names)
+
+    def batch_path(self, batch: int) -> str:
+        """Return the URL of the distances of a batch."""
+        return self.path("distances", f"batch-{batch:05d}.parquet")
+
+    def _batch_metrics_path(self, batch: int) -> str:
+        return self.path(_UNFINISHED, f"metrics-{batch:05d}.arrow")
+
+    def begin(self, identity: dict[str, Any]) -> bool:
+        """Claim the folder for the run that `identity` describes; return whether that run is already finished.
+
+        Raises
+        ------
+        InputError
+            The folder holds another run or other files, or cannot be written.
+        """
+        self.check_ours()
+        finished = files.exists(self.path(RUN_FILE))
+        if finished:
+            there = self.read_run()["identity"]
+        elif files.exists(self.path(_IDENTITY)):
+            there = _read_object(self.path(_IDENTITY), ())
+        else:
+            there = _REMOVED
+        differ = [
+            key for key in sorted(identity.keys() | there.keys()) if identity.get(key) != there.get(key)
+        ]
+        if there == _REMOVED or (differ and not finished and not self.committed()):
+            # What a run left of which no batch is done, or that is being removed, must not count for this one.
+            self.remove()
+            files.write_atomic(self.path(_IDENTITY), json.dumps(identity, indent=1).encode())
+        elif differ:
+            raise InputError(
+                f"`{files.redacted(self.url)}` holds another run: it differs in {', '.join(differ)}",
+                hint="choose another `output.path`, or replace that run with `--overwrite`",
+            )
+        return finished
+
+    def check_ours(self) -> None:
+        """Raise `InputError` unless the folder holds a run, finished or not, or is empty, or is not there yet.
+
+        What a killed process may have left of a run does not count.
+        """
+        shown = files.redacted(self.url)
+        if files.is_local(self.url) and os.path.abspath(files.filesystem(self.url)[1]) == "/":  # noqa: PTH100
+            raise InputError(
+                f"`output.path` is `{shown}`, the root of the filesystem",
+                hint="name a folder for the results",
+            )
+        if self._has_run_file() or files.exists(self.path(_IDENTITY)):
+            return
+        foreign = [name for name in files.list_names(self.url) if not self._is_left_over(name)]
+        if foreign:
+            raise InputError(
+                f"`{shown}` is not empty and does not hold a run: it has {shortened(foreign)}",
+                hint="name an empty or a new folder as `output.path`",
+            )
+
+    def _has_run_file(self) -> bool:
+        """Return whether there is a `run.json` of a run; raise `InputError` if it cannot be read."""
+        if not files.exists(self.path(RUN_FILE)):
+            return False
+        try:
+            content = json.loads(files.read_bytes(self.path(RUN_FILE)))
+        except ValueError as error:
+            raise InputError(
+                f"`{files.redacted(self.path(RUN_FILE))}` is damaged: {error}",
+                hint="choose another `output.path`, or remove the folder",
+            ) from error
+        return isinstance(content, dict) and content.get("format") == RUN_FORMAT
+
+    def _is_left_over(self, name: str) -> bool:
+        """Return whether `name`, right in the folder, is of a run of which there is nothing else."""
+        if name in ("distances", _UNFINISHED):
+            below = files.list_files(self.path(name))
+            return all(_OURS.fullmatch(f"{name}/{file}") and not _BATCH.fullmatch(file) for file in below)
+        return name == "_lease" or name.startswith(files.TEMP_PREFIX)
+
+    def remove(self) -> None:
+        """Remove what runs wrote here, and nothing else, but for a mark that the folder is a run's: for `begin`.
+
+        If that is cut short, `begin` goes on with it.
+        """
+        files.write_atomic(self.path(_IDENTITY), json.dumps(_REMOVED).encode())
+        files.remove(self.path(RUN_FILE))  # from here on, the folder holds a run that is being removed
+        ours = [name for name in files.list_files(self.url) if _OURS.fullmatch(name) and name != _IDENTITY]
+        files.remove_files(self.url, ours)
+        files.remove_if_empty(self.path("distances"))
+
+    def is_begun(self) -> bool:
+        """Return whether the folder holds a run, finished or not."""
+        return files.exists(self.path(RUN_FILE)) or files.exists(self.path(_IDENTITY))
+
+    def graph(self) -> str | None:
+        """Return the content id of the graph of the run in the folder, None where there is no run."""
+        if files.exists(self.path(RUN_FILE)):
+            graph: str | None = self.read_run()["identity"].get("graph")
+            return graph
+        if files.exists(self.path(_IDENTITY)):
+            return _read_object(self.path(_IDENTITY), ()).get("graph")
+        return None
+
+    def is_merged(self) -> bool:
+        """Return whether wide files have replaced the batches of an unfinished run, or are about to."""
+        return files.exists(self.path(_MERGED))
+
+    def awaits(self, identity: dict[str, Any]) -> bool:
+        """Return whether the folder holds the run of this `identity`, and it is not finished."""
+        there = files.read_if_there(self.path(_IDENTITY))
+        return there is not None and json.loads(there) == identity
+
+    def note_start(self, facts: dict[str, Any]) -> None:
+        """Write down for `noted` what is known when the solving of the run begins, or goes on."""
+        files.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
+
+    def note_targets(self, targets: np.ndarray) -> None:
+        """Keep the run's targets (T,) uint32 where its workers read them."""
+        files.write_atomic(self.path(_TARGETS), targets.astype("<u4").tobytes())
+
+    def noted_targets(self) -> np.ndarray:
+        """Return what `note_targets` kept; raises `InputError` if it is gone."""
+        return np.frombuffer(files.read_bytes(self.path(_TARGETS)), "<u4")
+
+    def noted(self) -> dict[str, Any]:
+        """Return what was noted at the last start of an unfinished run; empty if it did not come so far."""
+        return _read_object(self.path(_STARTED), ()) if files.exists(self.path(_STARTED)) else {}
+
+    def is_unfinished(self) -> bool:
+        """Return whether the folder holds a run without `run.json`."""
+        return not files.exists(self.path(RUN_FILE)) and files.exists(self.path(_IDENTITY))
+
+    def clean(self) -> None:
+        """Remove what killed processes left half-written."""
+        for folder in (self.url, self.path("distances"), self.path(_UNFINISHED)):
+            files.remove_temporaries(folder)
+
+    def abandon(self) -> None:
+        """Remove all that an unfinished run wrote; whoever holds the folder removes it if nothing else is in it."""
+        self.remove()
+        files.remove(self.path(_IDENTITY))
+        files.remove_if_empty(self.path(_UNFINISHED))
+
+    def committed(self) -> set[int]:
+        """Return the numbers of the batches that are done; of a finished run without distances, none."""
+        return set(self.commits())
+
+    def commits(self) -> dict[int, datetime | None]:
+        """Return when each batch of `committed` was, in UTC, None where the storage does not tell."""
+        folder, pattern = "distances", _BATCH
+        if files.exists(self.path(_IDENTITY)):
+            identity = _read_object(self.path(_IDENTITY), ())
+            if self.is_merged():
+                return dict.fromkeys(range(_read_object(self.path(_MERGED), ("batches",))["batches"]))
+            if identity.get("targets") == NO_DISTANCES:
+                folder, pattern = _UNFINISHED, _BATCH_METRICS
+        times = files.file_times(self.path(folder))
+        return {int(found[1]): when for name, when in times.items() if (found := pattern.fullmatch(name))}
+
+    def commit_batch(
+        self,
+        batch: int,
+        sources: np.ndarray,
+        solution: Solution,
+        place: Place,
+        ids: VertexIds,
+        form: DistanceFormat,
+        targets: np.ndarray | None = None,
+    ) -> int:
+        """Write a batch's metrics, then its distances, to `targets` (T,) or to every vertex, which commit it.
+
+        With no targets there are no distances, and the metrics commit it. Returns how many bytes were written.
+        """
+        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place, form.scale)
+        # Of a few rows Arrow's own format is written and read several times as fast as Parquet.
+        with files.open_atomic(self._batch_metrics_path(batch)) as handle:
+            with pa.ipc.new_stream(handle, metrics.schema) as stream:
+                stream.write_table(metrics)
+            n_bytes: int = handle.tell()
+        if targets is not None and len(targets) == 0:
+            return n_bytes
+        with files.open_atomic(self.batch_path(batch)) as handle:
+            write_distances(handle, sources, solution, ids, form, targets)
+            return n_bytes + int(handle.tell())
+
+    def finish_metrics(self, n_batches: int) -> pa.Table:
+        """Write `metrics.parquet` from the metrics of all batches and return it."""
+
+        def read(batch: int) -> pa.Table:
+            with pa.ipc.open_stream(files.read_bytes(self._batch_metrics_path(batch))) as stream:
+                return stream.read_all()
+
+        # An object store answers each after some milliseconds, whatever else it is asked. A table of its own takes
+        # 18 kB of memory however few its rows, so they do not stay apart.
+        with ThreadPoolExecutor(1 if files.is_local(self.url) else _READERS) as readers:
+            tables = [
+                pa.concat_tables(
+                    readers.map(read, range(first, min(first + _GATHERED, n_batches)))
+                ).combine_chunks()
+                for first in range(0, n_batches, _GATHERED)
+            ]
+        table = pa.concat_tables(tables)
+        with files.open_atomic(self.path(METRICS_FILE)) as handle:
+            pq.write_table(table, handle)
+        return table
+
+    def merge(self, n_batches: int, compression: str, progress: Progress) -> None:
+        """Replace the batches of a run in the wide layout by files that have all sources.
+
+        A kill before the files are whole leaves the batches, from which they are written again; one after that leaves
+        the files, which count for all batches.
+        """
+        from sssp_pipeline.pipeline.results.wide_files import write_wide_files
+
+        distances = self.path("distances")
+        if not self.is_merged():
+            files.remove_files(distances, self._named(_WIDE))
+            batches = [self.batch_path(batch) for batch in range(n_batches)]
+            for done in write_wide_files(batches, distances, compression):
+                progress.advance(done, None, "vertices")
+            files.write_atomic(self.path(_MERGED), json.dumps({"batches": n_batches}).encode())
+        files.remove_files(distances, self._named(_BATCH))
+
+    def wide_paths(self) -> list[str]:
+        """Return the URLs of the files that hold all sources of a run, in order; none where each batch has a file."""
+        return [self.path("distances", name) for name in self._named(_WIDE)]
+
+    def _named(self, pattern: re.Pattern[str]) -> list[str]:
+        names = files.list_files(self.path("distances"), deep=False)
+        return [name for name in names if pattern.fullmatch(name)]
+
+    def file_sizes(self) -> dict[str, int]:
+        """Return the size in bytes of each file of distances and of the metrics, by the path below the folder."""
+        sizes = files.file_sizes(self.path("distances"), deep=False)
+        found = {f"distances/{n}": s for n, s in sizes.items() if _BATCH.fullmatch(n) or _WIDE.fullmatch(n)}
+        return dict(sorted(found.items())) | {
+            METRICS_FILE: files.file_sizes(self.url, deep=False)[METRICS_FILE]
+        }
+
+    def read_metrics(self) -> pa.Table:
+        """Return the metrics of a finished run, a row a source; raises `InputError` if they are gone or damaged."""
+        shown = files.redacted(self.path(METRICS_FILE))
+        if (content := files.read_if_there(self.path(METRICS_FILE))) is None:
+            raise InputError(f"`{shown}` is gone", hint=OVERWRITE)
+        try:
+            return pq.read_table(pa.BufferReader(content))
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"`{shown}` is damaged: {error}", hint=OVERWRITE) from error
+
+    def finish(self, run: dict[str, Any]) -> None:
+        """Write `run.json`, which commits the run, and remove what only an unfinished run needs."""
+        files.write_atomic(self.path(RUN_FILE), json.dumps(run, indent=1, allow_nan=False).encode())
+        # The identity first: a task that comes late then finds the run over.
+        files.remove(self.path(_IDENTITY))
+        names = [f"{_UNFINISHED}/{name}" for name in files.list_files(self.path(_UNFINISHED))]
+        files.remove_files(self.url, [name for name in names if _OURS.fullmatch(name)])
+        files.remove_if_empty(self.path(_UNFINISHED))
+        if self._named(_WIDE):  # a worker that stood still may have written a batch once more
+            files.remove_files(self.path("distances"), self._named(_BATCH))
+
+    def read_run(self) -> dict[str, Any]:
+        """Return the content of `run.json`.
+
+        Raises
+        ------
+        InputError
+            There is none, or it is damaged.
+        """
+        url = self.path(RUN_FILE)
+        if not files.exists(url):
+            unfinished = self.is_unfinished()
+            raise InputError(
+                f"`{files.redacted(self.url)}` " + ("is an unfinished run" if unfinished else "is not a run"),
+                hint="finish it by the same `sssp-pipeline run` command"
+                if unfinished
+                else "name an `output.path`",
+            )
+        run = _read_object(url, ("format", "version"))
+        if run.get("format") != RUN_FORMAT or run.get("version") != RUN_VERSION:
+            raise InputError(
+                f"`{files.redacted(url)}` is of format {run.get('format')!r} {run.get('version')}, "
+                f"this release reads {RUN_FORMAT!r} {RUN_VERSION}",
+                hint="use the release that wrote it, or choose another `output.path`",
+            )
+        return _read_object(url, _RUN_KEYS)
+
+
+def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return the JSON object in the file `url`; raise `InputError` unless it is one and has all `keys`."""
+    shown = files.redacted(url)
+    try:
+        content = json.loads(files.read_bytes(url))
+    except ValueError as error:
+        raise InputError(f"`{shown}` is damaged: {error}", hint=OVERWRITE) from error
+    if not isinstance(content, dict):
+        raise InputError(f"`{shown}` is damaged: it is no object", hint=OVERWRITE)
+    for key in keys:
+        if key not in content:
+            raise InputError(f"`{shown}` is damaged: it has no `{key}`", hint=OVERWRITE)
+    return content
+
+
+#: Files of metrics that an object store is asked for at a time, and those made one table before the next are read.
+_READERS = 16
+_GATHERED = 1024
+
+
+def judged(n_targets: int | None) -> str:
+    """Return what a verdict on a run judges, of which so many targets were asked for, None for every vertex."""
+    return "reach, largest and mean distance" if n_targets == 0 else "distance"
+
+
+def metrics_table(
+    metrics: Sequence[SourceMetrics],
+    source_ids: pa.Array,
+    batch: int,
+    place: Place,
+    scale: int | None = None,
+) -> pa.Table:
+    """Return the metrics of a batch as a table, a row a source, which is called by its id in the input.
+
+    Lengths are in the input's unit, of which the solved ones are `scale` times as large.
+    """
+    n_rows = len(metrics)
+    columns = {
+        "source": source_ids,
+        "batch": pa.repeat(pa.scalar(batch, pa.int64()), n_rows),
+        "worker": pa.repeat(place.worker, n_rows),
+        "device": pa.repeat(place.device, n_rows),
+        "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
+    }
+    for name, type_name in _MEASURED.items():
+        of_type = pa.type_for_alias(type_name)
+        values = solvers.metrics_column(metrics, name)
+        if isinstance(values, np.ndarray):
+            values = values.astype(of_type.to_pandas_dtype())
+        elif name == "max_distance":  # of integers Arrow takes only those that a float holds
+            values = list(map(float, values))
+        columns[name] = pa.array(values, of_type)
+        if scale is not None and name in OF_LENGTHS:
+            columns[name] = pc.divide(columns[name], float(scale))
+    return pa.table(columns | {"trace": _traces(list(solvers.metrics_column(metrics, "trace")), scale)})
+
+
+def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
+    """Return a list of moments for each trace, and NULL for each None."""
+    there = [trace for trace in traces if trace is not None]
+    moments = np.concatenate(there) if there else np.empty(0, solvers.TRACE)
+    if scale is not None:
+        moments["delta"] /= scale
+    begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
+    begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
+    fields = list(_moment())
+    values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in fields], fields=fields)
+    return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)

@@ -1,0 +1,272 @@
+"""Solving: the missing batches of a run, from its plan to their commits, by whoever is there."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, lent
+from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.solving.dispatch import SolveTask, TaskDone, scatter
+from sssp_pipeline.pipeline.solving.trials import Trials
+from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
+from sssp_pipeline.pipeline.solving.workers.needs import Needs
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import (
+    Progress,
+    in_bytes,
+    plural,
+    shortened,
+)
+from sssp_pipeline.workflow.models import Workflow
+
+
+@dataclass
+class Solved:
+    """What the batches were solved with, and the seconds all threads spent on it, by kind of work."""
+
+    solver: str
+    reason: str
+    thread_s: dict[str, float] = field(default_factory=lambda: {"load": 0.0, "solve": 0.0, "write": 0.0})
+
+
+@dataclass
+class Solving:
+    """The batches of a run that are missing, and how they are to be solved.
+
+    Attributes
+    ----------
+    batches
+        The sources (n,) of every batch of the run.
+    missing
+        The numbers of those not yet committed.
+    targets
+        As `sources.select_targets` returns them.
+    identity
+        What decides the bytes of the run's distances.
+    still_ours
+        As `lease.exclusive` gives it.
+    least_bytes
+        What a worker must have beside the graph: what `verify` will need there.
+    """
+
+    workflow: Workflow
+    stored: StoredGraph
+    batches: list[np.ndarray]
+    missing: list[int]
+    targets: np.ndarray | None
+    folder: RunFolder
+    identity: dict[str, Any]
+    form: DistanceFormat
+    plan: Plan
+    progress: Progress
+    still_ours: Callable[[], None]
+    least_bytes: int = 0
+    _trials: Trials = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._solved = Solved(self.plan.solver, self.plan.solver_reason)
+        self._n_done = len(self.batches) - len(self.missing)
+        self._n_solved = 0
+        #: Sources that are not yet on their way.
+        self._n_left = sum(len(self.batches[number]) for number in self.missing)
+        # The longest first, so that at the end nobody waits for one that began late.
+        self._waiting = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
+        self._on_gpu = solver_named(self.plan.solver).device == "gpu"
+
+    def by(self, source: WorkerSource) -> Solved:
+        """Let the workers of `source` solve and commit the missing batches; return what that took.
+
+        Raises
+        ------
+        InputError
+            Something given cannot be used.
+        SsspError
+            Batches failed for good; or there are no workers any more, or the storage is away.
+        """
+        if not self.missing:
+            return self._solved
+        if self.targets is not None and len(self.targets):
+            self.folder.note_targets(self.targets)
+        share = len(self.missing) / len(self.batches)
+        self._warn_of_space(self.plan.written_bytes * share)
+        plan = self.plan
+        needs = source.fitted(
+            Needs(
+                self.stored.store,
+                self.stored.manifest.content_id,
+                self.folder.url,
+                plan.solver,
+                len(self.missing),
+                plan.graph_bytes,
+                plan.batch_bytes,
+                plan.together,
+                gpu_bytes=plan.gpu.least_bytes if plan.gpu else 0,
+                expected_s=plan.expected_s * share,
+                least_bytes=self.least_bytes,
+            )
+        )
+        self._trials = Trials(plan, needs.batches_per_task)
+        self.progress.stage("solve")
+        with lent(self.stored), source.workers(needs) as workers:
+            self._begin(workers)
+            n_threads = workers.n_threads
+
+            def one_by_one() -> bool:
+                # A GPU solves one call at a time, so little waits until the trials are over.
+                return self._on_gpu and not workers.n_processes and not self._trials.is_done
+
+            retries = self.workflow.solve.retries
+            try:
+                failed = scatter(workers, self, retries, self._take_in, self.progress, one_by_one)
+            except KeyboardInterrupt:
+                if not workers.n_processes:
+                    self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
+                raise
+        self._refuse(failed)
+        self.progress.say(self._what_is_solved(n_threads), "all_solved", sources=self._n_solved)
+        return self._solved
+
+    def _what_is_solved(self, n_threads: int) -> str:
+        if self.targets is None or not len(
+            self.targets
+        ):  # without targets only metrics are kept, of all vertices
+            to = plural(self.stored.manifest.n_vertices, "vertex")
+        else:
+            to = plural(len(self.targets), "target")
+        return f"solved {plural(self._n_solved, 'source')} x {to} with {plural(n_threads, 'thread')}"
+
+    def __iter__(self) -> Iterator[SolveTask]:
+        return self
+
+    def __next__(self) -> SolveTask:
+        """Return the task of the next call; `Trials` says who solves it, and how many batches it has.
+
+        After the last one there may be more, if a trial is ended.
+        """
+        if not self._waiting:
+            raise StopIteration
+        call = self._trials.next_call(self._n_left)
+        taken = [self._waiting.popleft() for _ in range(min(call.n_batches, len(self._waiting)))]
+        batches = tuple((number, self.batches[number]) for number in taken)
+        self._n_left -= sum(len(sources) for _, sources in batches)
+        return SolveTask(
+            self.stored.store,
+            self.stored.manifest.content_id,
+            self.folder.url,
+            self.identity,
+            batches,
+            call.solver,
+            solve_options(self.workflow.solve, None, self.stored.manifest.weights.scale),
+            self.form,
+            tuning=self.workflow.solve.options,
+            limit_s=call.limit_s,
+        )
+
+    def _begin(self, workers: Workers) -> None:
+        """Say who solves, and note it for `inspect`."""
+        self.progress.say(
+            _who(workers),
+            "workers",
+            # The dashboard is worth a line before the work begins.
+            level="info" if workers.n_processes else "detail",
+            workers=workers.n_processes,
+            threads=workers.n_threads,
+            aside=workers.n_left_out,
+            scheduler=workers.scheduler,
+            dashboard=workers.dashboard,
+        )
+        self.folder.note_start(
+            {
+                "name": self.workflow.name,
+                "driver": f"{platform.node()}:{os.getpid()}",
+                "solver": self.plan.solver,
+                "batches": len(self.batches),
+                "sources": sum(map(len, self.batches)),
+                "batch": len(self.batches[0]),
+                "began": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "batches_before": self._n_done,
+                "scheduler": workers.scheduler,
+                "dashboard": workers.dashboard,
+            }
+        )
+
+    def _take_in(self, task: TaskDone) -> None:
+        """Tell what a task has done, and learn from it."""
+        self.still_ours()
+        solved, trials = self._solved, self._trials
+        for work in solved.thread_s:
+            solved.thread_s[work] += getattr(task, f"{work}_s")
+        if task.is_ended:
+            trials.end(task.solver)
+            self._waiting.extendleft(reversed(task.batches))
+            self._n_left += sum(len(self.batches[number]) for number in task.batches)
+            self.progress.event("trial_ended", solver=task.solver, batches=task.batches, solve_s=task.solve_s)
+            return
+        self._n_done += len(task.batches)
+        self._n_solved += task.n_sources
+        self.progress.advance(self._n_done, len(self.batches), "batches")
+        self.progress.event(
+            "solved",
+            batches=task.batches,
+            sources=task.n_sources,
+            solver=task.solver,
+            worker=task.worker,
+            attempt=task.attempt,
+            load_s=task.load_s,
+            solve_s=task.solve_s,
+            write_s=task.write_s,
+            bytes=task.n_bytes,
+            done=self._n_done,
+            total=len(self.batches),
+        )
+        if (change := trials.learn(task.solver, task.source_s, task.n_sources)) is not None:
+            self.progress.say(change, "solver", solver=trials.solver)
+            solved.solver, solved.reason = trials.solver, trials.reason
+
+    def _refuse(self, failed: dict[int, str]) -> None:
+        """Raise `SsspError` if batches have `failed` and are not there all the same."""
+        if not failed:
+            return
+        committed = self.folder.committed()  # of a task that failed, too
+        failed = {number: reason for number, reason in failed.items() if number not in committed}
+        if failed:
+            number, reason = next(iter(sorted(failed.items())))
+            raise SsspError(
+                f"{len(failed)} of {len(self.batches)} batches failed: {shortened(sorted(failed))}; "
+                f"batch {number}: {reason}",
+                hint="run the same command again: it solves only what is missing",
+            )
+
+    def _warn_of_space(self, wanted: float) -> None:
+        """Say so when the bytes still to be written may not fit; how much is unreached decides."""
+        free = files.free_bytes(self.folder.url)
+        if free is not None and wanted > free:
+            self.progress.say(
+                f"warning: up to {in_bytes(wanted)} will be written, {in_bytes(free)} are free there",
+                "space",
+                level="warning",
+                wanted_bytes=round(wanted),
+                free_bytes=free,
+            )
+
+
+def _who(workers: Workers) -> str:
+    threads = plural(workers.n_threads, "thread")
+    if workers.dashboard is None:
+        return f"solving with {threads} of this process"
+    aside = f" ({workers.n_left_out} without a GPU left out)" if workers.n_left_out else ""
+    return (
+        f"cluster: {plural(workers.n_processes, 'worker')}{aside}, {threads}, dashboard {workers.dashboard}"
+    )

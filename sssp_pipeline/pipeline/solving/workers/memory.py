@@ -1,0 +1,118 @@
+"""The memory of a Dask worker: what it can use for a run, and workers that Dask has paused because they use more.
+
+Dask pauses a worker above a share of its memory limit, 80 % by default: the worker finishes its tasks, takes no other,
+and stays alive. The pages of a graph that it maps count, so a graph alone can pause a worker for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+import dask
+from dask.utils import parse_bytes
+from distributed import Client, Worker
+
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline.machine import memory_bytes
+from sssp_pipeline.progress import plural
+
+#: What a worker takes before it holds a graph: Python, Dask, Arrow and the compiled solvers; with less, Dask
+#: ends it again and again.
+WORKER_BYTES = 400 * 10**6
+
+
+def usable_share(pause: float | bool | None = None) -> float:
+    """Return the share of its memory limit up to which Dask gives a worker tasks, and lets it live.
+
+    `pause` is the worker's own threshold, False for none; the default is that of workers started here.
+    """
+    memory = dask.config.get("distributed.worker.memory")
+    thresholds = memory["pause"] if pause is None else pause, memory["terminate"]
+    return min((float(share) for share in thresholds if share), default=1.0)
+
+
+def limit_here(memory_limit: str, n_workers: int) -> int:
+    """Return the memory limit of each of `n_workers` on this machine; `auto` is an equal share for each."""
+    if memory_limit == "auto":
+        return memory_bytes() // n_workers
+    return min(int(parse_bytes(memory_limit)), memory_bytes())
+
+
+def check_limit(memory_limit: str) -> None:
+    """Raise `InputError` if a worker of this limit has no memory for any graph."""
+    share = usable_share()
+    if memory_limit != "auto" and usable_bytes(int(parse_bytes(memory_limit)), share) <= 0:
+        raise InputError(
+            f"`cluster.memory_limit` is {memory_limit}, but a worker needs {needed_limit(0, share) / 1e6:,.0f} MB "
+            "before it holds a graph",
+            hint="raise it, or leave it at `auto`",
+        )
+
+
+def usable_bytes(limit: int, share: float) -> int:
+    """Return the bytes that a worker of this limit has for its graph and batches; negative where it is too small."""
+    return int(limit * share) - WORKER_BYTES
+
+
+def limit_of(worker: Worker) -> tuple[int, float]:
+    """Return the memory limit of the worker on which this runs, and the share that Dask lets it use."""
+    # Dask does not see the control group of a SLURM job.
+    limits = [(memory_bytes(), 1.0)]
+    if (limit := worker.memory_manager.memory_limit) is not None:
+        limits.append((limit, usable_share(worker.memory_manager.memory_pause_fraction)))
+    return min(limits, key=lambda each: usable_bytes(*each))
+
+
+def needed_limit(n_bytes: int, share: float) -> int:
+    """Return the memory limit, in whole megabytes, that leaves a worker `n_bytes` for its graph and batches."""
+    return ceil((n_bytes + WORKER_BYTES) / share / 1e6) * 10**6
+
+
+@dataclass(frozen=True)
+class PausedWorker:
+    """A worker that takes no task: what it uses of its memory, and how many tasks it still runs."""
+
+    used_bytes: int
+    limit_bytes: int
+    n_running: int
+
+    def __str__(self) -> str:
+        return (
+            f"it uses {self.used_bytes / 1e6:,.0f} MB of its memory limit of {self.limit_bytes / 1e6:,.0f} MB"
+        )
+
+
+def paused_workers(client: Client, timeout_s: float) -> dict[str, PausedWorker]:
+    """Return the workers that Dask has paused, by address, as their last heartbeats describe them.
+
+    It is empty where the scheduler does not answer.
+    """
+    scheduler = client.scheduler
+    try:
+        running = client.sync(scheduler.ncores_running, callback_timeout=timeout_s)
+        if running == client.nthreads(callback_timeout=timeout_s):
+            return {}  # what follows is large where there are many workers
+        workers = client.sync(scheduler.identity, n_workers=-1, callback_timeout=timeout_s)["workers"]
+    except (OSError, TimeoutError):
+        return {}
+    return {
+        address: PausedWorker(
+            worker["metrics"]["memory"],
+            worker["memory_limit"],
+            worker["metrics"]["task_counts"].get("executing", 0),
+        )
+        for address, worker in workers.items()
+        if worker["status"] == "paused"
+    }
+
+
+def all_paused(workers: Mapping[str, PausedWorker], wait_s: int) -> SsspError:
+    """Return the error of a run whose workers have had no memory for a task for `wait_s`."""
+    each = "; ".join(f"{address}: {worker}" for address, worker in sorted(workers.items()))
+    return SsspError(
+        f"Dask has paused {plural(len(workers), 'worker')} for lack of memory, and no other has been there for "
+        f"{wait_s} s: {each}",
+        hint="give the workers more memory, or restart them if other work fills it; then run the same command again",
+    )

@@ -1,0 +1,204 @@
+"""Verifying: the sources to check go out as tasks to the workers, and their verdicts come back as one.
+
+This process reads neither graph nor distances, unless it is its own threads that check them.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, lent
+from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.results.distance_files import LARGEST_GROUP_ROWS, LONG_GROUP_ROWS, DistanceFormat
+from sssp_pipeline.pipeline.results.run_folder import NO_DISTANCES, RunFolder, judged
+from sssp_pipeline.pipeline.solving.dispatch import scatter
+from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
+from sssp_pipeline.pipeline.solving.workers.needs import Needs
+from sssp_pipeline.pipeline.verification.task import (
+    OF_DISTANCES,
+    Checked,
+    VerifyTask,
+    verify_task,
+)
+from sssp_pipeline.progress import Progress, plural, shortened
+
+#: Sources that `sample` solves again, spread evenly over all of them.
+SAMPLE = 8
+#: Most distances of small batches that share a task, and tasks that each thread has at least: to give out a task takes
+#: as long as to verify a few thousand distances.
+SHARED_BYTES = 2**20
+TASKS_EACH = 8
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verify found; `refuted` is None, or the sentence that says where storage is wrong."""
+
+    mode: str
+    checked_sources: int
+    verify_s: float
+    refuted: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Verifying:
+    """The verification of a run whose batches are all committed.
+
+    Attributes
+    ----------
+    batches
+        The sources (n,) uint32 of every batch of the run.
+    n_targets
+        How many targets the run was asked for, None for every vertex.
+    identity
+        What decides the bytes of the run's distances.
+    mode
+        "sample" or "certificate"; with targets only "sample" can judge them.
+    retries
+        How often a task that fails is tried again.
+    """
+
+    stored: StoredGraph
+    batches: list[np.ndarray]
+    n_targets: int | None
+    folder: RunFolder
+    identity: dict[str, Any]
+    form: DistanceFormat
+    mode: str
+    retries: int
+    progress: Progress
+
+    def by(self, source: WorkerSource) -> Verdict:
+        """Return the verdict of `source` on what is in storage: the distances, or the metrics alone.
+
+        Raises
+        ------
+        InputError
+            A file is missing or damaged, or a task does not fit the memory of those who are to do it.
+        SsspError
+            A task failed for good; or there are no workers any more, or the storage is away.
+        """
+        self.progress.stage("verify")
+        began = time.perf_counter()
+        wanted = _wanted(self.batches, self.mode)
+        chosen = [number for number, places in enumerate(wanted) if len(places)]
+        total, done = sum(map(len, wanted)), 0
+        refuted: tuple[int, str] | None = None
+
+        def take_in(checked: Checked) -> None:
+            nonlocal done, refuted
+            done += checked.n_sources
+            if checked.refuted is not None:
+                refuted = min(refuted or checked.refuted, checked.refuted)
+            self.progress.advance(done, total, "sources")
+
+        manifest = self.stored.manifest
+        batch_bytes = self._row_bytes * max(map(len, wanted), default=0)
+        needs = source.fitted(
+            Needs(
+                self.stored.store,
+                manifest.content_id,
+                self.folder.url,
+                Dijkstra.name,
+                len(chosen),
+                manifest.graph_bytes,
+                batch_bytes,
+                least_bytes=self.task_bytes,
+            )
+        )
+        with lent(self.stored), source.workers(needs) as workers:
+            shared = min(SHARED_BYTES // max(batch_bytes, 1), len(chosen) // (TASKS_EACH * workers.n_threads))
+            tasks = self._tasks(wanted, chosen, max(needs.batches_per_task, shared))
+            failed = scatter(workers, tasks, self.retries, take_in, self.progress, work=verify_task)
+        if failed:
+            number, reason = min(failed.items())
+            raise SsspError(
+                f"{len(failed)} of {len(chosen)} batches cannot be verified: {shortened(sorted(failed))}; "
+                f"batch {number}: {reason}",
+                hint="run the same command again",
+            )
+        if refuted is None:
+            self.progress.say(
+                f"verified {plural(total, 'source')} ({self.mode}): every {judged(self.n_targets)} is exact",
+                "verified",
+                checked_sources=total,
+            )
+        sentence = None if refuted is None else refuted[1]
+        return Verdict(self.mode, total, time.perf_counter() - began, sentence)
+
+    @property
+    def _n_rows(self) -> int:
+        """Vertices to which a source has a distance in storage."""
+        return self.stored.manifest.n_vertices if self.n_targets is None else self.n_targets
+
+    @property
+    def _row_bytes(self) -> int:
+        return self._n_rows * self.form.dtype(self.stored.manifest.traits.weight_dtype).itemsize
+
+    @property
+    def task_bytes(self) -> int:
+        """Host memory that a task takes beside the graph."""
+        manifest, n_rows = self.stored.manifest, self._n_rows
+        n_vertices, dtype = manifest.n_vertices, manifest.traits.weight_dtype
+        id_bytes = 8 + sum(part.bytes for part in manifest.vertices) // max(n_vertices, 1)
+        # Those that stand beside each other in `wide_files` are read at once.
+        is_merged = self.form.layout == "wide" and len(self.batches) > 1
+        at_once = max(map(len, _wanted(self.batches, self.mode)), default=0) if is_merged else 1
+        # As stored, then without NULLs and as solved; and the ids that should stand beside them.
+        rows_bytes = (at_once + 2) * self._row_bytes + 2 * n_rows * id_bytes
+        largest = max(map(len, self.batches), default=0)
+        group_rows = min(LARGEST_GROUP_ROWS, max(LONG_GROUP_ROWS, n_rows), n_rows * largest)
+        group_bytes = group_rows * 2 * (id_bytes + self.form.dtype(dtype).itemsize)
+        # Row, heap, keys and places of the oracle; the certificate takes less.
+        return rows_bytes + group_bytes + n_vertices * (8 + 2 * dtype.itemsize)
+
+    def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], together: int) -> Iterator[VerifyTask]:
+        """Yield the tasks, each for `together` of the `chosen` batches; `wanted` has the places of every batch."""
+        metrics = self._metrics(wanted) if self.identity.get("targets") == NO_DISTANCES else {}
+        content_id, task_bytes = self.stored.manifest.content_id, self.task_bytes
+        cutoff, verification = scaled_limit(self.identity["cutoff"], self.form.scale), uuid.uuid4().hex
+        for first in range(0, len(chosen), together):
+            numbers = chosen[first : first + together]
+            yield VerifyTask(
+                self.stored.store,
+                content_id,
+                self.folder.url,
+                self.identity,
+                tuple((number, self.batches[number][np.array(wanted[number])]) for number in numbers),
+                self.mode,
+                self.form,
+                cutoff,
+                tuple(wanted[number] for number in numbers),
+                verification,
+                task_bytes,
+                {number: metrics[number] for number in numbers if metrics},
+            )
+
+    def _metrics(self, wanted: list[Sequence[int]]) -> dict[int, list[dict[str, Any]]]:
+        """Return the stored metrics of the sources at the `wanted` places of each batch, by its number."""
+        table = self.folder.read_metrics().select(["source", *OF_DISTANCES])
+        firsts = np.cumsum([0, *map(len, self.batches)])
+        return {
+            number: table.take(pa.array(np.array(places) + firsts[number])).to_pylist()
+            for number, places in enumerate(wanted)
+            if len(places)
+        }
+
+
+def _wanted(batches: list[np.ndarray], mode: str) -> list[Sequence[int]]:
+    """Return, for each batch, the places of the sources to check."""
+    if mode == "certificate":
+        return [range(len(b)) for b in batches]
+    ends = np.cumsum([0, *map(len, batches)]).tolist()
+    chosen = np.unique(np.linspace(0, ends[-1] - 1, SAMPLE).astype(int)) if ends[-1] else np.empty(0, int)
+    return [(chosen[(a <= chosen) & (chosen < z)] - a).tolist() for a, z in pairwise(ends)]

@@ -1,0 +1,122 @@
+"""What the models of a YAML file say: their JSON schema, and the same in words for messages and reference pages."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.section import Path, Section
+
+#: The keys by which an array and an object of names with a value each describe what is in them.
+_ITEMS, _VALUES = "items", "additionalProperties"
+
+
+@cache
+def schema(model: type[Section] = Workflow) -> dict[str, Any]:
+    """Return the JSON schema of a file of `model`; shared, not to be changed."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+
+
+def schema_json(model: type[Section] = Workflow) -> str:
+    """Return the JSON schema of a file of `model` as committed text."""
+    return json.dumps(schema(model), indent=2, ensure_ascii=False) + "\n"
+
+
+@cache
+def whole(model: type[Section] = Workflow) -> dict[str, Any]:
+    """Return the schema of a file of `model` with every part in its place, none referred to; shared."""
+    told = schema(model)
+    in_place: dict[str, Any] = _in_place({k: v for k, v in told.items() if k != "$defs"}, told["$defs"])
+    return in_place
+
+
+def schema_at(path: Path, model: type[Section] = Workflow) -> dict[str, Any]:
+    """Return the part of `whole(model)` that describes `path`."""
+    part = whole(model)
+    for step in path:
+        if isinstance(step, int):
+            part = next(option[_ITEMS] for option in _alternatives(part) if _ITEMS in option)
+        else:
+            values = [o[_VALUES] for o in _alternatives(part) if isinstance(o.get(_VALUES), dict)]
+            part = properties(part)[step] if step in properties(part) else values[0]
+    return part
+
+
+def section_of(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the section that `part` describes, empty if it is no section."""
+    return next((option for option in _alternatives(part) if "properties" in option), {})
+
+
+def items_of(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the entries of the list that `part` describes, empty if it is no list."""
+    return next((option[_ITEMS] for option in _alternatives(part) if _ITEMS in option), {})
+
+
+def properties(part: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the keys of the section that `part` describes, empty if it is no section."""
+    found: dict[str, dict[str, Any]] = section_of(part).get("properties", {})
+    return found
+
+
+def choices(part: dict[str, Any]) -> list[str]:
+    """Return the names that `part` allows, empty if it is not about names."""
+    return [str(choice) for option in _alternatives(part) for choice in _constants(option)]
+
+
+def wanted(part: dict[str, Any]) -> str:
+    """Return in words which values `part` allows, such as "`auto` or an integer above 0"."""
+    words = list(dict.fromkeys(word for option in _alternatives(part) for word in _words(option)))
+    # An integer is a number too: "an integer above 0 or a number above 0" says it twice.
+    words = [
+        w for w in words if not (w.startswith("an integer") and w.replace("an integer", "a number") in words)
+    ]
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def _in_place(part: Any, defs: dict[str, Any]) -> Any:
+    """Return `part` with what it refers to as an alternative: the only one, where it is no choice of several."""
+    if isinstance(part, list):
+        return [_in_place(item, defs) for item in part]
+    if not isinstance(part, dict):
+        return part
+    resolved = {key: _in_place(value, defs) for key, value in part.items() if key != "$ref"}
+    if "$ref" in part:
+        resolved["anyOf"] = [_in_place(defs[part["$ref"].rpartition("/")[2]], defs)]
+    return resolved
+
+
+def _alternatives(part: dict[str, Any]) -> list[dict[str, Any]]:
+    return [found for option in part.get("anyOf", ()) for found in _alternatives(option)] or [part]
+
+
+def _constants(option: dict[str, Any]) -> list[Any]:
+    return [option["const"]] if "const" in option else option.get("enum", [])
+
+
+def _words(option: dict[str, Any]) -> list[str]:
+    if constants := _constants(option):
+        return [f"`{json.dumps(constant)}`".replace('"', "") for constant in constants]
+    kind = option["type"]
+    if kind in ("integer", "number"):
+        return [_number_words("an integer" if kind == "integer" else "a number", option)]
+    if kind == "string":
+        return [f"text such as `{option['examples'][0]}`" if "examples" in option else "text"]
+    if kind == "object" and "properties" not in option:
+        return ["names with a value each"]
+    if kind == "object":
+        return ["a section with " + ", ".join(f"`{key}`" for key in option["properties"])]
+    if kind == "array":
+        return ["a list that is not empty" if option.get("minItems") else "a list"]
+    return {"boolean": ["`true`", "`false`"], "null": ["`null`"]}[kind]
+
+
+def _number_words(noun: str, option: dict[str, Any]) -> str:
+    if "exclusiveMinimum" in option and "exclusiveMaximum" in option:
+        return f"{noun} between {option['exclusiveMinimum']:g} and {option['exclusiveMaximum']:g}"
+    if "exclusiveMinimum" in option:
+        return f"{noun} above {option['exclusiveMinimum']:g}"
+    if "maximum" in option:
+        return f"{noun} from {option['minimum']:,} to {option['maximum']:,}"
+    return f"{noun} of at least {option['minimum']:g}" if "minimum" in option else noun

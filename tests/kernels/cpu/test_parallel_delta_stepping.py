@@ -1,0 +1,249 @@
+import gc
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numba import njit
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import csr_from_edges, unreached_distance
+from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.kernels.cpu import parallel_delta_stepping
+from sssp_pipeline.kernels.cpu.delta_stepping import pick_delta
+from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+from sssp_pipeline.kernels.cpu.parallel_delta_stepping import (
+    CORES_LOCK,
+    EDGES_A_THREAD,
+    ParallelDeltaStepping,
+    SharedSearch,
+    threads_for,
+)
+from sssp_pipeline.kernels.host.numba_tools import ONE, atomic_add, atomic_min
+from sssp_pipeline.kernels.host.team import (
+    GIVEN_UP,
+    LAST,
+    LEFT,
+    PASSED,
+    Team,
+    dismiss,
+    meet,
+)
+from sssp_pipeline.kernels.solver import SolveOptions
+
+FOREVER = float("inf")
+
+
+def graph_of(made, dtype="uint32"):
+    return csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+
+
+def every_magnitude(dtype):
+    """A lattice of weights from 1 to 2^53, so that most entries wait on a level beyond the window."""
+    made = grid(rows=30, cols=30)
+    weights = np.uint64(1) << np.random.default_rng(5).integers(0, 54, len(made.src), np.uint64)
+    return csr_from_edges(made.src, made.dst, weights.astype(dtype), 900)
+
+
+def search_of(graph, n_threads, delta=None, patience_ns=FOREVER):
+    search = SharedSearch(graph, pick_delta(graph) if delta is None else delta, n_threads)
+    search.patience_ns = patience_ns
+    return search
+
+
+def assert_finds(search, graph, sources):
+    expected = Dijkstra().solve(graph, np.array(sources), SolveOptions())
+    for source, row, metrics in zip(sources, expected.distances, expected.metrics, strict=True):
+        found = np.full(graph.n_vertices, unreached_distance(graph.weight_dtype), graph.weight_dtype)
+        processed, edges_relaxed = search.run(found, source)
+        assert_array_equal(found, row)
+        assert processed >= metrics.reached
+        assert edges_relaxed >= metrics.edges_relaxed
+
+
+# More threads than cores, too: then those that wait have to give their cores away.
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("dtype", ["uint32", "uint64", "float32", "float64"])
+def test_a_team_finds_what_one_thread_does(n_threads, dtype):
+    for graph in (graph_of(grid(rows=40, cols=40, keep=0.7), dtype), graph_of(rmat(scale=11), dtype)):
+        for delta in (None, 1e6):
+            assert_finds(search_of(graph, n_threads, delta), graph, [0, 799])
+
+
+@pytest.mark.parametrize("dtype", ["uint64", "float64"])
+def test_a_team_moves_its_windows_together(dtype):
+    graph = every_magnitude(dtype)
+    assert_finds(search_of(graph, 3, delta=1.0), graph, [0, 450])
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "float64"])
+def test_each_thread_makes_itself_memory(dtype):
+    n_vertices = 300_000
+    leaves = np.arange(2, n_vertices)
+    hub = leaves % 2  # two hubs with far more leaves each than there are places at first
+    graph = csr_from_edges(
+        np.concatenate([[0, 1], hub, leaves]),
+        np.concatenate([[1, 0], leaves, hub]),
+        np.concatenate([[1, 1], leaves, leaves]).astype(dtype),
+        n_vertices,
+    )
+    assert n_vertices / 2 > parallel_delta_stepping.FIRST_BLOCKS * 16
+    assert_finds(search_of(graph, 2, delta=1e6), graph, [0])
+    assert_finds(search_of(graph, 2), graph, [5])
+
+
+@pytest.mark.parametrize("patience_ns", [0.0, 1.0, 10.0, 100.0])
+def test_a_slow_team_leaves_what_it_has_to_its_first_thread(patience_ns, monkeypatch):
+    done = []
+    run = Team.run
+    monkeypatch.setattr(Team, "run", lambda team, part: done.append(run(team, part)) or done[-1])
+    for graph in (graph_of(grid(rows=40, cols=40)), every_magnitude("uint64")):
+        assert_finds(search_of(graph, 3, 1.0, patience_ns), graph, [0, 799])
+    assert_finds(search_of(graph_of(rmat(scale=11)), 3, None, patience_ns), graph_of(rmat(scale=11)), [0])
+    if patience_ns == 0:
+        # Not even the second round was anyone else's.
+        assert [others for _, *others in done] == [[(0, 0), (0, 0)]] * 5
+
+
+def test_a_vertex_has_one_entry_that_counts_whoever_lowered_it():
+    graph = graph_of(grid(rows=40, cols=40))
+    row = np.full(graph.n_vertices, 2**32 - 1, np.uint32)
+    assert search_of(graph, 3, delta=1.0).run(row, 0) == (1600, graph.n_edges)
+
+
+def test_a_thread_more_for_so_many_edges():
+    assert [threads_for(n * EDGES_A_THREAD - 1) for n in (0, 1, 2, 3, 65)] == [1, 1, 1, 2, 64]
+
+
+@pytest.fixture
+def three_threads(monkeypatch):
+    """Return a graph on which the solver starts three threads."""
+    monkeypatch.setattr(parallel_delta_stepping, "EDGES_A_THREAD", 100)
+    monkeypatch.setattr(parallel_delta_stepping, "usable_cores", lambda: 3)
+    return graph_of(grid(rows=40, cols=40))
+
+
+def team_threads():
+    return [t for t in threading.enumerate() if t.name.startswith("sssp-team")]
+
+
+def test_threads_end_with_the_search(three_threads):
+    search = ParallelDeltaStepping().start(three_threads, SolveOptions())
+    assert_finds(search, three_threads, [0, 5])
+    assert len(team_threads()) == 2
+    del search
+    gc.collect()
+    for thread in team_threads():
+        thread.join(timeout=10)
+    assert not team_threads()
+
+
+def test_calls_of_many_threads_take_turns(three_threads):
+    sources = np.arange(0, 1600, 100)
+    solver = ParallelDeltaStepping()
+    alone = solver.solve(three_threads, sources, SolveOptions())
+    with ThreadPoolExecutor(4) as pool:
+        together = list(
+            pool.map(lambda s: solver.solve(three_threads, s, SolveOptions()), np.split(sources, 8))
+        )
+    assert_array_equal(np.concatenate([t.distances for t in together]), alone.distances)
+
+
+def test_waiting_for_the_cores_is_not_time_of_the_source(three_threads):
+    solver = ParallelDeltaStepping()
+    solver.solve(three_threads, np.array([0]), SolveOptions())
+    with ThreadPoolExecutor(1) as pool:
+        with CORES_LOCK:
+            began = time.perf_counter()
+            solving = pool.submit(solver.solve, three_threads, np.array([0]), SolveOptions())
+            time.sleep(0.5)
+            assert not solving.done()
+            held_s = time.perf_counter() - began
+        assert solving.result().metrics[0].solve_s < held_s
+
+
+def test_a_graph_too_small_to_share_waits_for_nobody(three_threads, monkeypatch):
+    monkeypatch.setattr(parallel_delta_stepping, "EDGES_A_THREAD", 10**9)
+    with CORES_LOCK:
+        assert ParallelDeltaStepping().solve(three_threads, np.array([0]), SolveOptions()).distances.any()
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_a_thread_that_fails_ends_the_search_for_all(three_threads, monkeypatch, failing):
+    search = parallel_delta_stepping._search
+
+    def failing_search(number, *arguments):
+        if number == failing:
+            raise MemoryError("no more")
+        return search(number, *arguments)
+
+    monkeypatch.setattr(parallel_delta_stepping, "_search", failing_search)
+    solver = ParallelDeltaStepping()
+    with pytest.raises(MemoryError, match="no more"):
+        solver.solve(three_threads, np.array([0]), SolveOptions())
+    monkeypatch.undo()
+    assert solver.solve(three_threads, np.array([0]), SolveOptions()).metrics[0].reached == 1600
+
+
+@njit(nogil=True)
+def meet_often(meeting, n_threads, times, counts):
+    """Return whether each number written before a meeting was seen by whoever came last."""
+    lasts = 0
+    for i in range(times):
+        atomic_add(counts, 0, ONE)
+        met = meet(meeting, n_threads)
+        if met == LEFT:
+            return -1
+        if met == LAST:
+            lasts += 1
+            if counts[0] != n_threads * np.uint64(i + 1):
+                return -2
+            dismiss(meeting)
+        # Nobody counts on before all have seen this.
+        if counts[0] < n_threads * np.uint64(i + 1):
+            return -3
+    return lasts
+
+
+def test_all_meet_and_one_is_the_last():
+    team = Team(3)
+    counts = np.zeros(1, np.uint64)
+    lasts = team.run(lambda number: meet_often(team.meeting, np.uint64(3), 2000, counts))
+    assert min(lasts) >= 0
+    assert sum(lasts) == team.meeting[PASSED] == 2000
+    assert counts[0] == 6000
+
+
+def test_nobody_waits_for_one_who_gave_up():
+    team = Team(3)
+
+    def part(number):
+        if number == 1:
+            raise ValueError("not me")
+        return meet_often(team.meeting, np.uint64(3), 1, counts)
+
+    counts = np.zeros(1, np.uint64)
+    with pytest.raises(ValueError, match="not me"):
+        team.run(part)
+    assert team.meeting[GIVEN_UP] == 1
+    counts[0] = 0
+    assert sum(team.run(lambda number: meet_often(team.meeting, np.uint64(3), 1, counts))) == 1
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64", "float32", "float64"])
+def test_the_least_of_what_all_threads_offer_is_kept(dtype):
+    @njit(nogil=True)
+    def lower(kept, offered):
+        lowered = 0
+        for i in range(np.uint32(len(offered))):
+            lowered += offered[i] < atomic_min(kept, i % np.uint32(7), offered[i])
+        return lowered
+
+    offered = np.random.default_rng(3).permutation(300_000).astype(dtype)
+    kept = np.full(7, unreached_distance(np.dtype(dtype)), dtype)
+    parts = [offered[i * 70_000 : (i + 1) * 70_000] for i in range(4)]
+    team = Team(4)
+    lowered = team.run(lambda number: lower(kept, parts[number]))
+    assert_array_equal(kept, [min(part[i::7].min() for part in parts) for i in range(7)])
+    assert sum(lowered) >= 7

@@ -1,0 +1,307 @@
+"""ADDS beyond what every solver must do: hubs, a worklist that grows, runs that are given up, ablations, traces."""
+
+from __future__ import annotations
+
+import gc
+import re
+import weakref
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import csr_from_edges
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
+from sssp_pipeline.kernels.gpu.adds import adds
+from sssp_pipeline.kernels.gpu.adds import hub_chunks as _hub_chunks
+from sssp_pipeline.kernels.gpu.adds.adds import (
+    STATIC_DELTA,
+    TWO_BUCKETS,
+    Adds,
+    Tuning,
+    pick_delta,
+)
+from sssp_pipeline.kernels.gpu.adds.hub_chunks import (
+    CHUNK_EDGES,
+    HUB_EDGES,
+    hub_chunks,
+    listed_chunks,
+)
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
+from sssp_pipeline.kernels.solver import SolveOptions
+
+KERNELS = Path(adds.__file__).parent
+DEVICE_CODE = ("adds.cu", "adds_control.cuh", "adds_manager.cuh", "adds_worker.cuh", "bucket_queue.cuh")
+
+
+def made(edges, dtype=np.uint32):
+    return csr_from_edges(edges.src, edges.dst, edges.weights.astype(dtype), edges.n_vertices)
+
+
+def star(n_vertices, n_alone=0):
+    """A hub, to and from everybody else, and so many vertices without edges."""
+    rim = np.arange(1, n_vertices)
+    weights = (1 + rim * 7919 % 1000).astype(np.uint32)
+    src, dst = np.concatenate([0 * rim, rim]), np.concatenate([rim, 0 * rim])
+    return csr_from_edges(src, dst, np.concatenate([weights, weights]), n_vertices + n_alone)
+
+
+def assert_exact(solver, graph, sources, options=None):
+    options = options or SolveOptions()
+    solution = solver.solve(graph, np.array(sources), options)
+    untraced = replace(options, trace_every_us=None)
+    assert_array_equal(
+        solution.distances, DeltaStepping().solve(graph, np.array(sources), untraced).distances
+    )
+    return solution
+
+
+# ---- what needs no GPU ----
+
+
+def test_chunks_cover_every_edge_of_long_rows_once():
+    graph = made(rmat(scale=10, edge_factor=64))
+    chunks, hubs, firsts = listed_chunks(graph)
+    degrees = np.diff(graph.row_offsets)
+    assert_array_equal(hubs, np.flatnonzero(degrees > HUB_EDGES))
+    assert len(hubs) > 1
+    for hub, first, last in zip(hubs, firsts, [*firsts[1:], len(chunks)], strict=True):
+        assert_array_equal(chunks[first:last, 0], hub)
+        assert_array_equal(chunks[first:last, 1], np.arange(-(-degrees[hub] // CHUNK_EDGES)))
+
+
+def test_without_hubs_there_are_no_chunks():
+    chunks, hubs, firsts = listed_chunks(made(grid(5, 5)))
+    assert chunks.shape == (0, 2)
+    assert len(hubs) == len(firsts) == 0
+
+
+@pytest.fixture
+def listings(monkeypatch):
+    """The graphs whose chunks were listed."""
+    listed = []
+    monkeypatch.setattr(
+        _hub_chunks, "listed_chunks", lambda graph: listed.append(graph) or listed_chunks(graph)
+    )
+    return listed
+
+
+def test_chunks_are_listed_once_and_go_with_the_graph_on_the_device(listings, monkeypatch):
+    monkeypatch.setattr(_hub_chunks, "cupy_module", lambda: np)
+    graph = star(1000)
+    copies = [DeviceGraph(None, None, None, False, 1000, 1998, graph.weight_dtype) for _ in range(2)]
+    first, second = (hub_chunks(graph, copy) for copy in copies)
+    assert hub_chunks(graph, copies[0]) is first
+    assert hub_chunks(graph, copies[1]) is second is not first
+    assert len(listings) == 2
+    assert (first.n_chunks, first.n_hubs) == (8, 1)
+    alive = weakref.ref(first)
+    del first, second, copies
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_pool_has_no_more_blocks_than_places_can_number():
+    graph = made(grid(5, 5))
+    assert Adds().pool_for(graph, 25) == 68
+    assert Adds().pool_for(graph, 2**31) == Adds(pool_blocks=2**17).pool_for(graph, 25) == 2**16
+
+
+def search_with_pool(n_blocks):
+    """A search, with memory of the host, whose last launch ended for want of blocks."""
+    search = object.__new__(adds._AddsSearch)
+    search._solver, search._host_graph = Adds(), made(grid(5, 5))
+    search._grid, search._threads = 2, 64
+    search._n_blocks, search._known_poison = n_blocks, adds._POOL_EXHAUSTED
+    return search
+
+
+def test_a_pool_grows_to_the_most_blocks_and_no_further(monkeypatch):
+    made_of = []
+    host = SimpleNamespace(empty=lambda count, dtype: made_of.append(count))
+    monkeypatch.setattr(adds, "cupy_module", lambda: host)
+    search = search_with_pool(40_000)
+    assert search.grow()
+    assert search._n_blocks == search._solver.pool_for(search._host_graph, 25) == 2**16
+    assert made_of[0] == 2**32
+    search = search_with_pool(2**16)
+    with pytest.raises(SsspError) as caught:
+        search.grow()
+    assert caught.value.message == (
+        "`adds` ran out of blocks for its worklist: 65,536 were too few, and there can be no more"
+    )
+
+
+def test_a_pool_that_finds_no_memory_says_how_much_it_needs(monkeypatch):
+    class OutOfMemoryError(Exception):
+        pass
+
+    def empty(count, dtype):
+        raise OutOfMemoryError
+
+    memory = SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
+    host = SimpleNamespace(empty=empty, cuda=SimpleNamespace(memory=memory))
+    kept = [True, False]
+    monkeypatch.setattr(adds, "cupy_module", lambda: host)
+    monkeypatch.setattr(adds, "drop_others", lambda graph: kept.pop(0))
+    monkeypatch.setattr(adds, "free_bytes", lambda: 2**20)
+    with pytest.raises(SsspError) as caught:
+        search_with_pool(100).grow()
+    assert caught.value.message == (
+        "`adds` ran out of blocks for its worklist: 100 were too few, and 200 need 52 MiB and 1 are free"
+    )
+    assert caught.value.hint == "use `near-far`, whose worklist does not grow"
+    assert kept == []
+
+
+def test_the_first_delta_follows_mean_weight_and_degree():
+    graph = made(grid(20, 20))
+    scale = graph.traits.mean_weight * graph.n_vertices / graph.n_edges
+    assert pick_delta(graph, 3.0) == pytest.approx(3 * scale)
+    empty = csr_from_edges(np.array([], int), np.array([], int), np.array([], np.float32), 2)
+    assert 0 < pick_delta(empty) < 1e-30
+
+
+def device_code():
+    return "".join((KERNELS / name).read_text() for name in DEVICE_CODE)
+
+
+def test_constants_agree_between_python_and_cuda():
+    text = device_code()
+    constants = {name: int(value) for name, value in re.findall(r"constexpr \w+ (k\w+) = (\d+)u?;", text)}
+    assert constants["kHubEdges"] == HUB_EDGES
+    assert constants["kChunkEdges"] == CHUNK_EDGES
+    assert constants["kMostChain"] == adds._MOST_CHAIN
+    assert constants["kBuckets"] == adds._BUCKETS
+    assert constants["kMostHeads"] == adds._MOST_HEADS
+    assert constants["kFlagsEach"] == adds._FLAGS_EACH
+    poison = dict(re.findall(r"(k\w+) = (\d+),", text))
+    assert int(poison["kPoolExhausted"]) == adds._POOL_EXHAUSTED
+    assert int(poison["kInvariant"]) == adds._INVARIANT
+    assert int(poison["kDeadline"]) == adds._DEADLINE
+    assert {int(poison[name]) for name in ("kStalled", "kIndexSpent")} == set(adds._POISON)
+    sizes = re.search(r"sizeof\(Tuning\) == (\d+) && sizeof\(Report\) == (\d+)", text)
+    assert (adds._TUNING.itemsize, adds._REPORT.itemsize) == (int(sizes[1]), int(sizes[2]))
+
+
+def test_every_invariant_and_fence_cited_by_the_kernel_is_defined():
+    design = (Path(__file__).parents[3] / "docs/design/0002-adds-queue.md").read_text()
+    defined = set(re.findall(r"^\| ([IF]\d+)\b", design, re.MULTILINE))
+    cited = set(re.findall(r"\b([IF]\d)\b", device_code()))
+    assert cited == defined
+
+
+def test_a_trace_goes_on_where_the_kernels_clock_wraps_around():
+    moments = np.zeros(3, adds._MOMENT)
+    moments["time_ns"] = [1000, 2**32 - 1000, 500]
+    moments["busy"], moments["queued"], moments["n_heads"] = [3, 2, 0], [9, 2**32 - 1, 0], [2, 4, 4]
+    moments["delta"] = [1.5, 3, 3]
+    trace = adds.trace_of(moments)
+    assert trace["time_us"].tolist() == [1, (2**32 - 1000) / 1000, (2**32 + 500) / 1000]
+    assert trace["busy_workers"].tolist() == [3, 2, 0]
+    assert trace["words_queued"].tolist() == [9, 2**32 - 1, 0]
+    assert trace["head_buckets"].tolist() == [2, 4, 4]
+    assert trace["delta"].tolist() == [1.5, 3, 3]
+
+
+# ---- on the GPU ----
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.uint32, np.float32, np.uint64, np.float64])
+def test_the_invariants_hold_while_it_runs(dtype):
+    checked = Adds(Tuning(checked=True))
+    assert_exact(checked, made(grid(200, 200), dtype), [0, 20_100, 39_999] * 5)
+    assert_exact(checked, made(rmat(scale=14, edge_factor=32), dtype), list(range(0, 16_000, 1000)))
+
+
+@pytest.mark.gpu
+def test_a_hub_of_a_million_edges():
+    solution = assert_exact(Adds(), star(2**20), [0, 5])
+    assert solution.metrics[0].vertices_processed < 1.1 * 2**20
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tuning", [STATIC_DELTA, TWO_BUCKETS, Tuning(chain=0), Tuning(threads=256)])
+def test_ablations_are_exact(tuning):
+    assert_exact(Adds(tuning), made(grid(200, 200)), range(0, 40_000, 4000))
+    assert_exact(Adds(tuning), made(rmat(scale=14)), range(0, 16_000, 2000))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("delta", [1, 30, 1e7])
+def test_any_delta_is_exact(delta):
+    for tuning in (Tuning(), STATIC_DELTA, TWO_BUCKETS):
+        assert_exact(Adds(tuning), made(grid(100, 100)), [0, 5050], SolveOptions(delta=delta))
+
+
+@pytest.mark.gpu
+def test_a_worklist_that_is_too_small_grows():
+    assert_exact(Adds(pool_blocks=32), star(2**20), [0])
+
+
+@pytest.mark.gpu
+def test_a_worklist_that_runs_out_goes_on_from_the_source_where_it_did(monkeypatch):
+    graph = star(2**20, n_alone=7)
+    alone = list(range(2**20, 2**20 + 7))
+    launched = []
+    launch = adds._AddsSearch.launch
+
+    def counted(search, distances, source):
+        launched.append((source, search._n_blocks))
+        launch(search, distances, source)
+
+    monkeypatch.setattr(adds._AddsSearch, "launch", counted)
+    solver = Adds(pool_blocks=32)
+    assert_exact(solver, graph, [*alone[:3], 0, *alone[3:]])
+    sources = [source for source, _ in launched]
+    n_tries = sources.count(0)
+    assert n_tries > 1
+    assert sources == [*alone[:3], *[0] * n_tries, *alone[3:]]
+    assert launched[-1][1] == solver.pool_for(graph, graph.n_vertices) == 32 * 2 ** (n_tries - 1)
+
+
+@pytest.mark.gpu
+def test_the_chunks_of_hubs_are_listed_once_for_two_calls(listings):
+    graph, solver = star(5000), Adds()
+    for source in (0, 5):
+        assert_exact(solver, graph, [source])
+    assert listings == [graph]
+
+
+@pytest.mark.gpu
+def test_a_worker_that_expands_many_vertices_itself_is_no_stall():
+    ends = np.arange(2**20)
+    graph = csr_from_edges(ends, ends + 1, np.zeros(2**20, np.uint32), 2**20 + 1)
+    # One worker goes along the whole path, for a second or more, and nothing enters the worklist.
+    solution = Adds(patience_s=0.1).solve(graph, np.array([0]), SolveOptions())
+    assert not solution.distances.any()
+    assert solution.metrics[0].solve_s > 0.2
+
+
+@pytest.mark.gpu
+def test_a_run_past_its_deadline_tells_the_state_of_its_queue():
+    graph = made(grid(1000, 1000))
+    told = r"`adds` took longer for source 0 than `solve.deadline_s` allows, 0.0005 s; .* workers busy"
+    with pytest.raises(SsspError, match=told):
+        Adds().solve(graph, np.array([0]), SolveOptions(deadline_s=0.0005))
+    assert_exact(Adds(), graph, [0])
+
+
+@pytest.mark.gpu
+def test_a_trace_tells_how_many_workers_were_busy():
+    solution = assert_exact(Adds(), made(grid(200, 200)), [0, 20_100], SolveOptions(trace_every_us=1))
+    for metrics in solution.metrics:
+        trace = metrics.trace
+        assert len(trace) > 10
+        assert (np.diff(trace["time_us"]) >= 0).all()
+        assert 0 < trace["time_us"][-1] / 1e6 <= metrics.solve_s
+        assert trace["busy_workers"].max() > 10
+        assert trace["busy_workers"][-1] == trace["words_queued"][-1] == 0
+        assert trace["delta"][-1] == metrics.delta_last
+    assert Adds().solve(made(grid(20, 20)), np.array([0]), SolveOptions()).metrics[0].trace is None

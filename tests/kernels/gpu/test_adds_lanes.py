@@ -1,0 +1,202 @@
+"""Lanes beyond what every solver must do: groups of every size, both widths, hubs, and distances that outgrow one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import csr_from_edges
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
+from sssp_pipeline.kernels.gpu.adds_lanes import incoming as _incoming
+from sssp_pipeline.kernels.gpu.adds_lanes.adds_lanes import AddsLanes, fits_narrow, pick_delta
+from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
+from sssp_pipeline.kernels.solver import SolveOptions
+
+KERNELS = Path(adds_lanes.__file__).parent
+DEVICE_CODE = ("adds_lanes.cu", "lane_passes.cuh", "lane_words.cuh")
+EITHER_WIDTH = pytest.mark.parametrize("narrow", [True, False], ids=["narrow", "whole"])
+
+
+def made(edges, dtype="uint32"):
+    return csr_from_edges(edges.src, edges.dst, edges.weights.astype(dtype), edges.n_vertices)
+
+
+def path(weights):
+    """Vertices in a row, both ways."""
+    low, high = np.arange(len(weights)), np.arange(1, len(weights) + 1)
+    src, dst = np.concatenate([low, high]), np.concatenate([high, low])
+    return csr_from_edges(src, dst, np.concatenate([weights, weights]).astype(np.uint32), len(weights) + 1)
+
+
+def assert_exact(solver, graph, sources, options=None):
+    options = options or SolveOptions()
+    solution = solver.solve(graph, np.array(sources), options)
+    oracle = solver_named("delta-stepping").solve(graph, np.array(sources), options)
+    assert_array_equal(solution.distances, oracle.distances)
+    return solution
+
+
+# ---- what needs no GPU ----
+
+
+@pytest.mark.parametrize(
+    ("dtype", "max_weight", "limit", "fits"),
+    [
+        ("uint32", 100, 2**32 - 1, True),
+        ("int64", 1023, 2**63 - 1, True),
+        ("uint32", 1024, 2**32 - 1, False),
+        ("uint32", 1024, 30_000, True),
+        ("uint32", 32_767, 32_767, True),
+        ("uint32", 32_768, 30_000, False),
+        ("float32", 1, 100, False),
+    ],
+)
+def test_narrow_lanes_are_tried_where_they_may_do(dtype, max_weight, limit, fits):
+    assert fits_narrow(np.dtype(dtype), max_weight, limit) is fits
+
+
+def test_delta_follows_mean_weight_and_degree():
+    graph = made(grid(20, 20))
+    scale = graph.traits.mean_weight * graph.n_vertices / graph.n_edges
+    assert pick_delta(graph) == pytest.approx(adds_lanes.DELTA_FACTOR * scale)
+
+
+def test_constants_agree_between_python_and_cuda():
+    text = "".join((KERNELS / name).read_text() for name in DEVICE_CODE)
+    constants = {n: int(v, 0) for n, v in re.findall(r"constexpr \w+ (k\w+) = (0x[0-9a-f]+|\d+)u?;", text)}
+    assert constants["kChunk"] == adds_lanes._CHUNK
+    assert constants["kPushShare"] == adds_lanes._PUSH_SHARE
+    assert constants["kNoSource"] == adds_lanes._NO_SOURCE
+    assert constants["kLaneLimit"] == adds_lanes._NARROW_LIMIT
+    fixed, each = map(int, re.search(r"sizeof\(State\) == (\d+) \+ (\d+) \* kLanes", text).groups())
+    for n_lanes in (32, 64):
+        assert adds_lanes._state(n_lanes).itemsize == fixed + each * n_lanes
+
+
+def test_every_invariant_cited_by_the_kernel_is_defined():
+    text = "".join((KERNELS / name).read_text() for name in DEVICE_CODE)
+    assert set(re.findall(r"\b(I\d)\b", text)) == set(re.findall(r"^//\s+(I\d)\. ", text, re.MULTILINE))
+
+
+# ---- on the GPU ----
+
+
+@pytest.mark.gpu
+@EITHER_WIDTH
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 63, 64, 65, 97, 200])
+def test_groups_of_every_size(count, narrow):
+    graph = made(rmat(scale=10))
+    sources = np.arange(count) * 5 % graph.n_vertices
+    solution = assert_exact(AddsLanes(narrow=narrow), graph, sources)
+    assert [m.source for m in solution.metrics] == sources.tolist()
+
+
+@pytest.mark.gpu
+@EITHER_WIDTH
+def test_the_same_source_in_every_lane(narrow):
+    solution = assert_exact(AddsLanes(narrow=narrow), made(rmat(scale=10)), [3] * 64)
+    counts = [m.vertices_processed for m in solution.metrics]
+    # Not equal: a pass may read a line of which another has lowered some words, but not yet the others.
+    assert max(counts) <= 1.05 * min(counts)
+
+
+@pytest.mark.gpu
+@EITHER_WIDTH
+def test_a_hub_to_and_from_everybody(narrow):
+    rim = np.arange(1, 2**18)
+    weights = (1 + rim * 7919 % 1000).astype(np.uint32)
+    src, dst = np.concatenate([0 * rim, rim]), np.concatenate([rim, 0 * rim])
+    graph = csr_from_edges(src, dst, np.concatenate([weights, weights]), 2**18)
+    assert_exact(AddsLanes(narrow=narrow), graph, range(0, 2**18, 2**12))
+
+
+@pytest.mark.gpu
+@EITHER_WIDTH
+@pytest.mark.parametrize("delta", [0.01, 1, 30, 1e300])
+def test_any_delta_is_exact(delta, narrow):
+    for graph in (made(grid(60, 60)), made(rmat(scale=11))):
+        assert_exact(AddsLanes(narrow=narrow), graph, range(0, 1000, 25), SolveOptions(delta=delta))
+
+
+@pytest.mark.gpu
+def test_a_delta_that_is_given_does_not_grow_and_the_other_does():
+    graph = made(grid(60, 60))
+    given = AddsLanes().solve(graph, np.array([0]), SolveOptions(delta=30)).metrics[0]
+    assert (given.delta_first, given.delta_last, given.delta_changes) == (30, 30, 0)
+    grown = AddsLanes().solve(graph, np.array([0]), SolveOptions()).metrics[0]
+    factor = adds_lanes.DELTA_GROWTH**grown.delta_changes
+    assert grown.delta_changes > 0
+    assert grown.delta_last == pytest.approx(grown.delta_first * factor)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "int64"])
+def test_narrow_lanes_serve_every_integer_type(dtype):
+    graph = made(rmat(scale=12), dtype)
+    assert fits_narrow(graph.weight_dtype, graph.traits.max_weight, 2**31 - 1)
+    assert_exact(AddsLanes(), graph, range(0, 4000, 40))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("last", [32_500, 32_765, 32_766, 32_767, 32_768, 65_535, 65_536, 10**6])
+def test_distances_around_the_end_of_a_narrow_lane(last):
+    whole, rest = divmod(last, 1000)
+    graph = path(np.array([1000] * whole + [rest]))
+    solution = assert_exact(AddsLanes(), graph, [0, whole // 2, whole + 1] * 30)
+    assert solution.metrics[0].max_distance == last
+
+
+@pytest.mark.gpu
+def test_groups_after_one_that_outgrew_its_lanes_are_exact():
+    short, long = made(rmat(scale=10)), path(np.full(500, 1000))
+    n = short.n_vertices
+    src = np.concatenate([np.repeat(np.arange(g.n_vertices), np.diff(g.row_offsets)) for g in (short, long)])
+    src[short.n_edges :] += n
+    dst = np.concatenate([short.col_indices, long.col_indices + np.uint32(n)])
+    graph = csr_from_edges(src, dst, np.concatenate([short.weights, long.weights]), n + long.n_vertices)
+    assert_exact(AddsLanes(), graph, [*range(64), *range(n, n + 64), *range(64, 128)])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cutoff", [0, 1, 999, 32_765, 32_766, 32_767, 40_000])
+def test_a_cutoff_around_the_end_of_a_narrow_lane(cutoff):
+    graph = path(np.full(60, 32_767 // 20))
+    assert_exact(AddsLanes(), graph, range(0, 61, 3), SolveOptions(cutoff=cutoff))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["uint32", "float32", "uint64", "float64"])
+def test_edges_by_target_are_the_same_edges(dtype):
+    graph = made(rmat(scale=12), dtype)
+    incoming = _incoming.incoming_edges(graph, device_graph(graph))
+    bits = graph.weights.view(f"u{graph.weight_dtype.itemsize}")
+    src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
+    if graph.weight_dtype.itemsize == 4:
+        sources, weights = incoming.graph.edges.get().reshape(-1, 2).T
+    else:
+        sources, weights = incoming.graph.edges.get(), incoming.graph.weights.get()
+    targets = incoming.targets.get()
+    found, wanted = np.lexsort((weights, sources, targets)), np.lexsort((bits, src, graph.col_indices))
+    assert_array_equal(targets, graph.col_indices[wanted])
+    assert_array_equal(sources[found], src[wanted])
+    assert_array_equal(weights[found], bits[wanted])
+    row_offsets = incoming.graph.row_offsets.get()
+    assert_array_equal(np.diff(row_offsets), np.bincount(graph.col_indices, minlength=graph.n_vertices))
+
+
+@pytest.mark.gpu
+def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_usable():
+    graph = made(grid(30, 30))
+    waiting = AddsLanes(absent_blocks=1, patience_s=0.2)
+    with pytest.raises(
+        SsspError, match=r"`adds-lanes` gave up sources 0 to 1 of a batch: after 0.2 s at barrier 1, "
+    ):
+        waiting.solve(graph, np.array([5, 6]), SolveOptions())
+    assert_exact(AddsLanes(), graph, [5, 6])

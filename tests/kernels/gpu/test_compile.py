@@ -1,0 +1,155 @@
+"""Every kernel compiles, without a warning, for every GPU we name, on a machine that has none."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.csr import WEIGHT_DTYPES
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.gpu.common import compile
+from sssp_pipeline.kernels.gpu.common.compile import Unit, kernel_options, warnings_in
+from sssp_pipeline.kernels.gpu.common.device_graph import UPLOAD
+from sssp_pipeline.kernels.gpu.common.device_rows import GATHER, SUMMARY
+from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSolver
+from sssp_pipeline.kernels.solver import tuned
+
+_spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
+nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
+_spec.loader.exec_module(nvrtc)
+
+#: Bytes a thread: some words that a loop needs once cost nothing that can be measured.
+MOST_SPILLED = 64
+#: sm_70 only while NVRTC 12 compiles for it.
+ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
+ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
+UNITS = list(dict.fromkeys([UPLOAD, SUMMARY, GATHER, *(unit for solver in ON_GPU for unit in solver.units)]))
+ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
+#: Each for weights of zero or more, and for negative ones if its solver takes them.
+VARIANTS = [
+    *((unit, dtype, False) for unit in UNITS for dtype in WEIGHT_DTYPES),
+    *((unit, dtype, True) for unit in ON_SIGNED for dtype in WEIGHT_DTYPES if dtype.kind != "u"),
+]
+
+
+def other_units():
+    """Yield what solvers compile for the values of their options, the defaults aside."""
+    for solver in SOLVERS.values():
+        for option in solver.tunables:
+            limits = (option.least, option.most) if option.least <= option.most <= 2**20 else ()
+            for value in (*option.choices, *limits):
+                with suppress(InputError):  # some values need another option's
+                    yield from getattr(tuned(solver, {option.name: value}), "units", ())
+
+
+OTHER_UNITS = [unit for unit in dict.fromkeys(other_units()) if unit not in UNITS]
+
+needs_nvrtc = pytest.mark.skipif(
+    nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
+)
+
+
+def compiled(unit, dtype, arch, **options):
+    return nvrtc.compile_for(unit.source, f"{unit.stem}.cu", kernel_options(unit, dtype, **options), arch)
+
+
+def write_down(dtype, arch, result):
+    """Append registers and bytes spilled to the file that `SSSP_REGISTERS` names, a JSON line for each kernel."""
+    if (path := os.environ.get("SSSP_REGISTERS")) is None:
+        return
+    with Path(path).open("a") as file:
+        for kernel, registers in result.registers.items():
+            line = {"kernel": kernel, "dtype": dtype.name, "arch": arch, "registers": registers}
+            file.write(json.dumps(line | {"bytes_spilled": result.spilled[kernel]}) + "\n")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("unit", "dtype", "signed"),
+    [pytest.param(*v, id=f"{v[0].stem}-{v[1]}{'-signed' * v[2]}") for v in VARIANTS],
+)
+def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
+    if arch not in nvrtc.architectures():
+        pytest.skip(f"this NVRTC does not compile for sm_{arch}")
+    result = compiled(unit, dtype, arch, signed=signed)
+    assert not warnings_in(result.log), result.log
+    assert result.n_bytes > 0
+    if unit != UPLOAD or dtype.itemsize == 4:
+        assert set(result.registers) == set(unit.kernels)
+    write_down(dtype, arch, result)
+    assert max(result.spilled.values(), default=0) <= MOST_SPILLED, f"{unit.stem} spills: {result.spilled}"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("uint64")], ids=str)
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_every_unit_compiles_for_more_edges_than_32_bits_count(unit, dtype):
+    result = compiled(unit, dtype, 90, wide_offsets=True)
+    assert not warnings_in(result.log), result.log
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("int64")], ids=str)
+@pytest.mark.parametrize("unit", OTHER_UNITS, ids=lambda u: f"{u.stem}{dict(u.macros)}")
+def test_every_option_compiles_without_a_warning(unit, dtype):
+    result = compiled(unit, dtype, 90)
+    assert not warnings_in(result.log), result.log
+    assert max(result.spilled.values()) <= MOST_SPILLED, f"{unit.macros} spills: {result.spilled}"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ["adds", "adds-slots", "near-far"])
+def test_the_clock_that_runs_back_in_tests_compiles(name):
+    unit, dtype = SOLVERS[name].units[0], np.dtype("uint32")
+    options = (*kernel_options(unit, dtype), "-DSSSP_CLOCK_RUNS_BACK=1")
+    result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, 90)
+    assert not warnings_in(result.log), result.log
+    assert "#if SSSP_CLOCK_RUNS_BACK" in (compile.SOURCES / "memory_order.cuh").read_text()
+
+
+@needs_nvrtc
+def test_a_warning_is_seen(tmp_path, monkeypatch):
+    (tmp_path / "careless.cu").write_text('extern "C" __global__ void careless_kernel() { int unused = 3; }')
+    monkeypatch.setattr(compile, "SOURCES", tmp_path)
+    result = compiled(Unit("careless", ("careless_kernel",)), np.dtype("uint32"), 75)
+    assert "declared but never referenced" in warnings_in(result.log)[0]
+    assert result.registers.keys() == {"careless_kernel"}
+
+
+def test_the_types_and_the_unit_decide_the_options():
+    unit = Unit("near_far", (), (("SSSP_THREADS", 64),))
+    float32 = kernel_options(unit, np.dtype("float32"))
+    assert {"-DSSSP_FLOATING=1", "-DSSSP_BITS=32", "-DSSSP_UNREACHED=0x7f800000ull"} <= set(float32)
+    assert {"-DSSSP_OFFSET_BITS=32", "-DSSSP_THREADS=64"} <= set(float32)
+    int64 = kernel_options(unit, np.dtype("int64"), wide_offsets=True)
+    assert {"-DSSSP_FLOATING=0", "-DSSSP_BITS=64", "-DSSSP_UNREACHED=0x7fffffffffffffffull"} <= set(int64)
+    assert "-DSSSP_OFFSET_BITS=64" in int64
+
+
+def test_an_edited_header_changes_the_options(tmp_path, monkeypatch):
+    for path in [*compile.SOURCES.glob("*.cu"), *compile.SOURCES.glob("*.cuh")]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    compile.sources_digest.cache_clear()
+    before = compile.sources_digest()
+    monkeypatch.setattr(compile, "SOURCES", tmp_path)
+    try:
+        compile.sources_digest.cache_clear()
+        assert compile.sources_digest() == before
+        with (tmp_path / "relax.cuh").open("a") as file:
+            file.write("// more\n")
+        compile.sources_digest.cache_clear()
+        assert compile.sources_digest() != before
+    finally:
+        compile.sources_digest.cache_clear()
+
+
+# ---- without a GPU ----

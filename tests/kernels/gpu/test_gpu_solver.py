@@ -1,0 +1,246 @@
+"""What only a GPU shows: memory, runs that are given up, and sizes at which kernels take another way."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import csr_from_edges, unreached_distance
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.gpu.common import batch_solver
+from sssp_pipeline.kernels.gpu.common import device_graph as device_graphs
+from sssp_pipeline.kernels.gpu.common.device_rows import _SUMMARY, SearchCounts, Summariser
+from sssp_pipeline.kernels.gpu.common.device_words import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
+from sssp_pipeline.kernels.host.mean import mantissa_bits, sums
+from sssp_pipeline.kernels.solver import SolveOptions
+
+EVERY_GPU_SOLVER = pytest.mark.parametrize(
+    "solver", [pytest.param(s, id=n) for n, s in SOLVERS.items() if s.device == "gpu"]
+)
+ANY = SolveOptions()
+
+
+def graph_of(made, dtype="uint32"):
+    return csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+
+
+def star(leaves, dtype="uint32"):
+    """Leaf i at distance i; the far ends first, so that nothing is in order."""
+    ends = np.arange(leaves, 0, -1)
+    return csr_from_edges(np.zeros(leaves, np.int64), ends, ends.astype(dtype), leaves + 1)
+
+
+def distances_by_cpu(graph, sources, options=ANY):
+    return solver_named("delta-stepping").solve(graph, np.array(sources), options).distances
+
+
+@pytest.mark.gpu
+@EVERY_GPU_SOLVER
+@pytest.mark.parametrize("dtype", ["uint32", "float32", "uint64", "float64"])
+def test_twenty_repeats_give_the_same_bits(solver, dtype):
+    for graph in (graph_of(rmat(scale=13), dtype), graph_of(grid(120, 120, keep=0.7), dtype)):
+        sources = np.argsort(np.diff(graph.row_offsets))[-3:]
+        expected = distances_by_cpu(graph, sources)
+        for _ in range(20):
+            assert_array_equal(solver.solve(graph, sources, ANY).distances, expected)
+
+
+@pytest.mark.gpu
+@EVERY_GPU_SOLVER
+@pytest.mark.parametrize("degree", [127, 128, 129, 511, 512, 513, 200_000])
+def test_hubs_of_every_size(solver, degree):
+    graph = star(degree)
+    assert_array_equal(solver.solve(graph, np.array([0]), ANY).distances[0], np.arange(degree + 1))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("blocks", [1, 2, 7])
+@pytest.mark.parametrize("delta", [None, 1, 1e6])
+def test_more_pushes_than_a_block_holds_back(blocks, delta):
+    graph = star(50_000)
+    few = NearFar(most_blocks=blocks)
+    found = few.solve(graph, np.array([0]), SolveOptions(delta=delta)).distances[0]
+    assert_array_equal(found, np.arange(50_001))
+
+
+@pytest.mark.gpu
+@EVERY_GPU_SOLVER
+@pytest.mark.parametrize("dtype", ["int32", "float32", "int64", "float64"])
+def test_64_bit_row_offsets_give_the_same(solver, dtype, monkeypatch):
+    graph = graph_of(rmat(scale=11), dtype)
+    expected = distances_by_cpu(graph, [1, 2, 3])
+    monkeypatch.setattr(device_graphs, "MOST_EDGES_IN_32_BITS", 0)
+    assert device_graphs.device_graph(graph).wide_offsets
+    assert_array_equal(solver.solve(graph, np.array([1, 2, 3]), ANY).distances, expected)
+
+
+@pytest.mark.gpu
+@EVERY_GPU_SOLVER
+def test_a_subnormal_weight_is_not_zero(solver):
+    tiny = np.finfo(np.float32).smallest_subnormal
+    graph = csr_from_edges(np.array([0, 1]), np.array([1, 2]), np.array([tiny, 3 * tiny], np.float32), 3)
+    assert_array_equal(solver.solve(graph, np.array([0]), ANY).distances[0], [0, tiny, 4 * tiny])
+
+
+@pytest.mark.gpu
+def test_a_graph_is_uploaded_once_piece_by_piece_and_freed_with_the_host_graph(monkeypatch):
+    import cupy
+
+    monkeypatch.setattr(device_graphs, "_PIECE", 1000)
+    graph = graph_of(rmat(scale=10))
+    used = cupy.get_default_memory_pool().used_bytes
+    before = used()
+    copy = device_graphs.device_graph(graph)
+    assert device_graphs.device_graph(graph) is copy
+    both = copy.edges.get().reshape(-1, 2)
+    assert_array_equal(both[:, 0], graph.col_indices)
+    assert_array_equal(both[:, 1], graph.weights)
+    assert copy.device_bytes == 4 * (graph.n_vertices + 1) + 8 * graph.n_edges
+    assert used() >= before + copy.device_bytes
+    del graph, copy
+    gc.collect()
+    assert used() == before
+
+
+@pytest.mark.gpu
+@EVERY_GPU_SOLVER
+def test_nothing_on_the_device_outlives_a_call_but_the_graph(solver):
+    import cupy
+
+    graph = graph_of(grid(100, 100))
+    solver.solve(graph, np.array([0]), ANY)
+    gc.collect()
+    used = cupy.get_default_memory_pool().used_bytes()
+    for source in range(20):
+        solver.solve(graph, np.array([source]), ANY)
+    gc.collect()
+    assert cupy.get_default_memory_pool().used_bytes() == used
+
+
+@pytest.mark.gpu
+def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_usable():
+    graph = graph_of(grid(30, 30))
+    waiting = NearFar(absent_blocks=1, patience_s=0.2)
+    with pytest.raises(SsspError, match=r"`near-far` gave up source 5: after 0.2 s at barrier 1, "):
+        waiting.solve(graph, np.array([5]), ANY)
+    assert_array_equal(NearFar().solve(graph, np.array([5]), ANY).distances, distances_by_cpu(graph, [5]))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("together", [1, 2, 5, 16, 132])
+def test_sources_that_share_the_gpu_keep_their_order(together):
+    graph = graph_of(grid(60, 60, keep=0.8))
+    sources = np.arange(0, 3600, 89)
+    solution = NearFar(together=together).solve(graph, sources, ANY)
+    assert_array_equal(solution.distances, distances_by_cpu(graph, sources))
+    assert [m.source for m in solution.metrics] == sources.tolist()
+
+
+@pytest.mark.gpu
+def test_a_path_too_long_among_sources_that_share_the_gpu_is_the_first():
+    last = np.iinfo(np.uint32).max - 1
+    graph = csr_from_edges(np.array([0, 1, 5]), np.array([1, 2, 0]), np.array([last, 9, 3], np.uint32), 6)
+    for _ in range(20):
+        with pytest.raises(InputError, match="from `0` to `2`"):
+            NearFar().solve(graph, np.array([3, 4, 0, 5, 2, 1]), ANY)
+
+
+@pytest.mark.gpu
+@EVERY_GPU_SOLVER
+def test_a_graph_too_large_for_the_gpu_says_how_much_is_free(solver, monkeypatch):
+    import cupy
+
+    graph = graph_of(grid(30, 30))
+
+    def full(size, dtype=None):
+        raise cupy.cuda.memory.OutOfMemoryError(1 << 40, 0)
+
+    monkeypatch.setattr(cupy, "empty", full)
+    with pytest.raises(
+        SsspError, match=r"the graph \(900 vertices, 3,480 edges\) does not fit the GPU"
+    ) as caught:
+        solver.solve(graph, np.array([0]), ANY)
+    assert "GiB are free" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("dtype", "delta", "used"),
+    [
+        ("uint32", 0.3, 1),
+        ("uint32", 2.6, 3),
+        ("int32", 1e300, 2**31 - 2),
+        ("uint64", 2.0**40, 2**40),
+        ("float32", 0.5, 0.5),
+        ("float32", 1e-300, float(np.finfo(np.float32).tiny)),
+        ("float64", 1e300, 1e300),
+    ],
+)
+def test_delta_is_at_least_the_smallest_step_of_the_type(dtype, delta, used):
+    bits, stands_for = delta_bits(np.dtype(dtype), delta)
+    assert stands_for == used
+    assert np.array([bits]).view(dtype)[0] == used
+
+
+def test_the_limit_travels_as_bits():
+    assert limit_bits(np.dtype("float32"), None) == 0x7F800000
+    assert limit_bits(np.dtype("int32"), 7.5) == 8
+    assert limit_bits(np.dtype("float64"), 1.0) == np.nextafter(1.0, 2.0).view("u8")
+
+
+@EVERY_GPU_SOLVER
+def test_without_a_gpu_the_solver_says_so_and_auto_goes_on(solver, monkeypatch):
+    from sssp_pipeline.kernels.gpu.common import gpu_solver
+
+    monkeypatch.setattr(gpu_solver, "gpu_missing", lambda: "no CUDA GPU: it is a toaster")
+    graph = star(3)
+    assert solver.supports(graph.traits, ANY) is None
+    with pytest.raises(InputError) as caught:
+        solver.solve(graph, np.array([0]), ANY)
+    assert caught.value.message == f"solver `{solver.name}` cannot solve this: no CUDA GPU: it is a toaster"
+
+
+@pytest.mark.gpu
+@EVERY_GPU_SOLVER
+@pytest.mark.parametrize("targets", [[3599, 0, 77], []])
+def test_targets_in_several_device_batches(solver, targets, monkeypatch):
+    monkeypatch.setattr(batch_solver, "device_batch", lambda *_: (7, 2))
+    graph = graph_of(grid(60, 60, keep=0.8), "float32")
+    sources, options = np.arange(0, 3600, 89), SolveOptions(targets=np.array(targets, int))
+    found, expected = (s.solve(graph, sources, options) for s in (solver, solver_named("delta-stepping")))
+    assert_array_equal(found.distances, expected.distances)
+    for told in ("source", "reached", "max_distance", "mean_distance"):
+        assert [getattr(m, told) for m in found.metrics] == [getattr(m, told) for m in expected.metrics]
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int64", "float32", "float64"])
+def test_metrics_are_made_of_what_the_device_counted(dtype):
+    graph = graph_of(grid(30, 30, keep=0.7), dtype)
+    sources = np.array([5, 500, 899])
+    solution = solver_named("delta-stepping").solve(graph, sources, ANY)
+    rows = solution.distances.view(bits_type(graph.weight_dtype))
+    unreached = unreached_distance(graph.weight_dtype).view(rows.dtype)
+    counted = np.zeros(len(rows), _SUMMARY)
+    for into, row in zip(counted, rows, strict=True):
+        is_reached = row < unreached
+        largest = row[is_reached].max()
+        into["reached"], into["max_distance"] = is_reached.sum(), largest
+        into["edges_of_reached"] = np.diff(graph.row_offsets)[is_reached].sum()
+        mantissa = np.uint64(mantissa_bits(graph.weight_dtype))
+        into["sum_lower"], into["sum_upper"] = sums(row, unreached, largest, mantissa)
+    summariser = object.__new__(Summariser)
+    summariser._name, summariser._graph = "adds", graph
+    numbers = np.arange(len(sources))
+    counts = SearchCounts(10 + numbers, 20 + numbers, 1.0, 2.0, numbers)
+    found = summariser.metrics(sources, counts, counted, 0.25)
+    for i, (metric, expected) in enumerate(zip(found, solution.metrics, strict=True)):
+        assert (metric.source, metric.solver, metric.solve_s) == (expected.source, "adds", 0.25)
+        assert (metric.vertices_processed, metric.edges_relaxed, metric.delta_changes) == (10 + i, 20 + i, i)
+        assert (metric.reached, metric.max_distance) == (expected.reached, expected.max_distance)
+        assert metric.mean_distance == expected.mean_distance
+        assert metric.teps == pytest.approx(expected.teps * expected.solve_s / 0.25)

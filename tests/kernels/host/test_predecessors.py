@@ -1,0 +1,40 @@
+import numpy as np
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import NO_VERTEX, csr_from_edges
+from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+from sssp_pipeline.kernels.host.predecessors import predecessors_of
+from sssp_pipeline.kernels.solver import SolveOptions
+
+
+def predecessors(edges, n_vertices, source, dtype="uint32", cutoff=None):
+    src, dst, weights = np.array(edges).T
+    graph = csr_from_edges(src.astype(int), dst.astype(int), weights.astype(dtype), n_vertices)
+    distances = Dijkstra().solve(graph, np.array([source]), SolveOptions(cutoff=cutoff)).distances[0]
+    into = np.empty(n_vertices, np.uint32)
+    predecessors_of(graph, source, distances, into)
+    return into
+
+
+def test_the_first_of_equal_paths_in_breadth_first_order_wins():
+    edges = [(0, 1, 2), (0, 2, 1), (0, 3, 1), (2, 1, 1), (3, 4, 5), (2, 4, 5), (1, 4, 4)]
+    assert_array_equal(predecessors(edges, 5, 0), [NO_VERTEX, 0, 0, 0, 1])
+
+
+def test_a_zero_cycle_is_no_circle_of_predecessors():
+    edges = [(0, 1, 4), (1, 2, 0), (2, 3, 0), (3, 1, 0), (3, 0, 0)]
+    assert_array_equal(predecessors(edges, 4, 0), [NO_VERTEX, 0, 1, 2])
+    assert_array_equal(predecessors(edges, 4, 2), [3, 3, NO_VERTEX, 2])
+
+
+def test_absorbed_weights_are_no_circle_of_predecessors():
+    # In float32, 2**24 + 1 rounds to 2**24: every edge of the cycle is tight in both directions.
+    edges = [(0, 1, 2.0**24), (1, 2, 1), (2, 1, 1), (2, 3, 1), (3, 2, 1)]
+    assert_array_equal(predecessors(edges, 4, 0, "float32"), [NO_VERTEX, 0, 1, 2])
+
+
+def test_unreached_vertices_have_none():
+    assert_array_equal(
+        predecessors([(0, 1, 5), (1, 2, 5)], 4, 0, cutoff=7), [NO_VERTEX, 0, NO_VERTEX, NO_VERTEX]
+    )
+    assert_array_equal(predecessors([(0, 1, 5)], 2, 1, "float64"), [NO_VERTEX, NO_VERTEX])

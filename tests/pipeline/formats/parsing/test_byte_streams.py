@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import tarfile
+import tracemalloc
+import zipfile
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, read_blocks, read_lines
+from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.storage import files
+
+ROWS = b"".join(b"%d %d\n" % (i, i * i) for i in range(5000))
+COMPRESSORS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda content: pa.compress(content, "zstd", asbytes=True),
+}
+
+
+def packed_zip(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def packed_tar(members: dict[str, bytes], mode: str = "w") -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name.rstrip("/"))
+            info.size = len(content)
+            info.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+            archive.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_compression_is_known_by_content(write, read, kind):
+    found = read(write("edges.txt", COMPRESSORS[kind](ROWS)), block_bytes=4096)
+    assert found.rows() == [(i, i * i) for i in range(5000)]
+    assert found.n_chunks > 5
+
+
+def test_a_name_does_not_make_a_compressed_file(write, read):
+    assert read(write("edges.gz", b"1 2\n")).rows() == [(1, 2)]
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_concatenated_streams_are_one_file(write, read, kind):
+    content = COMPRESSORS[kind](b"1 2\n3 ") + COMPRESSORS[kind](b"4\n5 6\n")
+    assert read(write("edges", content)).rows() == [(1, 2), (3, 4), (5, 6)]
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
+def test_cut_short(write, refused, kind, share):
+    content = COMPRESSORS[kind](ROWS)
+    name = write("edges", content[: int(len(content) * share)])
+    assert refused(name) == (
+        "`edges` is cut short: its compressed data does not end",
+        "fetch or compress it again",
+    )
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_altered(write, refused, kind):
+    content = bytearray(COMPRESSORS[kind](ROWS))
+    content[len(content) // 2] ^= 0x55
+    message, hint = refused(write("edges", bytes(content)))
+    assert message.startswith("`edges` is damaged: ")
+    assert hint == "fetch or compress it again"
+
+
+MAC = {"__MACOSX/._a.txt": b"x", "d/._a.txt": b"y", ".DS_Store": b"z"}
+PACKED = {
+    "zip": packed_zip({"a.txt": ROWS}),
+    "zip of gz": packed_zip({"a.txt.gz": gzip.compress(ROWS)}),
+    "zip of a folder": packed_zip({"d/": b"", "d/a.txt": ROWS}),
+    "zip by a Mac": packed_zip({"d/": b"", "d/a.txt": ROWS, **MAC}),
+    "tar": packed_tar({"a.txt": ROWS}),
+    "tar of xz": packed_tar({"a.txt.xz": lzma.compress(ROWS)}),
+    "tar by a Mac": packed_tar({"d/": b"", "d/a.txt": ROWS, **MAC}),
+    "tar.gz": packed_tar({"a.txt": ROWS}, "w:gz"),
+    "tar.bz2": packed_tar({"a.txt": ROWS}, "w:bz2"),
+    "tar.zst": pa.compress(packed_tar({"a.txt": ROWS}), "zstd", asbytes=True),
+    "zip of tar": packed_zip({"a.tar": packed_tar({"a.txt": ROWS})}),
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_the_only_member_is_read(write, read, kind):
+    found = read(write("edges", PACKED[kind]), block_bytes=4096)
+    assert found.edge_list.format == "text"
+    assert found.rows() == [(i, i * i) for i in range(5000)]
+    assert found.n_chunks > 5
+
+
+@pytest.mark.parametrize("format_", ["csv", "dimacs"])
+@pytest.mark.parametrize("pack", [packed_zip, packed_tar])
+def test_members_in_other_formats(write, read, pack, format_):
+    content = {"csv": b"u,v,w\n1,2,3\n", "dimacs": b"p sp 2 1\na 1 2 3\n"}[format_]
+    found = read(write("edges", pack({"a": content})))
+    assert (found.edge_list.format, found.rows()) == (format_, [(1, 2, 3)])
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (packed_zip({"a": ROWS, "d/b": ROWS}), "a zip file of 2 files: `a`, `d/b`"),
+        (packed_tar({"a": ROWS, "d/b": ROWS}), "a tar file of 2 files: `a`, `d/b`"),
+        (packed_tar({"a": ROWS, "d/b": b""}, "w:gz"), "a tar file of 2 files: `a`, `d/b`"),
+        (
+            packed_zip({f"m{i}": ROWS for i in range(12)}),
+            f"a zip file of 12 files: {', '.join(f'`m{i}`' for i in range(10))}, …",
+        ),
+        (packed_zip({"d/": b""}), "a zip file of no file"),
+        (packed_zip(MAC), "a zip file of no file"),
+        (packed_tar({"d/": b""}), "a tar file of no file"),
+        (packed_zip({}), "a zip file of no file"),
+    ],
+)
+def test_several_members_or_none(write, refused, content, what):
+    assert refused(write("edges", content)) == (f"`edges` is {what}", "unpack it, and name the files to read")
+
+
+def altered_zip(at_local: int, at_central: int, value: int, content: bytes = b"1 2\n") -> bytes:
+    """Return a zip file with one byte set in both headers of its member."""
+    packed = bytearray(packed_zip({"a": content}))
+    packed[at_local] = packed[packed.index(b"PK\x01\x02") + at_central] = value
+    return bytes(packed)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (altered_zip(6, 8, 1), "File 'a' is encrypted, password required for extraction"),
+        (altered_zip(8, 10, 97), "That compression method is not supported"),
+    ],
+)
+def test_a_member_that_cannot_be_unpacked(write, refused, content, why):
+    assert refused(write("e.zip", content)) == (
+        f"`e.zip`: `a` cannot be unpacked: {why}",
+        "unpack it first",
+    )
+
+
+def test_a_zip_file_in_a_stream(write, refused):
+    assert refused(write("e", gzip.compress(PACKED["zip"]))) == (
+        "`e` holds a zip file in a compressed file",
+        "unpack it first",
+    )
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "zip of gz"])
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_container_cut_short(write, refused, kind, share):
+    packed = PACKED[kind]
+    size = len(ROWS) if kind == "tar" else len(packed)
+    message, hint = refused(write("e", packed[: int(size * share)]))
+    assert message.startswith(("`e` is cut short: ", "`e` is damaged: "))
+    assert hint == "fetch or compress it again"
+
+
+@pytest.mark.parametrize("kind", ["tar.gz", "tar.bz2", "tar of xz"])
+def test_the_end_of_a_compressed_tar_is_read(write, refused, kind):
+    packed = PACKED[kind]
+    if kind == "tar of xz":
+        packed = lzma.compress(packed)
+    message, _ = refused(write("e", packed[:-6]))
+    assert message.startswith(("`e` is cut short: ", "`e` is damaged: "))
+
+
+def test_a_wrong_checksum_of_a_compressed_tar(write, refused):
+    packed = bytearray(PACKED["tar.gz"])
+    packed[-5] ^= 0x55
+    assert refused(write("e", bytes(packed)))[0].startswith("`e` is damaged: ")
+
+
+def test_a_damaged_member(write, refused):
+    packed = bytearray(PACKED["zip"])
+    packed[len(packed) // 2] ^= 0x55
+    message, hint = refused(write("e", bytes(packed)))
+    assert message.startswith("`e` is damaged: ")
+    assert hint == "fetch or compress it again"
+
+
+def test_something_after_the_compressed_data(write, refused):
+    assert refused(write("edges", gzip.compress(ROWS) + b"more"))[0].startswith("`edges` is damaged: ")
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b""), packed_zip({"a": b""}), packed_tar({"a": b""})])
+def test_empty(write, refused, content):
+    assert refused(write("edges", content)) == ("`edges` is empty", "check that this is the file you mean")
+
+
+def test_missing(write, refused):
+    assert refused("nowhere.txt")[0] == "`nowhere.txt` does not exist"
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 5, 8, 1000])
+@pytest.mark.parametrize("content", [b"ab\ncdefghijklmnop\n\n\nq\n", b"ab\ncd", b"\n", b"abcdefgh"])
+def test_blocks_are_whole_lines_and_lose_nothing(write, block_bytes, content):
+    name = write("lines", content)
+    blocks = list(read_blocks([LineFile(name)], block_bytes))
+    assert all(block.data[-1] == ord("\n") for block in blocks)
+    whole = b"".join(block.data.tobytes() for block in blocks)
+    assert whole == content + (b"" if content.endswith(b"\n") else b"\n")
+    assert [block.is_first for block in blocks] == [True] + [False] * (len(blocks) - 1)
+
+
+def test_blocks_begin_after_the_header(write):
+    name = write("lines", b"head\nab\ncd\n")
+    (block,) = read_blocks([LineFile(name, skip_bytes=5, n_lines=1)], 100)
+    assert block.data.tobytes() == b"ab\ncd\n"
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_lines_come_with_their_ends(write, kind):
+    assert list(read_lines(write("lines", COMPRESSORS[kind](b"a\r\n\nb")))) == [b"a\r\n", b"\n", b"b"]
+
+
+class OneWay(io.RawIOBase):
+    """What some web servers send: it claims to be seekable, and is not."""
+
+    def __init__(self, content: bytes) -> None:
+        self._rest = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._rest.tell()
+
+    def readinto(self, buffer) -> int:
+        return self._rest.readinto(buffer)
+
+    def seek(self, position, whence=0):
+        raise ValueError("cannot seek")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        (b"# text\n1 2 3\n", [(1, 2, 3)]),
+        (b"p sp 2 1\na 1 2 3\n", [(1, 2, 3)]),
+        (b"u,v,w\n1,2,3\n", [(1, 2, 3)]),
+        (struct.pack("<4Q 1Q 2I I", 1, 4, 1, 1, 1, 0, 0, 3), [(0, 0, 3)]),
+    ],
+)
+def test_files_that_can_be_read_one_way_only(monkeypatch, read, pack, content, wanted):
+    monkeypatch.setattr(files, "open_read", lambda url: OneWay(pack(content)))
+    assert read("edges").rows() == wanted
+
+
+def test_other_filesystems():
+    with fsspec.open("memory://bucket/bad.txt", "wb") as file:
+        file.write(b"1 2\nx 4\n")
+    edge_list = open_edge_list(["memory://bucket/bad.txt"], ReadOptions())
+    with pytest.raises(InputError) as caught:
+        list(edge_list.chunks(1))
+    assert caught.value.message == "`memory://bucket/bad.txt` line 2: `x` is not a vertex id"
+
+
+# ---- long lines ----
+
+TEN = {
+    "text": b"1 2 555555\n1 3 5\n",
+    "csv": b"1,2,555555\n1,3,5\n",
+    "networkx": b"1 2 {'w': 555555}\n1 3 {'w': 5}\n",
+    "dimacs": b"p sp 3 2\na 1 2 55555555555\na 1 3 5\n",
+    "matrix-market": b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 5"
+    + b" " * 60
+    + b"\n1 3 5\n",
+    "metis": b"3 2\n2 3" + b" " * 20 + b"\n1\n1\n",
+}
+
+
+@pytest.mark.parametrize("format_name", TEN)
+@pytest.mark.parametrize("block_bytes", [1, 7, 1000])
+def test_the_longest_line_is_read_and_no_longer_one(write, format_name, block_bytes):
+    content = TEN[format_name]
+    url = write("edges", content)
+    longest = max(map(len, content.splitlines(keepends=True)))
+
+    def n_edges(limit):
+        options = ReadOptions(format=format_name, max_line_bytes=limit, block_bytes=block_bytes)
+        return sum(map(len, open_edge_list([url], options).chunks()))
+
+    assert n_edges(longest) >= 2
+    with pytest.raises(InputError, match=f"longer than {longest - 1} bytes") as caught:
+        n_edges(longest - 1)
+    assert "raise `graph.max_line_bytes`" in caught.value.hint
+
+
+@pytest.mark.parametrize("content", [b"1\n22\n333333", b"1\n22\n333333\n", b"1\n22\n3333333333\n4\n"])
+@pytest.mark.parametrize("block_bytes", [1, 2, 5, 6, 100])
+def test_a_long_line_in_blocks_is_named_by_the_bytes_before_it(write, content, block_bytes):
+    blocks = read_blocks([LineFile(write("lines", content), max_line_bytes=5)], block_bytes)
+    with pytest.raises(InputError, match="the line that begins after 5 bytes is longer than 5 bytes"):
+        list(blocks)
+
+
+def test_a_line_without_an_end_is_not_read_to_its_end(write):
+    """A gigabyte of blanks in a megabyte of gzip takes no gigabyte of memory."""
+    url = write("bomb.gz", gzip.compress(b" " * 2**20) * 1024)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="line 1 is longer than 16,777,216 bytes"):
+        open_edge_list([url], ReadOptions())
+    with pytest.raises(InputError, match="the line that begins after 0 bytes is longer"):
+        list(read_blocks([LineFile(url)], 1 << 20))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100 * 2**20

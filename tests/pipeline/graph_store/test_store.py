@@ -1,0 +1,466 @@
+import contextlib
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store import loading
+from sssp_pipeline.pipeline.graph_store import store as graph_store
+from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_readers
+from sssp_pipeline.pipeline.graph_store.store import StoreWriter, older_versions, read_manifest
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.lease import exclusive
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow import models as workflow
+
+
+@pytest.fixture
+def store(tmp_path):
+    (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n10 40 1\n")
+    url = str(tmp_path / "graph")
+    ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
+    return url
+
+
+def spec_of(tmp_path: Path, **options) -> workflow.Graph:
+    return workflow.Graph.model_validate({"input": str(tmp_path / "edges.txt"), **options})
+
+
+def parts(store: str) -> list[Path]:
+    return sorted(Path(store).rglob("part-*.parquet"))
+
+
+def test_a_stored_graph_is_read_back(store):
+    manifest = read_manifest(store)
+    graph = load_graph(store, manifest)
+    assert graph.row_offsets.tolist() == [0, 2, 3, 3]
+    assert graph.col_indices.tolist() == [1, 2, 2]
+    assert graph.weights.tolist() == [5, 1, 7]
+    assert load_ids(store, manifest).column().to_pylist() == [10, 20, 40]
+    assert [p.parent.name for p in parts(store)] == ["edges", "row_offsets", "vertices"]
+
+
+def test_other_tools_read_the_parts_as_promised(store):
+    columns = {p.parent.name: pq.read_schema(p) for p in parts(store)}
+    assert columns["row_offsets"].field("row_offset").type == pa.int64()
+    assert columns["edges"].field("col_index").type == pa.uint32()
+    assert columns["edges"].field("weight").type == pa.uint32()
+    assert columns["vertices"].field("original_id").type == pa.int64()
+
+
+def test_a_large_graph_is_cut_into_ranges_of_vertices(tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_store, "PART_EDGES", 100)
+    monkeypatch.setattr(graph_store, "PART_ROWS", 64)
+    rng = np.random.default_rng(0)
+    # One vertex has more edges than a part holds.
+    src = np.concatenate([rng.integers(0, 300, 900), np.full(150, 7)])
+    rows = np.unique(np.column_stack([src, rng.integers(0, 300, 1050)]), axis=0)
+    np.savetxt(tmp_path / "edges.txt", rows, "%d")
+    url = str(tmp_path / "graph")
+    manifest, _ = ingest(workflow.Graph(input=str(tmp_path / "edges.txt"), self_loops="keep"), url, Quiet())
+    assert len(manifest.edges) > 8
+    assert len(manifest.row_offsets) > 3
+    assert [p.first for p in manifest.edges] == [0, *(p.last for p in manifest.edges[:-1])]
+    graph, ids = load_graph(url, manifest), load_ids(url, manifest).column().to_numpy()
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    np.testing.assert_array_equal(np.column_stack([ids[src], ids[graph.col_indices]]), rows)
+
+
+def test_equal_graphs_have_equal_content_ids(store, tmp_path):
+    other = str(tmp_path / "other")
+    (tmp_path / "reordered.txt").write_text("10 40 1\n10 20 5\n20 40 7\n")
+    ingest(workflow.Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
+    assert read_manifest(other).content_id == read_manifest(store).content_id
+    typed = workflow.Graph(input=str(tmp_path / "reordered.txt"), weights={"dtype": "int32"})
+    manifest, _ = ingest(typed, str(tmp_path / "typed"), Quiet())
+    assert manifest.content_id != read_manifest(store).content_id
+    (tmp_path / "reordered.txt").write_text("10 40 2\n10 20 5\n20 40 7\n")
+    ingest(workflow.Graph(input=str(tmp_path / "reordered.txt")), other, Quiet())
+    assert read_manifest(other).content_id != read_manifest(store).content_id
+
+
+def test_no_store_is_said(tmp_path):
+    with pytest.raises(InputError) as caught:
+        read_manifest(str(tmp_path))
+    assert caught.value.message == f"`{tmp_path}` is not a graph store: it has no manifest.json"
+    assert caught.value.hint == "make one with `sssp-pipeline ingest`"
+
+
+def test_a_store_of_another_format_version_is_refused(store):
+    file = Path(store, "manifest.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"version": 2}))
+    with pytest.raises(InputError) as caught:
+        read_manifest(store)
+    assert caught.value.message == f"`{store}` is a graph store of format 2, this release reads format 1"
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"format": "sssp-pipeline graph store"'])
+def test_a_damaged_manifest_is_refused(store, damage):
+    Path(store, "manifest.json").write_text(damage)
+    with pytest.raises(InputError, match=r"manifest\.json` is damaged"):
+        read_manifest(store)
+
+
+@pytest.mark.parametrize("other", ["[]", '{"name": "a web app"}'])
+def test_the_manifest_of_something_else_is_left_alone(store, tmp_path, other):
+    file = Path(store, "manifest.json")
+    file.write_text(other)
+    for use in (read_manifest, lambda store: ingest(spec_of(tmp_path), store, Quiet())):
+        with pytest.raises(InputError) as caught:
+            use(store)
+        assert caught.value.message == f"`{file}` is not the manifest of a graph store"
+        assert caught.value.hint == "name another `graph.store`, or leave it out"
+    assert file.read_text() == other
+
+
+@pytest.mark.parametrize("folder", ["row_offsets", "edges", "vertices"])
+def test_every_altered_byte_is_noticed(store, folder):
+    (part,) = (p for p in parts(store) if p.parent.name == folder)
+    good = part.read_bytes()
+    manifest = read_manifest(store)
+    for at in (0, len(good) // 2, len(good) - 1):
+        part.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        with pytest.raises(InputError) as caught:
+            load_graph(store, manifest), load_ids(store, manifest)
+        assert caught.value.message.startswith(f"`{part}` was altered: its CRC-32 is ")
+    part.write_bytes(good[:-1])
+    with pytest.raises(InputError) as caught:
+        load_graph(store, manifest), load_ids(store, manifest)
+    assert caught.value.message == f"`{part}` has {len(good) - 1} bytes, the manifest says {len(good)}"
+    part.unlink()
+    with pytest.raises(InputError, match="is gone"):
+        load_graph(store, manifest), load_ids(store, manifest)
+
+
+def test_the_row_groups_of_few_parts_are_decoded_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_store, "ROW_GROUP_ROWS", 7)
+    url = str(tmp_path / "graph")
+    manifest, _ = ingest(workflow.Graph(input="generated:grid?rows=4&cols=5&seed=1"), url, Quiet())
+    monkeypatch.setattr(loading, "usable_cores", lambda: 1)
+    one_by_one = load_graph(url, manifest)
+    monkeypatch.setattr(loading, "usable_cores", lambda: 8)
+    two_at_once = threading.Barrier(2, timeout=20)  # breaks if one group waits for the other
+    n_read = itertools.count()
+    read = pq.ParquetFile.read_row_group
+
+    def waiting(file, group, columns, **options):
+        if "weight" in columns and next(n_read) < 2:
+            two_at_once.wait()
+        return read(file, group, columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", waiting)
+    graph = load_graph(url, manifest)
+    assert next(n_read) == -(-graph.n_edges // 7)
+    for name in ("row_offsets", "col_indices", "weights"):
+        np.testing.assert_array_equal(getattr(graph, name), getattr(one_by_one, name))
+
+
+@pytest.mark.parametrize(("gib", "expected"), [(0, 4), (5, 4), (10, 8), (100, 16)])
+def test_readers_hold_an_eighth_of_the_graph_or_a_few_parts(gib, expected):
+    assert n_readers(gib * 2**30) == expected
+
+
+def test_a_failed_write_leaves_the_old_store(store):
+    before = {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()}
+    graph = load_graph(store, read_manifest(store))
+    with pytest.raises(RuntimeError), StoreWriter(store) as writer:
+        writer.write_graph(graph, 2)
+        raise RuntimeError("disk on fire")
+    assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
+
+
+def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(store, tmp_path):
+    leftover = Path(store, "edges", "part-00000000-00000.parquet")
+    foreign = Path(store, "edges", "notes.txt")
+    temporary = Path(store, "edges", files.TEMP_PREFIX + "0-part")
+    for file in (leftover, foreign, temporary):
+        file.touch()
+    (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n10 40 1\n# the same graph\n")
+    ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), store, Quiet())
+    assert (leftover.exists(), temporary.exists(), foreign.exists()) == (False, False, True)
+    assert len(parts(store)) == 3
+
+
+def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_store, "PART_EDGES", 2)
+    (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 4\n4 0\n")
+    url = str(tmp_path / "graph")
+    ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
+    file = Path(url, "manifest.json")
+    content = json.loads(file.read_text())
+    for name, at in (("edges", -1), ("edges", 0), ("edges", 1), ("row_offsets", 0)):
+        less = json.loads(file.read_text())
+        del less[name][at]
+        file.write_text(json.dumps(less))
+        with pytest.raises(InputError, match=f"the parts of {name} do not cover the graph"):
+            read_manifest(url)
+        file.write_text(json.dumps(content))
+
+
+def test_a_store_with_a_part_gone_is_ingested_again(store, tmp_path):
+    Path(parts(store)[0]).unlink()
+    assert ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), store, Quiet())[1]
+    load_graph(store, read_manifest(store))
+
+
+class Heard(Quiet):
+    """A listener that remembers what was said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line, event="note", *, level="info", **facts):
+        self.lines.append(line)
+
+
+def named_parts(store: str) -> list[Path]:
+    """Return the parts that the manifests of all versions name."""
+    newest = read_manifest(store)
+    versions = [newest, *older_versions(store, newest).values()]
+    return sorted(Path(store, part.path) for version in versions for part in version.parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "differs"),
+    [
+        ({"directed": False}, "`graph.directed` is `true` there and `false` here"),
+        ({"weights": {"unit": "km"}}, "`graph.weights.unit` is `null` there and `km` here"),
+        ({"weights": {"dtype": "float64"}}, "`graph.weights.dtype` is `auto` there and `float64` here"),
+        ({"columns": {"source": "from"}}, "`graph.columns.source` is `auto` there and `from` here"),
+        ({"coordinates": "{folder}/e.co"}, "`graph.coordinates` is `null` there and `{folder}/e.co` here"),
+        (
+            {"input": "generated:star?leaves=3"},
+            "`graph.input` is `{folder}/edges.txt` there and `generated:star?leaves=3` here",
+        ),
+        (
+            {"directed": False, "ids": "string"},
+            "`graph.directed` is `true` there and `false` here; `graph.ids` is `auto` there and `string` here",
+        ),
+    ],
+)
+def test_a_store_holds_one_graph(store, tmp_path, options, differs):
+    (tmp_path / "e.co").touch()
+    before = {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()}
+    options = {k: v.format(folder=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
+    with pytest.raises(InputError) as caught:
+        ingest(spec_of(tmp_path, **options), store, Quiet())
+    assert caught.value.message == f"`{store}` holds another graph: {differs.format(folder=tmp_path)}"
+    assert (
+        caught.value.hint
+        == "name another `graph.store`, or leave it out: the default differs with the options"
+    )
+    assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
+
+
+def test_one_path_written_in_two_ways_is_one_input(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for url in ("edges.txt", "./edges.txt", "../" + tmp_path.name + "/edges.txt"):
+        ingest(workflow.Graph(input=url), store, Quiet())
+    assert older_versions(store, read_manifest(store)) == {}
+
+
+def test_a_new_file_of_a_pattern_is_a_new_version(tmp_path):
+    spec, store = workflow.Graph(input=str(tmp_path / "e-*.txt")), str(tmp_path / "graph")
+    (tmp_path / "e-1.txt").write_text("1 2 3\n")
+    first, _ = ingest(spec, store, Quiet())
+    (tmp_path / "e-2.txt").write_text("2 3 4\n")
+    second, _ = ingest(spec, store, Quiet())
+    assert (first.n_edges, second.n_edges) == (1, 2)
+    assert list(older_versions(store, second)) == [first.content_id]
+
+
+def test_a_changed_input_is_a_new_version_and_the_old_one_stays(store, tmp_path):
+    first = read_manifest(store)
+    (tmp_path / "edges.txt").write_text("10 20 6\n20 40 7\n10 40 1\n")
+    heard = Heard()
+    second, fresh = ingest(spec_of(tmp_path), store, heard)
+    assert fresh
+    held = sum(part.bytes for part in first.parts) / 1e6
+    assert heard.lines == [
+        f"1 older version of the graph: {held:.1f} MB, kept for the runs that were solved on them; "
+        "`sssp-pipeline ingest WORKFLOW --remove-old-versions` removes them"
+    ]
+    for manifest, weights in ((first, [5, 1, 7]), (second, [6, 1, 7])):
+        found = read_manifest(store, manifest.content_id)
+        assert found == manifest
+        assert load_graph(store, found).weights.tolist() == weights
+    with pytest.raises(InputError) as caught:
+        read_manifest(store, "0123456789abcdef")
+    assert caught.value.message == (
+        f"`{store}` holds no version of the graph with content id `0123456789abcdef`"
+    )
+
+
+def test_the_same_graph_from_a_touched_file_is_no_new_version(store, tmp_path):
+    first = read_manifest(store)
+    (tmp_path / "edges.txt").write_text("10 20 5\n20 40 7\n\n10 40 1\n")
+    second, fresh = ingest(spec_of(tmp_path), store, Quiet())
+    assert fresh
+    assert second.content_id == first.content_id
+    assert parts(store) == named_parts(store)
+    assert sorted(p.name for p in Path(store).iterdir()) == [
+        "edges",
+        "manifest.json",
+        "row_offsets",
+        "vertices",
+    ]
+
+
+def test_a_version_that_comes_back_is_there_once(store, tmp_path):
+    first = read_manifest(store)
+    for text in ("10 20 6\n", "10 20 5\n20 40 7\n10 40 1\n"):
+        (tmp_path / "edges.txt").write_text(text)
+        ingest(spec_of(tmp_path), store, Quiet())
+    newest = read_manifest(store)
+    assert newest.content_id == first.content_id
+    assert len(older_versions(store, newest)) == 1
+    assert parts(store) == named_parts(store)
+
+
+def test_older_versions_are_removed_when_it_is_asked_for(store, tmp_path):
+    (tmp_path / "edges.txt").write_text("10 20 6\n20 40 7\n10 40 1\n")
+    newest, _ = ingest(spec_of(tmp_path), store, Quiet())
+    assert ingest(spec_of(tmp_path), store, Quiet(), remove_old_versions=True) == (newest, False)
+    assert sorted(p.name for p in Path(store).iterdir()) == [
+        "edges",
+        "manifest.json",
+        "row_offsets",
+        "vertices",
+    ]
+    assert parts(store) == sorted(Path(store, part.path) for part in newest.parts)
+    load_graph(store, newest)
+
+
+def test_a_version_that_lacks_a_part_is_not_kept(store, tmp_path):
+    parts(store)[0].unlink()
+    (tmp_path / "edges.txt").write_text("10 20 6\n")
+    newest, _ = ingest(spec_of(tmp_path), store, Quiet())
+    assert older_versions(store, newest) == {}
+    assert parts(store) == named_parts(store)
+
+
+class Killed(BaseException):
+    """Ends the process in the middle of a commit."""
+
+
+def test_killed_at_every_step_of_a_commit_no_version_is_lost(tmp_path, monkeypatch):
+    texts = {name: f"10 20 {weight}\n20 40 7\n" for name, weight in zip("abc", (5, 6, 8), strict=True)}
+    real = {name: getattr(files, name) for name in ("write_atomic", "remove", "remove_if_empty")}
+    # A killed process removes nothing that it wrote.
+    monkeypatch.setattr(StoreWriter, "__exit__", lambda *_: None)
+
+    def ingested(store: str, text: str) -> str:
+        (tmp_path / "edges.txt").write_text(text)
+        return ingest(spec_of(tmp_path), store, Quiet())[0].content_id
+
+    def dying(action, left):
+        def step(url, *args):
+            if any(name in url for name in ("versions", "/part-", "manifest.json")) and next(left) == 0:
+                raise Killed
+            return action(url, *args)
+
+        return step
+
+    for steps in itertools.count():
+        store = str(tmp_path / f"graph-{steps}")
+        ids = {name: ingested(store, texts[name]) for name in "ab"}
+        left = itertools.count(steps, -1)
+        with monkeypatch.context() as patched, contextlib.suppress(Killed):
+            for name, action in real.items():
+                patched.setattr(files, name, dying(action, left))
+            ids["c"] = ingested(store, texts["c"])
+        assert read_manifest(store).weights.max in (7, 8)
+        for name in "ab":
+            version = read_manifest(store, ids[name])
+            assert load_graph(store, version).weights[0] == int(texts[name].split()[2])
+        was_killed = "c" not in ids
+        ids["c"] = ingested(store, texts["c"])
+        assert set(older_versions(store, read_manifest(store))) == {ids["a"], ids["b"]}
+        # What the kill left is gone with the next commit.
+        ingested(store, "10 20 9\n20 40 7\n")
+        assert parts(store) == named_parts(store)
+        if not was_killed:
+            break
+    assert steps >= 4
+
+
+def test_a_folder_of_other_files_is_no_place_for_a_store(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 5\n")
+    for name in ("photos", "edges"):
+        (tmp_path / "taken" / name).mkdir(parents=True)
+        (tmp_path / "taken" / name / "notes.txt").touch()
+    with pytest.raises(InputError) as caught:
+        ingest(spec_of(tmp_path), str(tmp_path / "taken"), Quiet())
+    assert caught.value.message == (
+        f"`{tmp_path}/taken` is not empty and is not a graph store: it has edges, photos"
+    )
+    assert caught.value.hint == "name an empty or a new folder as `graph.store`"
+    assert len([p for p in (tmp_path / "taken").rglob("*") if p.is_file()]) == 2
+
+
+def test_leavings_of_a_killed_first_ingest_are_no_other_files(store, tmp_path):
+    Path(store, "manifest.json").unlink()
+    Path(store, files.TEMP_PREFIX + "0-manifest.json").touch()
+    Path(store, "edges", files.TEMP_PREFIX + "0-part").touch()
+    ingest(spec_of(tmp_path), store, Quiet())
+    assert parts(store) == named_parts(store)
+
+
+INGEST = """
+import sys, time
+from sssp_pipeline.pipeline.ingest import stage as module
+real = module._ingested
+module._ingested = lambda *args: (time.sleep(1.0), real(*args))[1]
+from sssp_pipeline.cli import main
+sys.argv = ["sssp-pipeline", "ingest", sys.argv[1]]
+main()
+"""
+
+
+def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_made(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 5\n")
+    (tmp_path / "w.yaml").write_text(
+        "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutput: {path: run}\n"
+    )
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", INGEST, "w.yaml"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    waiting = "another process is writing to the graph store `graph`: waiting until it ends"
+    told = sorted(
+        (process.communicate(timeout=60)[1] for process in both), key=lambda text: text.count(waiting)
+    )
+    assert [process.returncode for process in both] == [0, 0]
+    assert "unchanged, not ingested again" not in told[0]
+    assert [text.count(waiting) for text in told] == [0, 1]
+    assert "in graph (unchanged, not ingested again)" in told[1]
+    assert parts(str(tmp_path / "graph")) == named_parts(str(tmp_path / "graph"))
+
+
+def test_ctrl_c_ends_the_wait_for_another_ingest(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 5\n")
+    (tmp_path / "w.yaml").write_text(
+        "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutput: {path: run}\n"
+    )
+    with exclusive(str(tmp_path / "graph")):
+        command = [sys.executable, "-m", "sssp_pipeline.cli", "ingest", "w.yaml"]
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        assert any("waiting until it ends" in line for line in process.stderr)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert list((tmp_path / "graph").iterdir()) == []

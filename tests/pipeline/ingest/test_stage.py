@@ -1,0 +1,398 @@
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
+from sssp_pipeline.pipeline.graph_store.store import Manifest, read_manifest
+from sssp_pipeline.pipeline.ingest import spill
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow import models as workflow
+
+
+def ingested(tmp_path: Path, text: str, **graph) -> tuple[Manifest, CsrGraph]:
+    (tmp_path / "edges.txt").write_text(text)
+    spec = workflow.Graph.model_validate({"input": str(tmp_path / "edges.txt"), **graph})
+    manifest, _ = ingest(spec, str(tmp_path / "graph"), Quiet())
+    return manifest, load_graph(str(tmp_path / "graph"), manifest)
+
+
+def listed(graph: CsrGraph) -> list[tuple]:
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    return list(zip(src.tolist(), graph.col_indices.tolist(), graph.weights.tolist(), strict=True))
+
+
+MIXED = "0 1 5\n1 2 9\n0 1 3\n2 2 1\n1 0 4\n1 2 9\n"
+
+
+def test_by_default_loops_go_and_the_lightest_parallel_edge_stays(tmp_path):
+    manifest, graph = ingested(tmp_path, MIXED)
+    assert listed(graph) == [(0, 1, 3), (1, 0, 4), (1, 2, 9)]
+    assert manifest.counts.model_dump() == {
+        "edges_read": 6,
+        "self_loops_dropped": 1,
+        "reverses_added": 0,
+        "duplicates_dropped": 2,
+        "rows_skipped": 0,
+    }
+
+
+def test_loops_and_parallel_edges_can_be_kept(tmp_path):
+    manifest, graph = ingested(tmp_path, MIXED, self_loops="keep", duplicates="keep-all")
+    assert listed(graph) == [(0, 1, 3), (0, 1, 5), (1, 0, 4), (1, 2, 9), (1, 2, 9), (2, 2, 1)]
+    assert manifest.n_edges == manifest.counts.edges_read
+
+
+def test_an_undirected_graph_gets_the_missing_reverses(tmp_path):
+    manifest, graph = ingested(tmp_path, MIXED, directed=False)
+    assert listed(graph) == [(0, 1, 3), (1, 0, 3), (1, 2, 9), (2, 1, 9)]
+    assert manifest.symmetric
+    counts = manifest.counts
+    kept = counts.edges_read - counts.self_loops_dropped + counts.reverses_added - counts.duplicates_dropped
+    assert kept == manifest.n_edges
+
+
+def test_symmetry_needs_equal_weights(tmp_path):
+    assert not ingested(tmp_path, "0 1 5\n1 0 4\n")[0].symmetric
+    assert ingested(tmp_path, "0 1 5\n1 0 5\n")[0].symmetric
+
+
+@pytest.mark.parametrize(
+    ("policy", "message", "hint"),
+    [
+        (
+            {"self_loops": "error"},
+            "edge 4 is a self-loop of vertex `2`",
+            "`graph.self_loops: drop` leaves self-loops out, `keep` keeps them",
+        ),
+        (
+            {"duplicates": "error"},
+            "the edge from `0` to `1` is listed twice",
+            "`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
+        ),
+    ],
+)
+def test_policies_that_refuse(tmp_path, policy, message, hint):
+    with pytest.raises(InputError) as caught:
+        ingested(tmp_path, MIXED, **policy)
+    assert (caught.value.message, caught.value.hint) == (f"`{tmp_path / 'edges.txt'}`: {message}", hint)
+    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "dtype"),
+    [
+        ("0", "uint32"),
+        ("4294967294", "uint32"),
+        ("4294967295", "uint64"),  # 2^32 - 1 means unreachable
+        ("-1", "int32"),
+        ("-2147483648", "int32"),
+        ("-2147483649", "int64"),
+        ("2147483647 -1", "int64"),
+        ("9223372036854775808", "uint64"),
+        ("1.5", "float32"),
+        ("3 1.5", "float32"),
+        ("1e39", "float64"),
+        ("1e-39", "float64"),
+    ],
+)
+def test_the_type_is_the_smallest_that_holds_every_weight(tmp_path, weights, dtype):
+    text = "".join(f"{i} {i + 1} {w}\n" for i, w in enumerate(weights.split()))
+    manifest, graph = ingested(tmp_path, text)
+    assert manifest.weights.dtype == dtype
+    assert graph.weights.tolist() == [np.dtype(dtype).type(w).item() for w in weights.split()]
+    assert manifest.weights.min == min(graph.weights)
+    assert manifest.weights.negative == (min(graph.weights) < 0)
+    assert manifest.weights.zero == (0 in graph.weights)
+
+
+@pytest.mark.parametrize(
+    ("weight", "dtype", "why", "hint"),
+    [
+        ("4294967295", "uint32", "is too large for uint32", "set `graph.weights.dtype: uint64`"),
+        ("-1", "uint32", "is negative, uint32 is not", "set `graph.weights.dtype: int32`"),
+        ("2147483647", "int32", "is too large for int32", "set `graph.weights.dtype: int64`"),
+        ("-2147483649", "int32", "is too small for int32", "set `graph.weights.dtype: int64`"),
+        ("1.5", "int32", "is no int32", "set `graph.weights.dtype: auto`"),
+        ("1e+39", "float32", "is too large for float32", "set `graph.weights.dtype: float64`"),
+        (
+            "1e-39",
+            "float32",
+            "is a subnormal float32, which GPUs take for zero",
+            "set `graph.weights.dtype: float64`, or scale the weights up",
+        ),
+        ("1e-310", "auto", "is a subnormal float64, which GPUs take for zero", "scale the weights up"),
+    ],
+)
+def test_a_weight_the_type_cannot_hold_is_named(tmp_path, weight, dtype, why, hint):
+    with pytest.raises(InputError) as caught:
+        ingested(tmp_path, f"0 1 7\n5 6 {weight}\n", weights={"dtype": dtype})
+    assert (
+        caught.value.message == f"`{tmp_path / 'edges.txt'}`: edge 2, from `5` to `6`: weight {weight} {why}"
+    )
+    assert caught.value.hint == hint
+    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
+
+
+def test_without_weights_every_edge_has_the_default(tmp_path):
+    assert listed(ingested(tmp_path, "0 1\n1 2\n")[1]) == [(0, 1, 1), (1, 2, 1)]
+    (tmp_path / "other").mkdir()
+    manifest, graph = ingested(tmp_path / "other", "0 1\n", weights={"default": 2.5})
+    assert (manifest.weights.dtype, listed(graph)) == ("float32", [(0, 1, 2.5)])
+
+
+@pytest.mark.parametrize(
+    ("default", "dtype"),
+    [
+        (-1, "int32"),
+        (4294967294, "uint32"),
+        (4294967295, "uint64"),
+        (5_000_000_000, "uint64"),
+        (2**64 - 2, "uint64"),
+        (1e30, "float64"),
+        (float(2**70), "float32"),
+        (1e-60, "float64"),
+        (2.0, "float32"),
+    ],
+)
+def test_a_default_has_the_type_it_would_have_in_the_input(tmp_path, default, dtype):
+    manifest, graph = ingested(tmp_path, "0 1\n1 2\n", weights={"default": default})
+    assert manifest.weights.dtype == dtype
+    assert graph.weights.tolist() == [np.dtype(dtype).type(default).item()] * 2
+    (tmp_path / "given").mkdir()
+    given, same = ingested(tmp_path / "given", f"0 1 {default}\n1 2 {default}\n")
+    assert given.weights == manifest.weights
+    np.testing.assert_array_equal(same.weights, graph.weights, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("default", "dtype", "why", "hint"),
+    [
+        (-1, "uint32", "-1 is negative, uint32 is not", "set `graph.weights.dtype: int32`"),
+        (2.5, "int64", "2.5 is no int64", "set `graph.weights.dtype: auto`"),
+        (
+            10**60,
+            "auto",
+            f"{10**60} is an integer beyond 64 bits",
+            "write it with a decimal point to round it",
+        ),
+        (10**60, "uint64", f"{10**60} is too large for uint64", "scale the weights down"),
+        pytest.param(
+            10**400, "auto", f"{10**400} is not a finite number", "weights are finite", id="400-digits"
+        ),
+        (1e39, "float32", "1e+39 is too large for float32", "set `graph.weights.dtype: float64`"),
+        (1e-310, "auto", "1e-310 is a subnormal float64, which GPUs take for zero", "scale the weights up"),
+    ],
+)
+def test_a_default_that_is_no_weight_is_refused(tmp_path, default, dtype, why, hint):
+    weights = {"default": default, "dtype": dtype}
+    with pytest.raises(InputError) as caught:
+        ingested(tmp_path, "0 1\n", weights=weights)
+    assert (caught.value.message, caught.value.hint) == (f"`graph.weights.default`: weight {why}", hint)
+    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
+    # Where the input has weights the default is not used.
+    assert listed(ingested(tmp_path, "0 1 7\n", weights=weights)[1]) == [(0, 1, 7)]
+
+
+def test_large_integers_stay_exact_beside_a_negative_one(tmp_path):
+    large = 2**62 + 1
+    manifest, graph = ingested(tmp_path, f"0 1 -1\n1 2 {large}\n")
+    assert (manifest.weights.dtype, graph.weights.tolist()) == ("int64", [-1, large])
+
+
+def test_a_store_of_huge_weights_can_be_read_again(tmp_path):
+    manifest, graph = ingested(tmp_path, "0 1 1.5e308\n1 2 1.5e308\n")
+    assert read_manifest(str(tmp_path / "graph")) == manifest
+    assert manifest.weights.mean == graph.weights.mean(where=[True, False]) == 1.5e308
+
+
+def test_files_with_and_without_weights_are_not_mixed(tmp_path):
+    (tmp_path / "a.txt").write_text("0 1 5\n")
+    (tmp_path / "b.txt").write_text("1 2\n")
+    with pytest.raises(InputError):
+        ingest(workflow.Graph(input=str(tmp_path / "?.txt")), str(tmp_path / "graph"), Quiet())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_sparse_ids_are_remapped_and_kept(tmp_path):
+    manifest, graph = ingested(tmp_path, "1000 7 1\n7 50 2\n")
+    assert manifest.ids.kind == "table"
+    assert load_ids(str(tmp_path / "graph"), manifest).column().to_pylist() == [7, 50, 1000]
+    assert listed(graph) == [(0, 1, 2), (2, 0, 1)]
+
+
+def test_string_ids_are_remapped_and_kept(tmp_path):
+    manifest, graph = ingested(tmp_path, "Oslo Bergen 463\nBergen Ålesund 420\n")
+    assert manifest.ids.type == "string"
+    assert load_ids(str(tmp_path / "graph"), manifest).column().to_pylist() == ["Bergen", "Oslo", "Ålesund"]
+    assert listed(graph) == [(0, 2, 420), (1, 0, 463)]
+
+
+def test_unchanged_input_is_not_ingested_twice(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 5\n")
+    store = str(tmp_path / "graph")
+    spec = workflow.Graph(input=str(tmp_path / "edges.txt"))
+    first, fresh = ingest(spec, store, Quiet())
+    assert fresh
+    assert ingest(spec, store, Quiet()) == (first, False)
+    (tmp_path / "edges.txt").write_text("0 1 50\n")
+    changed, fresh = ingest(spec, store, Quiet())
+    assert fresh
+    assert changed.weights.max == 50
+
+
+def test_a_bad_input_leaves_the_old_store(tmp_path):
+    ingested(tmp_path, "0 1 5\n")
+    before = read_manifest(str(tmp_path / "graph"))
+    with pytest.raises(InputError):
+        ingested(tmp_path, "0 1 x\n")
+    assert read_manifest(str(tmp_path / "graph")) == before
+    assert load_graph(str(tmp_path / "graph"), before).weights.tolist() == [5]
+
+
+def test_edges_beyond_the_memory_budget_go_through_a_file(tmp_path):
+    groups = [[np.arange(n, dtype=np.uint32), np.arange(n, dtype=np.float64)] for n in (10, 0, 500, 3)]
+    with spill.Spill(memory_bytes=200) as kept:
+        for group in groups:
+            kept.append([a.copy() for a in group])
+        for _ in range(2):
+            for group, again in zip(groups, kept, strict=True):
+                for a, b in zip(group, again, strict=True):
+                    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "n_vertices", "n_edges", "graph"),
+    [
+        ("USA-road-d.NY.gr.gz", 264_346, 733_846, {"duplicates": "keep-all"}),
+        ("USA-road-d.NY.gr.gz", 264_346, 730_100, {}),
+        ("USA-road-t.NY.gr.gz", 264_346, 733_846, {"duplicates": "keep-all"}),
+        ("rome99.gr", 3_353, 8_870, {"duplicates": "keep-all"}),
+        ("web-NotreDame.txt.gz", 325_729, 1_497_134, {"self_loops": "keep"}),
+        ("wiki-Vote.txt", 7_115, 103_689, {}),
+        ("p2p-Gnutella31.txt", 62_586, 147_892, {}),
+        ("Email-Enron.txt", 36_692, 367_662, {}),
+        ("facebook_combined.txt", 4_039, 2 * 88_234, {"directed": False}),
+        ("wing.graph", 62_032, 2 * 121_544, {}),
+        ("wave.graph.bz2", 156_317, 2 * 1_059_331, {}),
+        ("pace16-NE.gr.xz", 1_524_453, 2 * 1_934_010, {"directed": False}),
+    ],
+)
+def test_real_graphs_have_the_known_counts(tmp_path, data_file, name, n_vertices, n_edges, graph):
+    spec = workflow.Graph.model_validate({"input": str(data_file(name)), **graph})
+    manifest, _ = ingest(spec, str(tmp_path), Quiet())
+    assert (manifest.n_vertices, manifest.n_edges) == (n_vertices, n_edges)
+
+
+@pytest.mark.data
+def test_coordinates_come_along(tmp_path, data_file):
+    import pyarrow.parquet as pq
+
+    spec = workflow.Graph(
+        input=str(data_file("USA-road-d.NY.gr.gz")), coordinates=str(data_file("USA-road-d.NY.co.gz"))
+    )
+    manifest, _ = ingest(spec, str(tmp_path), Quiet())
+    assert manifest.coordinates
+    table = pq.read_table(tmp_path / manifest.vertices[0].path)
+    assert table.slice(0, 1).to_pylist() == [{"x": -73530767, "y": 41085396}]
+    assert table.num_rows == 264_346
+
+
+@pytest.mark.parametrize(
+    ("content", "dtype", "weights"),
+    [
+        ("0 1 16777217\n1 2 0.5\n", "float64", [16777217.0, 0.5]),
+        ("0 1 16777216\n1 2 0.5\n", "float32", [16777216.0, 0.5]),
+        ("0 1 0.1\n1 2 0.2\n", "float64", [0.1, 0.2]),
+        ("0 1 0.25\n1 2 1e38\n", "float64", [0.25, 1e38]),
+    ],
+)
+def test_decimals_are_float32_only_where_every_weight_is_exact_in_it(tmp_path, content, dtype, weights):
+    manifest, graph = ingested(tmp_path, content)
+    assert (manifest.weights.dtype, graph.weights.tolist()) == (dtype, weights)
+    shutil.rmtree(tmp_path / "graph")
+    asked, rounded = ingested(tmp_path, content, weights={"dtype": "float32"})
+    assert asked.weights.dtype == "float32"
+    assert rounded.weights.tolist() == np.array(weights, np.float32).tolist()
+
+
+def test_an_integer_beside_decimals_is_not_rounded_in_silence(tmp_path):
+    content = "0 1 9007199254740993\n" * 5 + "1 2 0.5\n"
+    with pytest.raises(InputError) as caught:
+        ingested(tmp_path, content, duplicates="keep-all")
+    assert "weight `9007199254740993` is an integer that no type holds exactly" in caught.value.message
+    _, graph = ingested(tmp_path, content, weights={"dtype": "float64"})
+    assert graph.weights.tolist() == [9007199254740992.0, 0.5]
+
+
+def test_scaled_weights_are_integers(tmp_path):
+    def scaled(name: str, text: str, **weights) -> tuple[Manifest, CsrGraph]:
+        (tmp_path / name).mkdir()
+        return ingested(tmp_path / name, text, weights=weights)
+
+    manifest, graph = scaled("all", "0 1 0.1\n1 2 2.125\n2 3 7\n", scale=1000)
+    assert (manifest.weights.dtype, manifest.weights.scale) == ("uint32", 1000)
+    assert graph.weights.tolist() == [100, 2125, 7000]
+    assert scaled("default", "0 1\n", scale=100, default=0.25)[1].weights.tolist() == [25]
+    # The same integers in another unit are another graph.
+    ids = [
+        scaled(f"{scale}", f"0 1 {weight}\n", scale=scale)[0].content_id
+        for scale, weight in ((None, 10), (10, 1))
+    ]
+    assert ids[0] != ids[1]
+
+
+@pytest.mark.parametrize("weight", ["0.1234", "0.1230000000000000000000000001", "99999999999999.5", "1e-09"])
+def test_a_weight_that_the_scale_does_not_make_an_integer_is_refused(tmp_path, weight):
+    with pytest.raises(InputError, match=f"weight `?{weight}`? times 1000 is no integer"):
+        ingested(tmp_path, f"0 1 {weight}\n", weights={"scale": 1000})
+    assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
+
+
+def test_reversed_edges_lead_the_other_way(tmp_path):
+    manifest, graph = ingested(tmp_path, "0 1 5\n1 2 9\n", directed="reversed")
+    assert listed(graph) == [(1, 0, 5), (2, 1, 9)]
+    assert manifest.reading.edges == "turned round"
+    assert manifest.reading.sample == ((1, 0, 5), (2, 1, 9))
+
+
+def test_rows_that_are_left_out_are_counted_and_kept(tmp_path):
+    manifest, graph = ingested(tmp_path, "0 1 5\n1 x 9\n\n1 2 inf\n2 3 4\n", unreadable="skip")
+    assert listed(graph) == [(0, 1, 5), (2, 3, 4)]
+    assert (manifest.counts.edges_read, manifest.counts.rows_skipped) == (2, 2)
+    file = f"`{tmp_path / 'edges.txt'}`"
+    assert (tmp_path / "graph" / "skipped.txt").read_text().splitlines() == [
+        f"{file} line 2: `x` is not a vertex id: 1 x 9",
+        f"{file} line 4: weight `inf` is not finite: 1 2 inf",
+    ]
+    ingested(tmp_path, "0 1 5\n", unreadable="skip")
+    assert not (tmp_path / "graph" / "skipped.txt").exists()
+
+
+def test_a_graph_that_cannot_be_held_is_refused(tmp_path):
+    with pytest.raises(
+        InputError, match=r"a graph of 4,294,967,295 vertices and 1 edges takes 68\.7 GB to build"
+    ):
+        ingested(tmp_path, "p sp 4294967295 1\na 1 2 3\n")
+
+
+def test_the_manifest_says_what_was_read(tmp_path):
+    manifest, _ = ingested(tmp_path, "id,from,to,km,note\n1,A,B,2.5,x\n2,B,A,3,y\n", directed=False)
+    assert manifest.reading.facts() == {
+        "format": "csv, by its content",
+        "between columns": "comma",
+        "header": "yes",
+        "source": "`from`, by its name",
+        "target": "`to`, by its name",
+        "weight": "`km`, by its name",
+        "not used": "`id`, `note`",
+        "ids": "string: `A` is a name",
+        "weights": "float32: every weight is exact in it",
+        "edges": "both ways",
+        "first edges": "A -> B (2.5); B -> A (3.0)",
+    }

@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.registry import EdgeChunk
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, default_weight, scaled
+from sssp_pipeline.workflow.models import Weights
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_integers_come_back_as_they_are_in_the_smallest_type(dtype):
+    for values, smallest in (([0, 255], "uint8"), ([1, 2**53 + 1], "uint64"), ([7, 2**40], "uint64")):
+        kept = WeightRange().add(np.array(values, dtype))
+        assert (kept.tolist(), kept.dtype) == (values, smallest)
+
+
+@pytest.mark.parametrize(
+    ("values", "smallest"),
+    [
+        ([-1, 100], "int16"),
+        ([-1, 2**32 - 1], "int64"),
+        ([-1, 2**32], "int64"),
+        ([-1, 2**53 + 1], "int64"),
+        ([-(2**63), 2**63 - 1], "int64"),
+    ],
+)
+def test_no_integer_is_rounded_beside_a_negative_one(values, smallest):
+    kept = WeightRange().add(np.array(values))
+    assert (kept.tolist(), kept.dtype) == (values, smallest)
+
+
+def test_floats_come_back_unchanged():
+    values = np.array([0.1, 3])
+    assert WeightRange().add(values) is values
+
+
+def seen(*chunks) -> WeightRange:
+    weights = WeightRange()
+    for chunk in chunks:
+        weights.add(np.array(chunk))
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("chunks", "dtype"),
+    [
+        ([[1, 2**32 - 2]], "uint32"),
+        ([[1, 2**32 - 1]], "uint64"),
+        ([[-1, 2**31 - 2]], "int32"),
+        ([[-1, 2**31 - 1]], "int64"),
+        ([[0.5, 2**24]], "float32"),
+        ([[0.5], [2**24]], "float32"),
+        ([[0.5], [2**24 + 1]], "float64"),
+        ([[2**24 + 1], [0.5]], "float64"),
+        ([[0.5, 2**24 + 1]], "float64"),
+        ([[0.1]], "float64"),
+        ([[0.5], [0.1]], "float64"),
+        ([[2.0**127]], "float32"),
+        ([[2.0**128]], "float64"),
+        ([[2.0**-126]], "float32"),
+        ([[2.0**-127]], "float64"),  # subnormal in float32
+        ([[0.0, 0.5]], "float32"),
+    ],
+)
+def test_the_type_is_the_smallest_that_rounds_nothing(chunks, dtype):
+    assert seen(*chunks).dtype(Weights(), None)[0] == dtype
+
+
+@pytest.mark.parametrize(
+    ("typed", "dtype"), [("float64", "float64"), ("float32", "float32"), ("int32", "float32")]
+)
+def test_a_typed_column_keeps_its_type(typed, dtype):
+    assert seen([0.5]).dtype(Weights(), np.dtype(typed))[0] == dtype
+
+
+def test_a_type_that_is_asked_for():
+    assert seen([0.1]).dtype(Weights(dtype="float32"), None) == (np.dtype("float32"), "as the workflow says")
+
+
+@pytest.mark.parametrize("integer", [2**53 + 1, -(2**53) - 1, 2**62 + 1])
+@pytest.mark.parametrize("order", [1, -1])
+def test_no_integer_is_rounded_beside_decimals(integer, order):
+    chunks = [[0.5], [7, integer]][::order]
+    with pytest.raises(InputError) as caught:
+        seen(*chunks).dtype(Weights(), None)
+    assert f"{integer}" in caught.value.message
+    assert "graph.weights.dtype: float64" in caught.value.hint
+    assert seen(*chunks).dtype(Weights(dtype="float64"), None)[0] == "float64"
+    assert seen([0.5], [2**60]).dtype(Weights(), None)[0] == "float32"  # exact
+
+
+def test_no_integer_type_holds_both():
+    with pytest.raises(InputError) as caught:
+        seen([-1], np.array([2**64 - 1], np.uint64)).dtype(Weights(), None)
+    assert caught.value.hint
+
+
+def chunk_of(*weights) -> EdgeChunk:
+    ends = np.arange(len(weights))
+    return EdgeChunk(ends, ends + 1, np.array(weights))
+
+
+@pytest.mark.parametrize(
+    ("weights", "scale", "wanted"),
+    [
+        ([0.1, 0.2, 0.3], 10, [1, 2, 3]),
+        ([1.005, -2.675], 1000, [1005, -2675]),
+        ([5, -7, 0], 1000, [5000, -7000, 0]),
+        ([2**52 / 1000], 1000, [2**52]),
+        ([0.000000001], 10**9, [1]),
+    ],
+)
+def test_scaled_weights_are_integers(weights, scale, wanted):
+    found = scaled(chunk_of(*weights), 0, scale, "`e.txt`")
+    assert (found.dtype, found.tolist()) == (np.int64, wanted)
+
+
+@pytest.mark.parametrize("weight", [0.0001, 1.00001, 2.0**53, 1e300, 2**50, -(2**50)])
+def test_what_scaling_would_round_is_refused(weight):
+    with pytest.raises(InputError) as caught:
+        scaled(chunk_of(*([1, weight] if isinstance(weight, int) else [0.5, weight])), 10, 1000, "`e.txt`")
+    assert caught.value.message.startswith("`e.txt`: edge 12, from `1` to `2`: weight ")
+    assert "graph.weights.scale" in caught.value.hint
+
+
+def test_the_default_weight_is_scaled_too():
+    assert default_weight(Weights(default=1.5, scale=1000)).tolist() == [1500]
+    with pytest.raises(InputError):
+        default_weight(Weights(default=0.0001, scale=1000))

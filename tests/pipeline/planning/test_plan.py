@@ -1,0 +1,362 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.plan import (
+    BATCH_BYTES,
+    BATCH_SOURCES,
+    WRITE_S_PER_BYTE,
+    GpuShare,
+    Work,
+    choose_solver,
+    expected_s,
+    make_plan,
+)
+from sssp_pipeline.workflow.models import Output, Solve
+
+
+def traits(n_vertices=1000, dtype="uint32", low=1.0) -> GraphTraits:
+    return GraphTraits(n_vertices, 3 * n_vertices, np.dtype(dtype), low, 9.0, 5.0, 1.0)
+
+
+def plan(n_sources, solve=None, n_vertices=1000, dtype="uint32"):
+    sources = np.arange(n_sources, dtype=np.uint32)
+    return make_plan(traits(n_vertices, dtype), sources, solve or Solve(), Output(path="x"), Machine(2, None))
+
+
+def test_batches_hold_every_source_once_in_order():
+    for n, size in ((0, "auto"), (1, "auto"), (64, "auto"), (1000, "auto"), (10, 3)):
+        batches = plan(n, Solve(batch=size)).batches
+        assert [s for b in batches for s in b] == list(range(n))
+
+
+def test_batches_are_many_enough_to_share_and_small_enough_to_hold():
+    assert len(plan(64).batches) == 1  # 256 kB in all
+    assert len(plan(64, n_vertices=2**18).batches) == 64
+    assert len(plan(1024, n_vertices=2**18).batches) == 64
+    large = plan(10_000, n_vertices=2**20)
+    assert len(large.batches[0]) * 4 * 2**20 == BATCH_BYTES
+    assert [len(b) for b in plan(3, n_vertices=2**30).batches] == [1, 1, 1]
+
+
+def test_predecessors_count_as_bytes():
+    assert plan(8, Solve(predecessors=True)).written_bytes == 2 * plan(8).written_bytes
+
+
+def plan_to(n_targets, n_sources, n_vertices=2**18, solver="dijkstra", layout="long"):
+    sources, targets = (np.arange(n, dtype=np.uint32) for n in (n_sources, n_targets))
+    output = Output(path="x", layout=layout)
+    machine = Machine(2, None if solver == "dijkstra" else 2**37)
+    return make_plan(traits(n_vertices), sources, Solve(solver=solver), output, machine, targets)
+
+
+def test_few_distances_are_few_bytes_and_batches_hold_many_sources():
+    made = plan_to(100, n_sources=64_000)
+    assert {len(b) for b in made.batches} == {1000}
+    assert made.written_bytes == 64_000 * 100 * (4 + 4)
+    assert plan_to(100, n_sources=64_000, layout="wide").written_bytes == 100 * (64_000 * 4 + 64 * 8)
+    # The distances kept of a batch, and the row that a CPU solver holds.
+    assert made.batch_bytes == 1000 * 100 * 4 + 4 * 2**18
+    assert (
+        plan_to(2**18, n_sources=64_000).batches[0].nbytes == plan(64_000, n_vertices=2**18).batches[0].nbytes
+    )
+    assert len(plan_to(1, n_sources=64).batches) == 64  # a source takes as long as with all its distances
+
+
+def test_without_distances_a_batch_is_bounded_by_its_sources():
+    made = plan_to(0, n_sources=10**6)
+    assert (len(made.batches[0]), made.written_bytes) == (BATCH_SOURCES, 0)
+    assert made.batch_bytes == 4 * 2**18
+    assert len(plan_to(0, n_sources=64).batches) == 64
+
+
+def test_what_is_not_written_takes_no_time():
+    assert plan_to(0, n_sources=1000).expected_s < plan(1000, Solve(solver="dijkstra"), 2**18).expected_s
+
+
+def test_calls_without_distances_hold_as_many_sources_as_the_solver_gains_from():
+    made = plan_to(0, n_sources=10_000, solver="adds-slots")
+    assert made.together * len(made.batches[0]) == 7 * 157  # 1,024 sources are on their way together
+    assert plan_to(0, n_sources=264_346, solver="adds-slots").together == 1
+    assert made.batch_bytes == 0  # the rows stay on the GPU
+
+
+#: Vertices, edges and skew of graphs that were measured.
+NY, NE, GRID = (264_346, 733_846, 1.1), (1_524_453, 3_868_020, 1.2), (16_777_216, 40_250_094, 1.2)
+WAVE, CNR = (156_317, 2_118_662, 1.1), (325_557, 3_216_152, 5.3)
+RMAT_20, RMAT_22 = (1_048_576, 16_777_216, 120.0), (4_194_304, 67_108_864, 230.0)
+RMAT_24 = (16_777_216, 268_435_456, 450.0)
+H200 = Machine(cores=16, gpu_free_bytes=139 * 2**30)
+NO_DRIVER = Machine(2, None, "no NVIDIA driver (libcuda.so.1)")
+
+
+def work(size=(1000, 3000, 1.0), n_sources=64, batch=32, dtype="uint32", low=1.0) -> Work:
+    n_vertices, n_edges, skew = size
+    of_graph = GraphTraits(n_vertices, n_edges, np.dtype(dtype), low, 9.0, 5.0, skew)
+    return Work(
+        of_graph, SolveOptions(), n_sources, batch, batch * n_vertices * of_graph.weight_dtype.itemsize
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "n_sources", "solver"),
+    [
+        (NY, 10_000, "adds-slots"),
+        (NE, 10_000, "adds-slots"),
+        (GRID, 10_000, "near-far"),  # a call has room for 16 rows
+        (WAVE, 10_000, "adds-slots"),
+        (CNR, 10_000, "adds-slots"),
+        (RMAT_20, 10_000, "adds-lanes"),
+        (RMAT_22, 10_000, "adds-lanes"),
+        (RMAT_22, 2, "frontier-bellman-ford"),
+        (GRID, 2, "adds"),
+    ],
+)
+def test_auto_on_a_gpu_goes_by_the_graph_and_how_many_sources_share_it(size, n_sources, solver):
+    few_cores = Machine(cores=4, gpu_free_bytes=139 * 2**30)
+    chosen, reason, _ = choose_solver("auto", work(size, n_sources, batch=1), few_cores)
+    assert chosen.name == solver
+    assert reason.startswith("expected to take ")
+    assert sum(f", {name} " in reason for name in SOLVERS if name != solver) == 3
+
+
+def test_auto_starts_no_gpu_for_what_the_cores_do_meanwhile():
+    assert choose_solver("auto", work(NY, n_sources=16, batch=1), H200)[0].name == "delta-stepping"
+    assert choose_solver("auto", work(n_sources=1000), H200)[0].name == "delta-stepping"
+    four_cores = Machine(cores=4, gpu_free_bytes=139 * 2**30)
+    assert choose_solver("auto", work(GRID, 1, 1), four_cores)[0].name == "parallel-delta-stepping"
+
+
+@pytest.mark.parametrize(
+    ("size", "n_sources", "batch", "cores", "solver"),
+    [
+        (NY, 1, 1, 2, "parallel-delta-stepping"),
+        (RMAT_20, 1, 1, 16, "parallel-delta-stepping"),
+        (NY, 8, 8, 2, "parallel-delta-stepping"),  # a batch is one thread's
+        (NY, 1, 1, 1, "delta-stepping"),
+        (NY, 2, 1, 2, "delta-stepping"),
+        (NY, 16, 1, 16, "delta-stepping"),
+        (RMAT_20, 4096, 8, 16, "delta-stepping"),
+        ((10_000, 40_000, 1.0), 1, 1, 16, "delta-stepping"),  # too small to share
+    ],
+)
+def test_cores_share_a_source_where_there_are_too_few_sources(size, n_sources, batch, cores, solver):
+    some = work(size, n_sources, batch)
+    chosen, _, others = choose_solver("auto", some, Machine(cores, None))
+    assert chosen.name == solver
+    # What cores take for a source each says nothing of what they take together.
+    is_shared = {name: some.of_a_call(name).is_shared for name in (solver, *others)}
+    assert set(is_shared.values()) == {solver == "parallel-delta-stepping"}
+
+
+def test_sources_that_take_all_cores_are_solved_one_after_another():
+    shared = SOLVERS["parallel-delta-stepping"]
+    alone = shared.forecast(work(RMAT_20).traits, 1)
+    for cores in (1, 2, 16):
+        machine = Machine(cores, None)
+        wall_s = expected_s(shared, work(RMAT_20, 64, 1), machine)
+        written_s = 64 * 4 * RMAT_20[0] * WRITE_S_PER_BYTE / cores**0.8
+        assert wall_s == pytest.approx(64 * alone.wall_s(cores) + written_s)
+    assert alone.wall_s(1) == alone.source_s
+    assert alone.wall_s(10**6) == alone.wall_s(alone.most_cores)
+
+
+def test_a_call_takes_as_many_batches_as_the_solver_gains_from():
+    ny = work(NY, n_sources=10_000, batch=31)
+    assert ny.together("delta-stepping") == ny.together("near-far") == ny.together("adds") == 1
+    assert ny.together("adds-slots") == 32  # 1 GiB of distances, and 1,024 sources are 34 batches
+    assert work(NY, n_sources=10_000, batch=1).together("near-far") == 8
+    assert work(NY, n_sources=124, batch=31).together("adds-slots") == 1  # four calls rather than one
+    assert work(NY, n_sources=0, batch=1).together("adds-slots") == 1
+    assert replace(ny, options=SolveOptions(predecessors=True)).together("adds-slots") == 1
+
+
+def test_auto_without_a_gpu_says_what_it_passed_over():
+    chosen, reason, _ = choose_solver("auto", work(NY, n_sources=4096), NO_DRIVER)
+    assert chosen.name == "delta-stepping"
+    assert reason.startswith("expected to take 28 s, parallel-delta-stepping 36 s, dijkstra 68 s, ")
+    assert reason.endswith("; not the GPU solvers: no NVIDIA driver (libcuda.so.1)")
+
+
+def test_a_graph_too_large_for_the_gpu_is_left_to_the_cpu():
+    small = Machine(cores=16, gpu_free_bytes=2**29)
+    chosen, reason, _ = choose_solver("auto", work(GRID, n_sources=10_000), small)
+    assert chosen.name == "delta-stepping"
+    assert "; not near-far nor adds" in reason
+    assert ": it needs 0.8 GiB on the GPU, 0.5 are free; not adds-slots" in reason
+    with pytest.raises(InputError) as caught:
+        choose_solver("near-far", work(GRID), small)
+    assert caught.value.message == (
+        "solver `near-far` cannot solve this: it needs 0.8 GiB on the GPU, 0.5 are free"
+    )
+    assert "delta-stepping, " in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("size", "solver", "batch", "measured_ms"),
+    [
+        # benchmarks/results: many_sources.jsonl, gpu_solvers.jsonl (four of near-far) and solvers.jsonl
+        (NY, "adds", 1, 2.02),
+        (NE, "adds", 1, 4.02),
+        (GRID, "adds", 1, 17.2),
+        (WAVE, "adds", 1, 0.491),
+        (CNR, "adds", 1, 0.672),
+        (RMAT_20, "adds", 1, 1.12),
+        (RMAT_22, "adds", 1, 2.58),
+        (RMAT_24, "adds", 1, 8.84),
+        (NY, "near-far", 1, 7.35),
+        (RMAT_24, "near-far", 1, 33.4),
+        (NY, "near-far", 64, 0.746),
+        (NE, "near-far", 64, 1.42),
+        (GRID, "near-far", 64, 5.82),
+        (WAVE, "near-far", 64, 0.175),
+        (CNR, "near-far", 16, 0.308),
+        (RMAT_20, "near-far", 64, 0.633),
+        (RMAT_22, "near-far", 64, 3.61),
+        (RMAT_24, "near-far", 64, 17.7),
+        (NY, "adds-slots", 1, 10.8),
+        (NY, "adds-slots", 16, 0.77),
+        (NY, "adds-slots", 64, 0.203),
+        (NY, "adds-slots", 256, 0.0531),
+        (NY, "adds-slots", 1024, 0.0176),
+        (NE, "adds-slots", 64, 0.371),
+        (NE, "adds-slots", 1024, 0.125),
+        (GRID, "adds-slots", 64, 2.02),
+        (GRID, "adds-slots", 256, 1.49),
+        (WAVE, "adds-slots", 64, 0.154),
+        (WAVE, "adds-slots", 1024, 0.0428),
+        (CNR, "adds-slots", 64, 0.287),
+        (CNR, "adds-slots", 1024, 0.0577),
+        (RMAT_20, "adds-slots", 1024, 0.743),
+        (RMAT_22, "adds-slots", 256, 2.93),
+        (RMAT_24, "adds-slots", 16, 84.9),
+        (CNR, "adds-lanes", 1024, 0.288),
+        (RMAT_20, "adds-lanes", 16, 0.253),
+        (RMAT_20, "adds-lanes", 1024, 0.0679),
+        (RMAT_22, "adds-lanes", 1024, 0.212),
+        (RMAT_24, "adds-lanes", 64, 0.812),
+        (NY, "delta-stepping", 1, 9.18),
+        (WAVE, "delta-stepping", 1, 14.7),
+        (NY, "dijkstra", 1, 32.4),
+        (WAVE, "dijkstra", 1, 47.1),
+    ],
+)
+def test_forecasts_are_within_a_factor_of_two_of_measurements(size, solver, batch, measured_ms):
+    assert 0.5 < 1e3 * SOLVERS[solver].forecast(work(size).traits, batch).source_s / measured_ms < 2
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "measured_ms"),
+    [
+        # benchmarks/results/solvers.jsonl: a grid and R-MAT 18, too
+        (NY, 2, 6.76),
+        (WAVE, 2, 9.63),
+        ((1_000_000, 3_996_000, 1.0), 2, 28.1),
+        ((262_144, 7_611_980, 60.0), 2, 32.0),
+        # parallel_cpu.jsonl: a larger grid and a random graph, too
+        (NY, 16, 9.49),
+        (WAVE, 16, 8.46),
+        ((4_194_304, 10_063_336, 1.1), 16, 39.6),
+        (RMAT_20, 16, 34.2),
+        (RMAT_22, 16, 82.3),
+        ((1_048_576, 8_388_577, 1.1), 16, 19.6),
+    ],
+)
+def test_what_cores_take_for_a_source_is_within_a_factor_of_two(size, cores, measured_ms):
+    expected_s = SOLVERS["parallel-delta-stepping"].forecast(work(size).traits, 1).wall_s(cores)
+    assert 0.5 < 1e3 * expected_s / measured_ms < 2
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_solver_has_a_forecast(name):
+    found = SOLVERS[name].forecast(work().traits, 10)
+    assert found.source_s > 0
+    assert (found.source_bytes > 0) == (SOLVERS[name].device == "gpu")
+
+
+def test_the_plan_tells_what_a_gpu_must_hold():
+    sources = np.arange(10_000, dtype=np.uint32)
+    ny = work(NY).traits
+    made = make_plan(ny, sources, Solve(solver="near-far"), Output(path="x"), H200)
+    assert made.gpu == GpuShare(139 * 2**30, 4 * 264_347 + 8 * 733_846, 0, 264_346 * 25 + 733_846 // 16, 8)
+    made = make_plan(
+        ny,
+        sources,
+        Solve(solver="near-far"),
+        Output(path="x"),
+        Machine(16, made.gpu.graph_bytes + 20 * 10**6),
+    )
+    assert made.gpu.sources_at_once == 3
+    assert make_plan(ny, sources, Solve(solver="dijkstra"), Output(path="x"), H200).gpu is None
+
+
+def test_negative_floats_are_for_solvers_that_take_them():
+    negative = work(dtype="float32", low=-3)
+    solver, reason, _ = choose_solver("auto", negative, Machine(2, None))
+    assert solver.name == "queue-bellman-ford"
+    why_not = "it needs weights of zero or more, and the smallest is -3; to reweight floats rounds them"
+    assert f" nor dijkstra: {why_not}" in reason
+    with pytest.raises(InputError) as caught:
+        choose_solver("dijkstra", negative, Machine(2, None))
+    assert caught.value.message == f"solver `dijkstra` cannot solve this: {why_not}"
+    assert "queue-bellman-ford" in caught.value.hint
+
+
+def test_negative_integers_are_reweighted():
+    negative = work(NY, dtype="int32", low=-3, n_sources=1000)
+    for name in ("auto", "delta-stepping"):
+        solver, reason, _ = choose_solver(name, negative, Machine(2, None))
+        assert solver.name == "delta-stepping"
+        assert reason.endswith("; on reweighted edges, as some weights are negative")
+    assert choose_solver("queue-bellman-ford", negative, Machine(2, None))[1] == "asked for"
+    plans = [
+        make_plan(negative.traits, np.arange(9), Solve(solver=name), Output(path="x"), Machine(2, None))
+        for name in ("delta-stepping", "queue-bellman-ford")
+    ]
+    assert plans[0].graph_bytes == plans[1].graph_bytes + 12 * 733_846 + 21 * 264_346
+    positive = expected_s(solver, work(NY, dtype="int32", n_sources=1000), Machine(2, None))
+    assert expected_s(solver, negative, Machine(2, None)) > positive
+
+
+def test_a_trace_is_asked_only_of_a_solver_that_records_one():
+    traced = replace(work(), options=SolveOptions(trace_every_us=10))
+    for name in (name for name in SOLVERS if name != "adds"):
+        with pytest.raises(InputError) as caught:
+            choose_solver(name, traced, H200)
+        assert (
+            caught.value.message
+            == f"solver `{name}` cannot solve this: it records no trace, and trace_every_us is 10"
+        )
+        assert caught.value.hint == "these can: adds"
+    solver, reason, _ = choose_solver("auto", traced, H200)
+    assert solver.name == "adds"
+    assert reason.endswith(
+        f"; not {' nor '.join(name for name in SOLVERS if name != 'adds')}: "
+        "it records no trace, and trace_every_us is 10"
+    )
+
+
+def test_a_trace_without_a_gpu_is_refused_with_what_to_do():
+    traced = replace(work(), options=SolveOptions(trace_every_us=10))
+    with pytest.raises(InputError) as caught:
+        choose_solver("auto", traced, NO_DRIVER)
+    assert caught.value.message == (
+        f"no solver can solve this: {', '.join(name for name in SOLVERS if name != 'adds')}: "
+        "it records no trace, and trace_every_us is 10; adds: no NVIDIA driver (libcuda.so.1)"
+    )
+    assert caught.value.hint == (
+        "leave out `solve.trace_every_us`, or see what `sssp-pipeline doctor` says of the GPU"
+    )
+
+
+def test_an_unknown_solver_gets_a_suggestion():
+    with pytest.raises(InputError) as caught:
+        choose_solver("dikstra", work(), Machine(2, None))
+    assert caught.value.message == "unknown solver `dikstra`"
+    assert caught.value.hint == "did you mean `dijkstra`? Solvers: " + ", ".join(sorted(SOLVERS))

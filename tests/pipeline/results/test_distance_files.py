@@ -1,0 +1,164 @@
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sssp_pipeline.csr import NO_VERTEX
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.pipeline.results import distance_files
+from sssp_pipeline.pipeline.results.distance_files import (
+    DistanceFormat,
+    read_distances,
+    read_targets,
+    write_distances,
+)
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+
+INF = 2**32 - 1
+OFFSET = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, 4)
+SPARSE = VertexIds(IdMapping(kind="table", type="int64"), pa.array([3, 7, 9, 50]), 4)
+NAMES = VertexIds(IdMapping(kind="table", type="string"), pa.array(["a", "b", "c", "d"]), 4)
+SOURCES = np.array([0, 2], np.uint32)
+DISTANCES = np.array([[0, 5, INF, 7], [INF, 4, 0, 1]], np.uint32)
+PREDECESSORS = np.array([[NO_VERTEX, 0, NO_VERTEX, 1], [NO_VERTEX, 3, NO_VERTEX, 2]], np.uint32)
+
+
+def form(layout="long", unreached=None, compression="none", predecessors=False) -> DistanceFormat:
+    return DistanceFormat(layout, unreached, compression, predecessors)
+
+
+def written(solution: Solution, ids: VertexIds, how: DistanceFormat) -> pq.ParquetFile:
+    sink = io.BytesIO()
+    write_distances(sink, SOURCES, solution, ids, how)
+    return pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+
+
+@pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
+def test_the_long_layout_has_a_row_per_source_and_vertex(ids):
+    table = written(Solution(DISTANCES, PREDECESSORS), ids, form(predecessors=True)).read()
+    names = ids.column().to_pylist()
+    assert table.column_names == ["source", "vertex", "distance", "predecessor"]
+    assert table["source"].to_pylist() == [names[0]] * 4 + [names[2]] * 4
+    assert table["vertex"].to_pylist() == names * 2
+    assert table["distance"].to_pylist() == [0, 5, None, 7, None, 4, 0, 1]
+    expected = [None, names[0], None, names[1], None, names[3], None, names[2]]
+    assert table["predecessor"].to_pylist() == expected
+    assert table["distance"].type == pa.uint32()
+    assert table["vertex"].type == ids.column().type
+
+
+@pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
+def test_the_wide_layout_has_a_column_per_source(ids):
+    table = written(Solution(DISTANCES, None), ids, form("wide")).read()
+    names = ids.column().to_pylist()
+    assert table.column_names == ["vertex", str(names[0]), str(names[2])]
+    assert table.column(0).to_pylist() == names
+    assert table.column(1).to_pylist() == [0, 5, None, 7]
+    assert table.column(2).to_pylist() == [None, 4, 0, 1]
+
+
+def test_readers_can_skip_row_groups_by_source(monkeypatch):
+    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 4)
+    metadata = written(Solution(DISTANCES, None), OFFSET, form()).metadata
+    assert metadata.num_row_groups == 2
+    limits = [metadata.row_group(i).column(0).statistics for i in range(2)]
+    assert [(s.min, s.max) for s in limits] == [(1, 1), (3, 3)]
+
+
+def test_the_encodings_keep_the_files_small():
+    n = 100_000
+    ids = VertexIds(IdMapping(kind="offset", type="int64"), None, n)
+    distances = np.random.default_rng(0).integers(0, 2**32 - 1, (2, n), np.uint32)
+    for layout in ("long", "wide"):
+        sink = io.BytesIO()
+        write_distances(sink, SOURCES, Solution(distances, None), ids, form(layout))
+        assert len(sink.getvalue()) < 1.05 * distances.nbytes
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("compression", ["none", "zstd", "snappy", "lz4"])
+def test_every_compression_is_read_back(layout, compression):
+    table = written(Solution(DISTANCES, None), OFFSET, form(layout, compression=compression)).read()
+    assert (table.num_rows, table.num_columns) == ((8, 3) if layout == "long" else (4, 3))
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int32", "float32", "uint64", "int64", "float64"])
+def test_every_type_of_distance_keeps_its_bits(dtype):
+    nobody = np.inf if dtype[0] == "f" else np.iinfo(dtype).max
+    distances = np.array([[0, 5, nobody, nobody if dtype[0] == "f" else nobody - 1]] * 2, dtype)
+    column = written(Solution(distances, None), OFFSET, form()).read()["distance"]
+    assert column.type == pa.from_numpy_dtype(dtype)
+    assert column.null_count == 2 * (2 if dtype[0] == "f" else 1)
+    assert column.slice(0, 2).to_pylist() == distances[0, :2].tolist()
+
+
+@pytest.mark.parametrize("distances", [DISTANCES, np.where(DISTANCES == INF, 9, DISTANCES)])
+def test_a_stand_in_that_is_a_true_distance_is_refused(distances):
+    with pytest.raises(InputError) as caught:
+        written(Solution(distances, None), OFFSET, form(unreached=5))
+    assert caught.value.message == "`output.unreached` is 5, which is also the distance of a reached vertex"
+
+
+@pytest.mark.parametrize(("unreached", "dtype"), [(-1, "uint32"), (0.5, "int32"), (2**32, "uint32")])
+def test_a_stand_in_the_type_cannot_hold_is_refused(unreached, dtype):
+    with pytest.raises(InputError) as caught:
+        distance_files.check_unreached(unreached, np.dtype(dtype))
+    expected = f"`output.unreached` is {unreached}, which the distances' type {dtype} cannot hold"
+    assert caught.value.message == expected
+
+
+def test_the_wide_layout_has_one_column_of_vertices():
+    ids = VertexIds(IdMapping(kind="table", type="string"), pa.array(["a", "b", "vertex", "z"]), 4)
+    with pytest.raises(InputError, match="a source has the id `vertex`"):
+        written(Solution(DISTANCES, None), ids, form("wide"))
+    assert written(Solution(DISTANCES, None), ids, form()).read().num_rows == 8
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("ids", [OFFSET, NAMES])
+def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids):
+    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 3)
+    monkeypatch.setattr(distance_files, "LARGEST_GROUP_ROWS", 3)
+    monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 3)
+    url = str(tmp_path / "file")
+    with Path(url).open("wb") as handle:
+        write_distances(handle, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout))
+    assert pq.ParquetFile(url).num_row_groups > 1
+    read = list(read_distances(url, ids, form(layout), np.dtype(np.uint32), range(2)))
+    assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
+    np.testing.assert_array_equal([d for _, d in read], DISTANCES)
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("unreached", [None, 999])
+@pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
+def test_targets_are_written_and_read_in_their_order(tmp_path, layout, unreached, ids):
+    targets, how = np.array([3, 0, 2], np.uint32), form(layout, unreached)
+    url = str(tmp_path / "batch.parquet")
+    some = Solution(DISTANCES[:, targets], None)
+    with Path(url).open("wb") as handle:
+        write_distances(handle, SOURCES, some, ids, how, targets)
+    named = ids.originals(targets).to_pylist()
+    assert pq.read_table(url)["vertex"].to_pylist() == (named if layout == "wide" else named * 2)
+    read = list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), targets))
+    assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
+    np.testing.assert_array_equal([d for _, d in read], some.distances)
+    np.testing.assert_array_equal(read_targets(url, ids, 2, how), targets)
+    with pytest.raises(InputError, match="column vertex does not list the expected vertices in order"):
+        list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), targets[::-1]))
+
+
+def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
+    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 5)
+    targets, sources = np.array([3, 1], np.uint32), np.arange(4, dtype=np.uint32)
+    url = str(tmp_path / "batch.parquet")
+    distances = np.arange(8, dtype=np.uint32).reshape(4, 2)
+    with Path(url).open("wb") as handle:
+        write_distances(handle, sources, Solution(distances, None), OFFSET, form(), targets)
+    assert pq.ParquetFile(url).metadata.num_row_groups == 2
+    read = list(read_distances(url, OFFSET, form(), np.dtype(np.uint32), {1, 2}, targets))
+    np.testing.assert_array_equal([d for _, d in read], distances[1:3])

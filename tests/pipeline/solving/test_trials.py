@@ -1,0 +1,146 @@
+"""The solvers that may be the fastest are measured by the first calls of a run, and the fastest gets the rest."""
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.plan import make_plan
+from sssp_pipeline.pipeline.solving.trials import Call, Trials
+from sssp_pipeline.workflow.models import Output, Solve
+
+GPU = Machine(16, gpu_free_bytes=139 * 2**30)
+ROADS = GraphTraits(1_000_000, 2_500_000, np.dtype("uint32"), 1.0, 9.0, 5.0, 1.1)
+RANDOM = GraphTraits(1_048_576, 16_777_216, np.dtype("uint32"), 1.0, 9.0, 5.0, 1.1)
+
+
+def planned(traits=ROADS, n_sources=10_000, solver="auto", machine=GPU, targets=0):
+    """Return the plan of a run of which only metrics are kept."""
+    kept = None if targets is None else np.arange(targets, dtype=np.uint32)
+    sources = np.arange(n_sources, dtype=np.uint32)
+    return make_plan(traits, sources, Solve(solver=solver), Output(path="x"), machine, kept)
+
+
+def expected_s(solver, plan, n_sources):
+    return SOLVERS[solver].forecast(plan.work.traits, n_sources).source_s
+
+
+def solved(plan, true_s):
+    """Return the solver of each call, what the calls take one after the other, and the trials.
+
+    `true_s(solver, n)` is what a source takes in a call of n.
+    """
+    trials = Trials(plan, plan.together)
+    n_left, took_s, names = plan.work.n_sources, 0.0, []
+    while n_left:
+        call = trials.next_call(n_left)
+        n = min(call.n_batches * plan.work.batch, n_left)
+        took_s += 0 if call.solver in names else 0.03  # to load its kernels
+        names.append(call.solver)
+        forecast = SOLVERS[call.solver].forecast(plan.work.traits, n)
+        search_s = true_s(call.solver, n) * min(n, forecast.at_once, forecast.most_in_search)
+        if call.limit_s is not None and search_s > call.limit_s:
+            took_s += call.limit_s
+            trials.end(call.solver)
+            continue
+        n_left -= n
+        took_s += n * true_s(call.solver, n)
+        trials.learn(call.solver, true_s(call.solver, n), n)
+    return names, took_s, trials
+
+
+def times_the_forecast(plan, **factors):
+    """Return `true_s` of `solved`: the forecast of a solver times its factor, 1 where none is given."""
+    return lambda solver, n: factors.get(solver.replace("-", "_"), 1.0) * expected_s(solver, plan, n)
+
+
+def test_the_first_call_is_a_small_one_and_its_solver_is_measured_before_another():
+    plan = planned()
+    trials = Trials(plan, plan.together)
+    first = trials.next_call(10_000)
+    assert first == Call("adds-slots", 2)  # of 64 batches
+    assert trials.next_call(9_000) == Call("adds-slots", plan.together)  # for another worker, meanwhile
+    assert not trials.is_done
+    trials.learn("adds-slots", 10 * expected_s("adds-slots", plan, 600), 600)
+    trial = trials.next_call(8_000)
+    assert trial.solver != "adds-slots"
+    assert trial.limit_s > 0
+    assert trials.next_call(7_000) == Call("adds-slots", plan.together)  # one trial at a time
+
+
+def test_a_short_run_has_no_small_call_and_no_trial():
+    plan = planned(n_sources=303)
+    names, _, trials = solved(plan, times_the_forecast(plan))
+    assert set(names) == {"adds-slots"}
+    assert len(names) == 1 + len(plan.batches) // plan.together  # the last has fewer sources
+    assert trials.is_done
+    assert trials.reason == plan.solver_reason
+
+
+def test_a_solver_that_was_asked_for_stays():
+    plan = planned(solver="adds-slots")
+    names, _, trials = solved(plan, times_the_forecast(plan, adds_slots=100.0))
+    assert set(names) == {"adds-slots"}
+    assert trials.reason == "asked for"
+
+
+def test_the_fastest_gets_the_rest():
+    plan = planned(RANDOM)
+    names, _, trials = solved(plan, times_the_forecast(plan, adds_lanes=1 / 180))
+    assert (plan.solver, trials.solver, names[-1]) == ("adds-slots", "adds-lanes", "adds-lanes")
+    assert "; adds-lanes took 0." in trials.reason
+    assert trials.reason.endswith(": adds-lanes takes the rest")
+
+
+def test_a_trial_that_takes_too_long_is_ended_and_changes_nothing():
+    plan = planned(RANDOM, 100_000)
+    names, _, trials = solved(plan, times_the_forecast(plan, adds_lanes=50.0))
+    assert names.count("adds-lanes") == 1
+    assert (trials.solver, trials.reason) == (plan.solver, plan.solver_reason)
+    assert trials.is_done
+
+
+def test_no_trial_where_writing_takes_longer():
+    plan = planned(targets=None, machine=Machine(2, GPU.gpu_free_bytes))  # two cores take 9 ms to write a row
+    names, _, _ = solved(plan, times_the_forecast(plan, adds_slots=10.0))
+    assert set(names) == {"adds-slots"}
+
+
+def test_a_later_call_may_show_that_the_other_is_faster_after_all():
+    plan = planned()
+    trials = Trials(plan, plan.together)
+    trials.next_call(10_000)
+    trials.learn("adds-slots", 1.0, 600)
+    rival = trials.next_call(9_000)
+    full = plan.together * plan.work.batch
+    assert trials.learn(
+        rival.solver, 0.5 * expected_s(rival.solver, plan, 64) / expected_s(rival.solver, plan, full), 64
+    )
+    assert trials.solver == rival.solver
+    assert trials.learn(rival.solver, 2.0, full).endswith(": adds-slots takes the rest")
+    assert trials.solver == "adds-slots"
+
+
+@pytest.mark.parametrize(
+    ("run_s", "mean", "most"), [(1.0, 1.15, 1.4), (10.0, 1.03, 1.2), (100.0, 1.01, 1.08)]
+)
+@pytest.mark.parametrize("traits", [ROADS, RANDOM], ids=["roads", "random"])
+def test_whatever_the_forecasts_are_wrong_by_little_is_lost(run_s, mean, most, traits):
+    """Each solver takes what its forecast says it may: `off_by` times as long at most, or as short."""
+    on_gpu = [name for name, solver in SOLVERS.items() if solver.device == "gpu"]
+    times = []
+    for seed in range(100):
+        draws = np.random.default_rng(seed)
+        factors = {name: SOLVERS[name].forecast(traits, 1).off_by ** draws.uniform(-1, 1) for name in on_gpu}
+
+        def true_s(solver, n, factors=factors):
+            return factors[solver] * SOLVERS[solver].forecast(traits, n).source_s
+
+        plan = planned(traits, int(run_s / min(true_s(name, 1024) for name in on_gpu)))
+        names, took_s, _ = solved(plan, true_s)
+        full = plan.together * plan.work.batch
+        best_s = plan.work.n_sources * min(true_s(name, full) for name in on_gpu)
+        times.append((took_s - 0.03 * len(set(names))) / best_s)
+    assert np.mean(times) < mean
+    assert max(times) < most

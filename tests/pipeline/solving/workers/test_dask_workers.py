@@ -1,0 +1,285 @@
+"""Which workers of a Dask cluster get tasks, while some come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import pytest
+from distributed import Client, LocalCluster, get_worker
+
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.pipeline.solving.workers import dask_workers
+from sssp_pipeline.pipeline.solving.workers import fitness as fitness_module
+from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
+from sssp_pipeline.pipeline.solving.workers.fitness import Fitness
+from sssp_pipeline.pipeline.solving.workers.needs import Needs
+from sssp_pipeline.workflow.cluster import Cluster
+
+NEEDS = Needs("store", "id", "run", "adds", 1, 1, 1)
+
+
+@pytest.fixture
+def local(monkeypatch):
+    """A cluster of two workers of two threads; only those called `able…` are fit, as 0 and 1 are not."""
+    monkeypatch.setattr(dask_workers, "LOOK_S", 0.0)
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=2,
+        processes=False,
+        memory_limit=0,  # of this process, which has had other tests before
+        dashboard_address="127.0.0.1:0",
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(local):
+    with Client(local, set_as_default=False) as client:
+        yield client
+
+
+def spec(client, **options) -> Cluster:
+    return Cluster(kind="address", address="tcp://somewhere:1", **options)
+
+
+def unfit(monkeypatch, *reasons: tuple[str, str]) -> None:
+    """Let the workers at these addresses have no GPU, for these reasons."""
+    told = dict(reasons)
+    monkeypatch.setattr(
+        dask_workers,
+        "fitness",
+        lambda client, workers, needs: {w: Fitness(no_gpu=told.get(w)) for w in workers},
+    )
+
+    def asked(client, worker, needs):
+        answer = Future()
+        answer.set_result(Fitness(no_gpu=told.get(worker)))
+        return answer
+
+    monkeypatch.setattr(dask_workers, "ask_fitness", asked)
+
+
+def there(client: Client, count: int) -> None:
+    """Wait until the scheduler has so many workers."""
+    until = time.monotonic() + 20
+    while len(client.nthreads()) != count:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def where(_: int) -> str:
+    return get_worker().address
+
+
+def where_slowly(_: int) -> str:
+    time.sleep(0.05)
+    return get_worker().address
+
+
+def test_workers_that_are_left_aside_get_no_task(client, monkeypatch):
+    able, aside = sorted(client.nthreads())
+    unfit(monkeypatch, (aside, "no driver"))
+    workers = DaskWorkers(client, spec(client), NEEDS)
+    assert (workers.n_processes, workers.n_threads, workers.n_left_out, workers.in_flight) == (1, 2, 1, 4)
+    assert {workers.submit(where, i).result(20) for i in range(8)} == {able}
+
+
+def test_a_worker_that_joins_late_takes_work_if_it_is_fit(local, client, monkeypatch):
+    unfit(monkeypatch)
+    workers = DaskWorkers(client, spec(client), NEEDS)
+    assert (workers.n_processes, workers.in_flight) == (2, 8)
+    assert workers.watch() == []
+    local.scale(3)
+    there(client, 3)
+    assert workers.watch() == ["3 workers: 1 more"]
+    assert workers.in_flight == 12
+    assert {workers.submit(where, i).result(20) for i in range(24)} == set(client.nthreads())
+
+
+def test_a_worker_that_joins_late_is_left_aside_if_it_is_not_fit(local, client, monkeypatch):
+    first = set(client.nthreads())
+    unfit(monkeypatch)
+    workers = DaskWorkers(client, spec(client), NEEDS)
+    local.scale(3)
+    there(client, 3)
+    (late,) = client.nthreads().keys() - first
+    unfit(monkeypatch, (late, "no driver"))
+    assert workers.watch() == [f"{late} is left out: no driver"]
+    assert (workers.n_processes, workers.n_left_out) == (2, 1)
+    assert {workers.submit(where, i).result(20) for i in range(24)} <= first
+
+
+def test_a_task_that_may_run_only_where_nobody_is_comes_back(client, monkeypatch):
+    able, aside = sorted(client.nthreads())
+    unfit(monkeypatch, (aside, "no driver"))
+    workers = DaskWorkers(client, spec(client, wait_s=1), NEEDS)
+    client.retire_workers([able])
+    there(client, 1)
+    future = workers.submit(where, 0)
+    assert workers.watch() == ["0 workers: 1 gone"]
+    assert future.cancelled()
+    assert workers.in_flight == 0
+    time.sleep(1.1)
+    with pytest.raises(SsspError, match=r"^no worker has been there for 1 s$"):
+        workers.watch()
+
+
+def test_what_was_under_way_comes_back_where_nobody_is_left(client, monkeypatch):
+    """It may have been sent to a scheduler that is gone, while another one takes its place."""
+    unfit(monkeypatch)
+    workers = DaskWorkers(client, spec(client), NEEDS)
+    future = workers.submit(time.sleep, 0.5)
+    monkeypatch.setattr(workers, "_there", lambda: {"tcp://new:1": 3})
+    assert workers.watch() == ["1 worker: 1 more, 2 gone"]
+    assert future.cancelled()
+    assert workers.in_flight == 6
+
+
+def test_adaptive_clusters_get_tasks_for_the_workers_to_come(client):
+    elastic = Cluster(
+        kind="slurm", memory_limit="4GB", workers={"minimum": 1, "maximum": 10}, threads_per_worker=2
+    )
+    assert DaskWorkers(client, elastic).in_flight == 2 * 10 * 2
+
+
+def seen(workers: DaskWorkers, told: Callable[[list[str]], bool]) -> list[str]:
+    """Look after `workers` until it is `told`, at most 20 s; return all that was said."""
+    lines, until = [], time.monotonic() + 20
+    while not told(lines):
+        assert time.monotonic() < until, lines
+        lines += workers.watch()
+        time.sleep(0.02)
+    return lines
+
+
+def test_tasks_are_given_out_while_a_late_worker_is_asked(local, client, monkeypatch, tmp_path):
+    first, answers = set(client.nthreads()), tmp_path / "answers"
+
+    async def fitness(needs, dask_worker):
+        while dask_worker.address not in first and not answers.exists():
+            await asyncio.sleep(0.01)
+        return Fitness()
+
+    monkeypatch.setattr(fitness_module, "_fitness", fitness)
+    monkeypatch.setattr(fitness_module, "ANSWER_S", 15)
+    workers = DaskWorkers(client, spec(client), NEEDS)
+    local.scale(3)
+    there(client, 3)
+    began = time.monotonic()
+    for _ in range(3):
+        assert workers.watch() == []
+        assert {workers.submit(where, i).result(20) for i in range(8)} <= first
+    assert time.monotonic() - began < 5
+    assert workers.n_processes == 2
+    answers.touch()
+    assert seen(workers, bool) == ["3 workers: 1 more"]
+    assert {workers.submit(where, i).result(20) for i in range(24)} == set(client.nthreads())
+
+
+def test_a_late_worker_that_does_not_answer_is_left_aside(local, client, monkeypatch):
+    first = set(client.nthreads())
+
+    async def fitness(needs, dask_worker):
+        await asyncio.sleep(0 if dask_worker.address in first else 2)
+        return Fitness()
+
+    monkeypatch.setattr(fitness_module, "_fitness", fitness)
+    workers = DaskWorkers(client, spec(client), NEEDS)
+    monkeypatch.setattr(fitness_module, "ANSWER_S", 0.5)
+    local.scale(3)
+    there(client, 3)
+    (late,) = client.nthreads().keys() - first
+    assert seen(workers, bool) == [f"{late} is left out: it has not answered in 0.5 s"]
+
+
+def test_a_late_worker_that_goes_before_it_answers_is_forgotten(local, client, monkeypatch):
+    unfit(monkeypatch)
+    workers = DaskWorkers(client, spec(client), NEEDS)
+    answer: Future[Fitness] = Future()
+    monkeypatch.setattr(dask_workers, "ask_fitness", lambda *_: answer)
+    local.scale(3)
+    there(client, 3)
+    assert workers.watch() == []
+    local.scale(2)
+    there(client, 2)
+    workers.watch()
+    assert answer.cancelled()
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """A cluster of two workers of one thread with a memory limit; `uses` says what share of it each uses."""
+    monkeypatch.setattr(dask_workers, "LOOK_S", 0.0)
+    monkeypatch.setattr(dask_workers, "PAUSED_S", 1.0)  # two heartbeats
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        memory_limit="4GB",
+        dashboard_address="127.0.0.1:0",
+    ) as cluster:
+        for worker in cluster.workers.values():
+            uses(worker, 0.1)
+        yield cluster
+
+
+def uses(worker, share: float) -> None:
+    worker.monitor.get_process_memory = lambda: int(share * worker.memory_manager.memory_limit)
+
+
+def test_a_task_that_waits_on_a_paused_worker_is_given_to_another(limited, tmp_path):
+    paused, able = limited.workers.values()
+    gate = tmp_path / "gate"
+
+    def wait(_: int) -> str:
+        while not gate.exists():
+            time.sleep(0.01)
+        return get_worker().address
+
+    with Client(limited, set_as_default=False) as client:
+        workers = DaskWorkers(client, spec(client))
+        # Each worker runs one and has one to run next.
+        futures = [workers.submit(wait, i) for i in range(4)]
+        seen(workers, lambda _: paused.state.executing_count == 1 and len(paused.state.ready) == 1)
+        uses(paused, 0.9)
+        seen(workers, lambda _: paused.status.name == "paused")
+        time.sleep(2)
+        assert workers.watch() == []  # it still runs a task
+        gate.touch()
+        assert seen(workers, bool) == [
+            f"{paused.address} is paused by Dask: it uses 3,600 MB of its memory limit of 4,000 MB",
+            "1 worker: 1 paused",
+        ]
+        assert workers.in_flight == 2
+        (taken_back,) = [future for future in futures if future.cancelled()]
+        futures.remove(taken_back)
+        assert sorted(future.result(20) for future in futures) == sorted(
+            [paused.address, *[able.address] * 2]
+        )
+        assert {workers.submit(where, i).result(20) for i in range(4)} == {able.address}
+        uses(paused, 0.1)
+        assert seen(workers, bool) == ["2 workers: 1 more"]
+        futures = [workers.submit(where_slowly, i) for i in range(8)]
+        assert {future.result(20) for future in futures} == {paused.address, able.address}
+
+
+def test_where_all_stay_paused_the_error_names_memory(limited):
+    first, second = sorted(limited.workers.values(), key=lambda worker: worker.address)
+    with Client(limited, set_as_default=False) as client:
+        workers = DaskWorkers(client, spec(client, wait_s=1))
+        uses(first, 0.9)
+        uses(second, 0.85)
+        with pytest.raises(SsspError) as caught:
+            seen(workers, lambda _: False)
+    assert caught.value.exit_code == 1
+    assert caught.value.message == (
+        "Dask has paused 2 workers for lack of memory, and no other has been there for 1 s: "
+        f"{first.address}: it uses 3,600 MB of its memory limit of 4,000 MB; "
+        f"{second.address}: it uses 3,400 MB of its memory limit of 4,000 MB"
+    )
+    assert caught.value.hint == (
+        "give the workers more memory, or restart them if other work fills it; then run the same command again"
+    )

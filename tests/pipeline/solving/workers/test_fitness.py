@@ -1,0 +1,202 @@
+"""What is asked of the workers of a cluster before they get work."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import dask
+import pytest
+from distributed import Client, LocalCluster
+
+from sssp_pipeline import __version__
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.solving.workers import fitness, memory
+from sssp_pipeline.pipeline.solving.workers.needs import Needs
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Graph
+
+MB = 10**6
+
+
+@pytest.fixture(scope="module")
+def local():
+    """Two workers of two threads in this process, so that they see what a test patches."""
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=2,
+        processes=False,
+        memory_limit="1GB",
+        dashboard_address="127.0.0.1:0",
+    ) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def client(local):
+    with Client(local, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture
+def demands(tmp_path) -> Needs:
+    """A stored graph and a run that has begun."""
+    store, run = str(tmp_path / "graph"), str(tmp_path / "run")
+    manifest, _ = ingest(Graph(input="generated:grid?rows=3&cols=4&seed=1", store=store), store, Quiet())
+    RunFolder(run).begin({})
+    return Needs(store, manifest.content_id, run, "delta-stepping", 1, 0, 0)
+
+
+def check(client, demands, graph_bytes=MB, thread_bytes=MB) -> dict[str, fitness.Fitness]:
+    """Ask all workers, and raise as a run does."""
+    needs = replace(demands, graph_bytes=graph_bytes, batch_bytes=thread_bytes // 2)
+    found = fitness.fitness(client, client.nthreads(), needs)
+    fitness.check(found, demands.solver)
+    return found
+
+
+def test_workers_that_can_do_it_all_take_part(client, demands):
+    found = check(client, demands, 10 * MB)
+    assert found == dict.fromkeys(client.nthreads(), fitness.Fitness())
+    assert not list(Path(demands.run).glob(".sssp-partial-*"))
+
+
+@pytest.mark.parametrize(
+    ("make_unfit", "reason"),
+    [
+        (lambda d: shutil.rmtree(d.store), "`{store}` is not a graph store: it has no manifest.json"),
+        (
+            lambda d: replace(d, content_id="0123"),
+            "`{store}` holds no version of the graph with content id `0123`",
+        ),
+        (lambda d: shutil.rmtree(d.run), "`{run}` is another folder there: storage must be shared"),
+    ],
+)
+def test_all_workers_that_cannot_are_named_with_the_reason(client, demands, make_unfit, reason):
+    changed = make_unfit(demands)
+    demands = changed if isinstance(changed, Needs) else demands
+    with pytest.raises(InputError) as caught:
+        check(client, demands, 10 * MB)
+    first, second = sorted(client.nthreads())
+    expected = reason.format(store=demands.store, run=demands.run)
+    assert caught.value.message.startswith(f"2 of 2 workers cannot take part: {first}: {expected}")
+    assert f"; {second}: {expected}" in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, demands, monkeypatch):
+    told: list[int] = []
+    monkeypatch.setattr(fitness, "keep_within", told.append)
+    check(client, demands, 10 * MB, 50 * MB)
+    assert (
+        told == [300 * MB] * 2
+    )  # of 1,000, of which 800 can be used, less 2 threads of 50 and the 400 of a worker
+
+
+def test_a_worker_without_room_is_named(client, demands):
+    with pytest.raises(InputError) as caught:
+        check(client, demands, 350 * MB, 50 * MB)
+    told = "its memory limit is 1,000 MB, and with 2 threads it needs 1,063 MB, of which it can use 80%"
+    assert caught.value.message.count(told) == 2
+    assert caught.value.hint == "fix these workers or stop them; the run can continue on the others"
+    check(client, demands, 299 * MB, 50 * MB)
+
+
+@pytest.mark.parametrize(
+    ("pause", "terminate", "used"), [(0.5, 0.95, 50), (False, 0.9, 90), (0.8, False, 80), (False, False, 100)]
+)
+def test_a_worker_can_use_its_limit_up_to_its_own_thresholds(
+    client, demands, local, monkeypatch, pause, terminate, used
+):
+    for worker in local.workers.values():
+        monkeypatch.setattr(worker.memory_manager, "memory_pause_fraction", pause)
+    with dask.config.set({"distributed.worker.memory.terminate": terminate}):
+        check(client, demands, (used * 10 - 403) * MB)
+        with pytest.raises(InputError, match=f"of which it can use {used}%"):
+            check(client, demands, (used * 10 - 401) * MB)
+
+
+def test_a_control_group_holds_a_worker_whose_limit_is_higher(client, demands, monkeypatch):
+    monkeypatch.setattr(memory, "memory_bytes", lambda: 500 * MB)  # as in a job of SLURM
+    with pytest.raises(InputError, match=r"its memory limit is 500 MB, and with 2 threads it needs 502 MB"):
+        check(client, demands, 100 * MB)
+
+
+def test_workers_of_another_release_are_named(client, monkeypatch):
+    first, second = sorted(client.nthreads())
+
+    def releases(dask_worker):
+        if dask_worker.address == second:
+            raise ModuleNotFoundError("No module named 'sssp_pipeline'")
+        return {"sssp-pipeline": "0.0.1"}
+
+    monkeypatch.setattr(fitness, "_releases", releases)
+    with pytest.raises(InputError) as caught:
+        fitness.survey(client)
+    assert caught.value.message == (
+        f"2 of 2 workers cannot take part: {first}: it runs sssp-pipeline 0.0.1, this is {__version__}; "
+        f"{second}: it cannot run sssp-pipeline: No module named 'sssp_pipeline'"
+    )
+
+
+def test_a_scheduler_of_another_release_is_named(client, monkeypatch):
+    monkeypatch.setitem(fitness._OURS, "distributed", "2025.1.0")
+    with pytest.raises(InputError, match=r"^the scheduler runs distributed \S+, this is 2025\.1\.0$"):
+        fitness.survey(client)
+
+
+def test_what_the_workers_have_together(client, monkeypatch):
+    found = fitness.survey(client)
+    assert found.gpu_free_bytes is None
+    assert found.no_gpu.startswith("no worker has a GPU: inproc://")
+    assert found.cores == usable_cores()  # of one machine, however many workers are there
+
+    first, _ = sorted(client.nthreads())
+    monkeypatch.setattr(
+        fitness,
+        "_equipment",
+        lambda dask_worker: ("node", 8, 10**9) if dask_worker.address == first else ("other", 4, "no GPU"),
+    )
+    assert fitness.survey(client) == Machine(12, 10**9, n_gpus=1)
+
+
+def test_a_worker_that_does_not_answer_is_named(client, demands, monkeypatch):
+    monkeypatch.setattr(fitness, "ANSWER_S", 0.05)
+    monkeypatch.setattr(fitness, "_fitness", _asleep)
+    with pytest.raises(InputError, match=r"2 of 2 workers .*: it has not answered in 0\.05 s"):
+        check(client, demands)
+
+
+async def _asleep(*_):
+    await asyncio.sleep(0.5)
+
+
+def test_a_worker_that_breaks_is_named(client, demands, monkeypatch):
+    monkeypatch.setattr(fitness, "read_manifest", lambda *_: 1 / 0)
+    with pytest.raises(InputError, match=r"2 of 2 workers cannot take part: .*division by zero"):
+        check(client, demands)
+
+
+def test_where_no_worker_has_a_gpu_that_is_said_at_once(client, demands, monkeypatch):
+    monkeypatch.setattr(fitness, "gpu_missing", lambda: "no NVIDIA driver")
+    with pytest.raises(InputError) as caught:
+        check(client, replace(demands, solver="adds"))
+    first, second = sorted(client.nthreads())
+    assert caught.value.message == (
+        f"solver `adds` needs a GPU, and no worker has one: {first}: no NVIDIA driver; {second}: no NVIDIA driver"
+    )
+
+
+def test_a_gpu_without_room_is_as_good_as_none(client, demands, monkeypatch):
+    monkeypatch.setattr(fitness, "gpu_missing", lambda: None)
+    monkeypatch.setattr(fitness, "obtainable_bytes", lambda: 2**30)
+    small = replace(demands, solver="adds", gpu_bytes=2**30)
+    assert set(check(client, small).values()) == {fitness.Fitness()}
+    with pytest.raises(InputError, match=r"its GPU has 1\.0 GiB free, and 3\.0 are needed"):
+        check(client, replace(small, gpu_bytes=3 * 2**30))

@@ -1,0 +1,203 @@
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.solving.workers import local, memory
+from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
+from sssp_pipeline.pipeline.solving.workers.source import worker_source
+from sssp_pipeline.workflow.cluster import Cluster
+
+MB = 10**6
+
+
+def has_memory(monkeypatch, n_bytes: int) -> None:
+    """Make this machine one of 8 cores and so many bytes, all of them free."""
+    monkeypatch.setattr(local, "usable_cores", lambda: 8)
+    for where, name in (
+        (local, "free_memory_bytes"),
+        (local, "memory_bytes"),
+        (memory, "memory_bytes"),
+    ):
+        monkeypatch.setattr(where, name, lambda: n_bytes)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Make this machine one of 8 cores and 1 GB."""
+    has_memory(monkeypatch, 1000 * MB)
+
+
+@pytest.fixture
+def large_machine(monkeypatch):
+    """Make this machine one of 8 cores and 3 GB: Dask's workers take 400 MB each, and leave a fifth of the rest."""
+    has_memory(monkeypatch, 3000 * MB)
+
+
+#: Only workers of another machine are asked whether they can.
+
+
+@contextmanager
+def hire(spec, asked):
+    with worker_source(spec) as source, source.workers(asked) as workers:
+        yield workers
+
+
+def needs(n_batches, graph_bytes, batch_bytes, together, on_gpu, expected_s=0.0) -> Needs:
+    solver = "adds" if on_gpu else "delta-stepping"
+    return Needs(
+        "store", "id", "run", solver, n_batches, graph_bytes, batch_bytes, together, expected_s=expected_s
+    )
+
+
+def load(n_batches=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Needs:
+    return needs(n_batches, graph_mb * MB, batch_mb * MB, together, on_gpu)
+
+
+def waiting(n_batches, expected_s, *, batch_mb=0, together=1, on_gpu=False) -> Needs:
+    return needs(n_batches, 0, batch_mb * MB, together, on_gpu, expected_s)
+
+
+@pytest.mark.parametrize(
+    ("asked", "n_solving", "together"),
+    [
+        (waiting(400, 0.1), 8, 1),  # a second of scheduling
+        (waiting(4_000, 0.1), 8, 10),
+        (waiting(4_000, 100.0), 8, 2),  # a twentieth of the time
+        (waiting(4_000, 1000.0), 8, 1),
+        (waiting(4_000, 0.1), 250, 4),  # four tasks each
+        (waiting(4_000, 0.1, batch_mb=10), 8, 3),  # as many distances as a large batch has
+        (waiting(4_000, 1000.0, together=64, on_gpu=True), 8, 64),
+        (waiting(1_000, 1000.0, together=64, on_gpu=True), 100, 10),  # a task for each GPU
+        (waiting(3, 1000.0, together=64, on_gpu=True), 100, 1),
+    ],
+)
+def test_small_batches_share_a_task_of_dask(asked, n_solving, together):
+    assert with_shared_tasks(asked, n_solving).batches_per_task == together
+
+
+@pytest.mark.parametrize(
+    ("asked", "threads"),
+    [
+        (load(), 8),
+        (load(on_gpu=True), 9),  # one has the GPU, eight write
+        (load(n_batches=3, on_gpu=True), 3),
+        (load(graph_mb=400, batch_mb=100), 3),  # each thread holds a batch twice
+        (load(graph_mb=400, batch_mb=200, on_gpu=True), 1),
+        (load(together=10, on_gpu=True), 3),  # the writers of a task are its own
+        (load(batch_mb=20, together=10, on_gpu=True), 2),
+    ],
+)
+def test_as_many_threads_as_have_work_and_fit_the_memory(machine, asked, threads):
+    with hire(Cluster(), asked) as workers:
+        assert (workers.n_processes, workers.n_threads, workers.in_flight) == (0, threads, 2 * threads)
+        assert workers.dashboard is None
+        assert workers.submit(abs, -32).result() == 32
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked", "together"),
+    [
+        (Cluster(), load(batch_mb=40, together=10, on_gpu=True), 10),
+        (Cluster(), load(graph_mb=400, batch_mb=50, together=10, on_gpu=True), 6),
+        (Cluster(), load(graph_mb=900, batch_mb=50, together=10, on_gpu=True), 1),
+        (Cluster(threads_per_worker=2), load(graph_mb=200, batch_mb=50, together=10, on_gpu=True), 4),
+    ],
+)
+def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, asked, together):
+    with worker_source(spec) as source:
+        fit = source.fitted(asked)
+    assert (fit.batches_per_task, fit.n_tasks) == (together, -(-100 // together))
+
+
+@pytest.mark.parametrize(
+    ("spec", "together"),
+    [
+        (
+            Cluster(workers=2),
+            6,
+        ),  # 1,500 MB each, of which 1,200 can be used, 400 of them by the worker itself
+        (Cluster(memory_limit="1050MB"), 2),
+    ],
+)
+def test_a_call_of_a_worker_takes_what_dask_lets_it_use(large_machine, spec, together):
+    with worker_source(spec) as source:
+        fit = source.fitted(load(graph_mb=200, batch_mb=50, together=10, on_gpu=True))
+    assert fit.batches_per_task == together
+
+
+def test_what_is_asked_for_is_taken(machine):
+    with hire(Cluster(threads_per_worker=2, in_flight=1), load()) as workers:
+        assert (workers.n_threads, workers.in_flight) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked", "size"),
+    [
+        (Cluster(workers=2), load(), (2, 4)),
+        (Cluster(workers=3), load(n_batches=2), (3, 1)),
+        (Cluster(workers=2), load(graph_mb=100, batch_mb=100), (2, 3)),
+        (Cluster(threads_per_worker=3), load(), (2, 3)),
+        (Cluster(memory_limit="900MB"), load(), (1, 8)),
+        (Cluster(memory_limit="900MB"), load(graph_mb=100, batch_mb=50), (1, 2)),
+    ],
+)
+def test_how_many_processes_of_how_many_threads(large_machine, spec, asked, size):
+    assert local._size(spec, asked) == size
+
+
+def test_a_memory_limit_takes_a_process():
+    with hire(Cluster(memory_limit="3GB"), load(n_batches=1)) as workers:
+        assert (workers.n_processes, workers.n_threads) == (1, 1)
+        assert workers.dashboard.startswith("http://127.0.0.1:")
+
+
+def test_a_graph_that_does_not_fit_is_refused(machine):
+    with pytest.raises(InputError) as caught, hire(Cluster(), load(graph_mb=900, batch_mb=100)):
+        pass
+    assert caught.value.message == (
+        "1 worker of 1 thread would take 1.0 GiB of memory, and this run may use 0.9 GiB"
+    )
+    with pytest.raises(InputError) as caught, hire(Cluster(workers=2), load(graph_mb=600)):
+        pass
+    assert caught.value.message.startswith("2 workers of 1 thread would take 1.1 GiB of memory")
+
+
+@pytest.mark.parametrize(
+    ("spec", "graph_mb", "told"),
+    [
+        # Dask would pause it at 480 MB, of which the graph takes 160 and the worker more than 300.
+        (
+            Cluster(memory_limit="600MB"),
+            160,
+            "a worker of 1 thread has 600 MB of memory, but needs 703 MB, of which it can use 80%",
+        ),
+        (
+            Cluster(workers=4, threads_per_worker=1),
+            300,
+            "a worker of 1 thread has 750 MB of memory, but needs 878 MB, of which it can use 80%",
+        ),
+    ],
+)
+def test_a_worker_that_dask_would_pause_for_good_is_refused(large_machine, spec, graph_mb, told):
+    with pytest.raises(InputError) as caught, hire(spec, load(graph_mb=graph_mb)):
+        pass
+    assert caught.value.message == told
+    assert caught.value.hint.startswith("raise `cluster.memory_limit`, or lower `workers`")
+
+
+def test_the_block_ends_when_what_is_under_way_has_ended(machine):
+    ended = []
+
+    def slow(number):
+        begun.wait(10)
+        ended.append(number)
+
+    begun = threading.Event()
+    with pytest.raises(KeyboardInterrupt), hire(Cluster(threads_per_worker=1), load()) as workers:
+        for number in range(3):
+            workers.submit(slow, number)
+        threading.Timer(0.2, begun.set).start()
+        raise KeyboardInterrupt
+    assert ended == [0]

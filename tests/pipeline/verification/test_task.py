@@ -1,0 +1,138 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sssp_pipeline.csr import csr_from_edges
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.generators import GENERATORS
+from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.run_folder import Place, RunFolder
+from sssp_pipeline.pipeline.solving.workers.source import worker_source
+from sssp_pipeline.pipeline.verification.stage import Verifying
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.workflow.cluster import Cluster
+
+MADE = GENERATORS["grid"](rows=12, cols=11, keep=0.7, seed=1)
+GRAPH = csr_from_edges(MADE.src, MADE.dst, MADE.weights, MADE.n_vertices)
+IDS = VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, MADE.n_vertices)
+BATCHES = [np.arange(a, min(a + 7, 30), dtype=np.uint32) for a in range(0, 30, 7)]
+
+
+def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
+    folder = RunFolder(str(tmp_path))
+    for batch, sources in enumerate(BATCHES):
+        solution = Dijkstra().solve(GRAPH, sources, SolveOptions(cutoff=cutoff))
+        folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, form)
+    return folder
+
+
+class Stored(StoredGraph):
+    """The graph of these tests, as if it were in a store."""
+
+    ids = IDS
+
+    def graph(self):
+        return GRAPH
+
+
+STORED = Stored(
+    "store",
+    SimpleNamespace(content_id="grid", n_vertices=132, graph_bytes=10_000, traits=GRAPH.traits, vertices=()),
+)
+
+
+def verdict(folder, form, mode, cutoff=None):
+    identity = {"targets": None, "batch": 7, "cutoff": cutoff}
+    verifying = Verifying(STORED, BATCHES, None, folder, identity, form, mode, 0, Quiet())
+    with worker_source(Cluster()) as source:
+        return verifying.by(source)
+
+
+def tamper(folder: RunFolder, batch: int, source: int, vertex: int, distance: int | None) -> int | None:
+    """Change one stored distance of the long layout; return the true one."""
+    path = folder.batch_path(batch)
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    (row,) = (r for r in rows if (r["source"], r["vertex"]) == (source, vertex))
+    true, row["distance"] = row["distance"], distance
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+    return true
+
+
+@pytest.mark.parametrize("mode", ["sample", "certificate"])
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("unreached", [None, 4_000_000_000])
+@pytest.mark.parametrize("cutoff", [None, 1500])
+def test_true_distances_pass(tmp_path, mode, layout, unreached, cutoff):
+    form = DistanceFormat(layout, unreached, "none", False)
+    found = verdict(committed(tmp_path, form, cutoff), form, mode, cutoff)
+    assert found.refuted is None
+    assert found.checked_sources == (30 if mode == "certificate" else 8)
+
+
+LONG = DistanceFormat("long", None, "none", False)
+
+
+@pytest.mark.parametrize("mode", ["sample", "certificate"])
+@pytest.mark.parametrize("stored", [0, 1, 123_456, None])
+def test_one_wrong_distance_is_named(tmp_path, mode, stored):
+    folder = committed(tmp_path, LONG)
+    true = tamper(folder, 4, 30, 77, stored)  # the last source, which the sample holds too
+    assert true is not None
+    shown = "unreached" if stored is None else stored
+    assert verdict(folder, LONG, mode).refuted == (
+        f"source `30`, vertex `77`: stored distance {shown}, true distance {true}"
+    )
+
+
+def test_the_certificate_sees_what_the_sample_leaves_out(tmp_path):
+    folder = committed(tmp_path, LONG)
+    tamper(folder, 0, 2, 77, 1)
+    assert verdict(folder, LONG, "sample").refuted is None
+    assert "source `2`, vertex `77`" in verdict(folder, LONG, "certificate").refuted
+
+
+def test_a_cutoff_the_run_did_not_have_is_refuted(tmp_path):
+    folder = committed(tmp_path, LONG, cutoff=1500)
+    assert verdict(folder, LONG, "certificate", None).refuted is not None
+
+
+def test_a_missing_file_is_said(tmp_path):
+    folder = committed(tmp_path, LONG)
+    Path(folder.batch_path(2)).unlink()
+    with pytest.raises(InputError, match=r"batch-00002\.parquet` does not exist"):
+        verdict(folder, LONG, "certificate")
+
+
+def test_a_file_cut_short_is_said(tmp_path):
+    folder = committed(tmp_path, LONG)
+    path = Path(folder.batch_path(2))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"batch-00002\.parquet` is damaged"):
+        verdict(folder, LONG, "certificate")
+
+
+def test_swapped_files_are_said(tmp_path):
+    folder = committed(tmp_path, LONG)
+    a, b = Path(folder.batch_path(1)), Path(folder.batch_path(2))
+    swapped = b.read_bytes()
+    b.write_bytes(a.read_bytes())
+    a.write_bytes(swapped)
+    with pytest.raises(InputError, match="holds source `15` at place 0, not `8`"):
+        verdict(folder, LONG, "certificate")
+
+
+def test_missing_vertices_are_said(tmp_path):
+    folder = committed(tmp_path, LONG)
+    table = pq.read_table(folder.batch_path(0))
+    pq.write_table(table.slice(1), folder.batch_path(0))
+    with pytest.raises(InputError, match="is damaged: it has 923 rows, no multiple of 132 vertices"):
+        verdict(folder, LONG, "certificate")
