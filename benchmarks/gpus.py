@@ -34,7 +34,7 @@ from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.solving.workers import cluster
+from sssp_pipeline.pipeline.solving.workers import local_cluster
 from sssp_pipeline.progress import Level, Quiet
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.models import Graph, Workflow
@@ -137,7 +137,7 @@ def main() -> None:
     digests: dict[tuple[str, int], str] = {}
     solver: dict[tuple[str, int], str] = {}
     for n_gpus in numbers:
-        with cluster.started_here(Cluster(kind="local-cuda"), n_gpus, THREADS, 0) as client:
+        with local_cluster.started_here(Cluster(kind="local-cuda"), n_gpus, THREADS, 0) as client:
             address = {"kind": "address", "address": client.scheduler.address}
             for name, store in stores.items():
                 for n_sources in map(int, given.sources.split(",")):

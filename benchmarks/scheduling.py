@@ -6,7 +6,7 @@
 One process has a Dask scheduler, some others the workers, several in each: 64 interpreters on a small machine would
 measure how it shares its cores. All talk over loopback. Another process is the client, which takes the batches:
 
-- `run`: the run of a workflow with kind `address`, from its preflight to its run.json: a source a batch, on a lattice
+- `run`: the run of a workflow with kind `address`, from its checks to its run.json: a source a batch, on a lattice
   of 2^17 vertices most of whose edges are gone, so that solving takes a fraction of a millisecond; the distances to one
   target and the metrics are committed, two Parquet files a batch.
 - `idle`: the same tasks given out by the same code, but the worker does nothing and gives nothing back.
@@ -41,16 +41,16 @@ import numpy as np
 import psutil
 from distributed import Scheduler, Worker
 from record import record
+from sssp_pipeline.pipeline.solving.workers.dask_settings import SETTINGS
 from tornado.iostream import IOStream
 
-from sssp_pipeline.pipeline.finished import identity_of
+from sssp_pipeline.pipeline.completed_run import identity_of
 from sssp_pipeline.pipeline.planning.plan import cut, solve_options
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import ingest_stage, run, select_stage
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
-from sssp_pipeline.pipeline.solving.workers import cluster
-from sssp_pipeline.pipeline.solving.workers.dask_settings import SETTINGS
+from sssp_pipeline.pipeline.solving.workers import clusters
 from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
 from sssp_pipeline.progress import Level, Quiet
 from sssp_pipeline.workflow.models import Workflow
@@ -208,7 +208,7 @@ def _give_out(variant: str, workflow: Workflow, seen: _Seen) -> None:
         done += 1
         seen.advance(done, len(batches), "batches")
 
-    with cluster.connected(workflow.cluster) as client:
+    with clusters.connected(workflow.cluster) as client:
         workers = _Idle(client, workflow.cluster)
         if variant == "idle":
             place = workflow.store, stored.manifest.content_id, workflow.output.path

@@ -1,16 +1,15 @@
 """The command line: parse, call, print.
 
-Nothing heavy is imported before a command needs it, so that `--help` is instant and works anywhere.
+A command imports what it needs when it runs, so that `--help` is instant and needs no GPU.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -19,22 +18,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sssp_pipeline import __version__, interrupts
-from sssp_pipeline.console import (
-    Console,
-    LogFormat,
-    Loudness,
-    columns,
-    console,
-    open_streams,
-    table,
+from sssp_pipeline.cli_options import (
+    From,
+    Inputs,
+    Json,
+    Log,
+    Out,
+    Overrides,
+    Overwrite,
+    Quiet,
+    SaveWorkflow,
+    To,
+    Verbose,
+    check_words,
+    resume_command,
 )
+from sssp_pipeline.console import Console, LogFormat, Loudness, columns, console, open_streams, table
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.storage.redaction import without_secrets
+from sssp_pipeline.pipeline.storage.redaction import redacted, without_secrets
 
 if TYPE_CHECKING:
     from sssp_pipeline.workflow.models import Workflow
 
-#: What a shell reports for a command ended by Ctrl-C.
+#: The exit code after Ctrl-C, as shells report it.
 EXIT_INTERRUPTED = 130
 PROGRAM = "sssp-pipeline"
 
@@ -44,83 +50,16 @@ app = typer.Typer(
     epilog="Example: sssp-pipeline run roads.csv --from 17 --out results",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    # Typer's own options guess the shell from the environment; the options of `_top` name it.
+    # Typer's own options guess the shell. The options of `_top` name it.
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 bench = typer.Typer(
-    help="Measure solvers on graphs, and show what was measured as the papers do.",
+    help="Measure solvers on graphs, and make tables and figures like those of the papers.",
     epilog="Example: sssp-pipeline bench run bench.yaml --output measured",
     no_args_is_help=True,
 )
 app.add_typer(bench, name="bench")
-
-
-def _completed(incomplete: str) -> list[str]:
-    from sssp_pipeline.completion import overrides
-
-    return overrides(incomplete)
-
-
-Inputs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="WORKFLOW|EDGES…",
-        help="A workflow file, whose name ends in .yaml or .yml; or edge lists, with --from. `-` and pipes are a "
-        "workflow without --from, and an edge list with it.",
-    ),
-]
-From = Annotated[
-    list[str],
-    typer.Option(
-        "--from",
-        metavar="SOURCES",
-        help="Where paths begin, for edge lists: an id (may be repeated), a file of ids, `all`, `random:64` or "
-        "`top-degree:10`. `id:17` is an id and `file:17` a file, whatever there is.",
-    ),
-]
-To = Annotated[
-    list[str],
-    typer.Option(
-        "--to", metavar="TARGETS", help="Where paths end, in the forms of --from; left out, every vertex."
-    ),
-]
-Out = Annotated[
-    str | None, typer.Option("--out", metavar="FOLDER", help="Folder or URL of the results, for edge lists.")
-]
-SaveWorkflow = Annotated[
-    Path | None,
-    typer.Option(
-        "--save-workflow", metavar="FILE", help="Also write a workflow file that does the same; must be new."
-    ),
-]
-Overrides = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Replace a value of the workflow: solve.delta=500.",
-        autocompletion=_completed,
-    ),
-]
-Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", help="Remove the earlier run from the output folder first, other files not."),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print JSON on standard output, for programs; also what went wrong.")
-]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show errors only.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show more, such as how solvers compare.")]
-Log = Annotated[
-    LogFormat,
-    typer.Option(
-        "--log-format",
-        metavar="text|json",
-        envvar="SSSP_LOG_FORMAT",
-        help="What goes to standard error: text, or a JSON object a line; also set by SSSP_LOG_FORMAT.",
-    ),
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -142,7 +81,7 @@ def _top(
         from sssp_pipeline import completion
 
         if install_completion:
-            with _told("text"):
+            with _reporting("text"):
                 _print(completion.install(install_completion, PROGRAM))
         if show_completion:
             _print(completion.script(show_completion, PROGRAM))
@@ -163,10 +102,10 @@ def run(
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Do all of it: ingest, solve, verify, report. Running it again goes on where it stopped."""
-    with _told(log, quiet, verbose, as_json) as progress:
+    """Run all stages: ingest, solve, verify, report. A second run continues where the first one stopped."""
+    with _reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        _get_ready()
+        _prepare_imports()
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
         folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
@@ -187,10 +126,10 @@ def solve(
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Solve on a graph store that is there already, without verify and report."""
-    with _told(log, quiet, verbose, as_json) as progress:
+    """Solve on an existing graph store, without verify and report."""
+    with _reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False)
-        _get_ready()
+        _prepare_imports()
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
         folder, record = run_pipeline(workflow, progress, may_ingest=False, finish=False, overwrite=overwrite)
@@ -213,18 +152,17 @@ def ingest(
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Turn the workflow's edge lists into a graph store, and stop there."""
-    with _told(log, quiet, verbose, as_json) as progress:
+    """Convert the edge lists of the workflow into a graph store, and stop."""
+    with _reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        _get_ready()
+        _prepare_imports()
         from sssp_pipeline.pipeline.run import ingest_stage
-        from sssp_pipeline.pipeline.storage import files as storage
 
         stored = ingest_stage(workflow, progress, remove_old_versions=remove_old_versions)
         if as_json:
             _print(stored.manifest.model_dump_json())
         elif not quiet:
-            _print(storage.redacted(stored.store))
+            _print(redacted(stored.store))
 
 
 @app.command(epilog="Example: sssp-pipeline plan roads.csv --from random:1000 --out results")
@@ -243,13 +181,13 @@ def plan(
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Tell what a run would do, and about how long it would take; ingests the graph if that is not done."""
-    with _told(log, quiet, verbose, as_json) as progress:
+    """Show what a run would do and about how long it would take. Ingests the graph if the store does not hold it."""
+    with _reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        _get_ready()
-        from sssp_pipeline.pipeline.run import outlook
+        _prepare_imports()
+        from sssp_pipeline.pipeline.run import describe_plan
 
-        facts = outlook(workflow, probe, progress)
+        facts = describe_plan(workflow, probe, progress)
         progress.settle()
         _print(json.dumps(facts) if as_json else table(facts))
 
@@ -276,12 +214,11 @@ def verify(
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Read the distances of a finished run back and prove or refute them; exit code 3 when refuted."""
-    with _told(log, quiet, verbose, as_json) as progress:
-        _get_ready()
-        from sssp_pipeline.pipeline.finished import verify_run
+    """Read the distances of a finished run and check them. The exit code is 3 if one is wrong."""
+    with _reporting(log, quiet, verbose, as_json) as progress:
+        _prepare_imports()
+        from sssp_pipeline.pipeline.completed_run import verify_run
         from sssp_pipeline.pipeline.results.run_folder import judged
-        from sssp_pipeline.pipeline.storage.files import redacted
         from sssp_pipeline.workflow.cluster import cluster_named
 
         progress.about(run=redacted(run_folder))
@@ -302,24 +239,11 @@ def inspect(
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
-    """Show what is in a graph store or a run folder, or how an edge list would be read; --set is for edge lists."""
-    with _told(log, as_json=as_json):
-        from sssp_pipeline.pipeline import inspect as inspection
-        from sssp_pipeline.pipeline.storage import files as storage
+    """Show the content of a graph store or a run folder, or how an edge list would be read. --set is for edge lists."""
+    with _reporting(log, as_json=as_json):
+        from sssp_pipeline.pipeline.inspect import describe
 
-        if storage.is_file(url):
-            from sssp_pipeline.workflow.options import workflow_from_options
-
-            facts = inspection.describe_input(
-                workflow_from_options([url], ["0"], (), "unused", overrides).graph
-            )
-        elif overrides:
-            raise InputError(
-                f"`--set` says how an edge list is read, and `{storage.redacted(url)}` is a folder or missing",
-                hint="leave it out, or name an edge list",
-            )
-        else:
-            facts = inspection.describe(url)
+        facts = describe(url, overrides)
         _print(json.dumps(facts) if as_json else table(facts))
 
 
@@ -356,8 +280,8 @@ def cs515(
     source: Annotated[int, typer.Option(min=0, help="Id of the vertex to start from.")] = 0,
     log: Log = "text",
 ) -> None:
-    """Do what the CS 515 assignment asks of its program: solve one source of an edge list and print the two times."""
-    with _told(log) as progress:
+    """Run the program of the CS 515 assignment: solve one source of an edge list and print the two times."""
+    with _reporting(log) as progress:
         from sssp_pipeline.pipeline.cs515 import Variant, solve_file
 
         variant = Variant(method, sync, order, segment_minimum, block_size, block_count)
@@ -369,7 +293,7 @@ def cs515(
 @app.command(epilog="Example: sssp-pipeline solvers")
 def solvers(as_json: Json = False) -> None:
     """List the solvers."""
-    with _told("text", as_json=as_json):
+    with _reporting("text", as_json=as_json):
         from sssp_pipeline.kernels import SOLVERS
 
         rows = [{"name": s.name, "device": s.device, "summary": s.summary} for s in SOLVERS.values()]
@@ -378,8 +302,8 @@ def solvers(as_json: Json = False) -> None:
 
 @app.command(epilog="Example: sssp-pipeline doctor")
 def doctor(as_json: Json = False) -> None:
-    """Tell what works on this machine, what does not, and what to do about it; exit code 1 if something is broken."""
-    with _told("text", as_json=as_json):
+    """Show what works on this machine, what does not, and how to fix it. The exit code is 1 if something is broken."""
+    with _reporting("text", as_json=as_json):
         from dataclasses import asdict
 
         from sssp_pipeline.pipeline.machine import diagnose
@@ -399,13 +323,12 @@ def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("workflow.yaml"),
 ) -> None:
     """Write a commented workflow file to start from."""
-    with _told("text"):
-        if path.suffix.lower() not in (".yaml", ".yml"):
-            raise InputError(
-                f"`{path}` would not be taken for a workflow file", hint="name it with .yaml at its end"
-            )
+    with _reporting("text"):
+        from sssp_pipeline.workflow.inputs import check_workflow_name, write_new
+
+        check_workflow_name(path)
         template = resources.files("sssp_pipeline").joinpath("workflow/template.yaml").read_text()
-        _write_new(path, template)
+        write_new(path, template)
         _print(
             f"wrote {path}; set graph.input and output.path in it, then: sssp-pipeline run {shlex.quote(str(path))}"
         )
@@ -430,14 +353,14 @@ def bench_run(
     ] = False,
     log: Log = "text",
 ) -> None:
-    """Check and time every solver on every graph. Running it again goes on where it stopped."""
-    with _told(log) as progress:
+    """Check and time every solver on every graph. A second run continues where the first one stopped."""
+    with _reporting(log) as progress:
         from sssp_pipeline.bench.matrix import run_bench
         from sssp_pipeline.bench.variants import load_bench
 
-        asked = load_bench(file, overrides)
-        progress.about(run=str(output), name=asked.name)
-        written = run_bench(asked, output, progress, graphs=graphs, again=again, prepare_only=prepare)
+        spec = load_bench(file, overrides)
+        progress.about(run=str(output), name=spec.name)
+        written = run_bench(spec, output, progress, graphs=graphs, again=again, prepare_only=prepare)
         progress.settle()
         _print(str(written))
 
@@ -456,8 +379,8 @@ def bench_report(
     ] = None,
     log: Log = "text",
 ) -> None:
-    """Make the papers' tables and figures from lines: a Markdown page, CSV and, with matplotlib, SVG."""
-    with _told(log) as progress:
+    """Make tables and figures like those of the papers from lines: a Markdown page, CSV and, with matplotlib, SVG."""
+    with _reporting(log) as progress:
         from sssp_pipeline.bench.report import write_report
 
         written = write_report(lines, output, progress, baseline=baseline, subject=subject)
@@ -465,12 +388,14 @@ def bench_report(
         _print(str(written))
 
 
-#: Whether this process does nothing but run one command.
+#: Whether this process runs one command and nothing else.
 _is_own_process = False
+#: The options that an interrupted run with a date in its path needs to continue in the same folder.
+_resume_options: list[str] = []
 
 
-def _get_ready() -> None:
-    """Prepare the imports of a command that reads or solves graphs."""
+def _prepare_imports() -> None:
+    """Leave out optional packages in a process that runs one command; importing them is slow."""
     if _is_own_process:
         from sssp_pipeline.lazy import leave_out_optional_packages
 
@@ -478,14 +403,14 @@ def _get_ready() -> None:
 
 
 def main() -> None:
-    """Run the command line, and end with the exit code that the README documents."""
+    """Run the command line and exit with a code that the README documents."""
     import gc
 
     global _is_own_process
     _is_own_process = True
-    # The imports make 250,000 objects that stay; looking at them again and again takes a tenth of a second.
+    # Imports make 250,000 objects that live on. Fewer collections save a tenth of a second.
     gc.set_threshold(300_000, 20, 20)
-    # Pydantic would look through all installed packages for plugins.
+    # Otherwise pydantic searches all installed packages for plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     open_streams()
     if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" in os.environ:
@@ -499,24 +424,24 @@ def main() -> None:
     except SystemExit as ended:
         exit_code = ended.code
     sys.stdout.flush()
-    # Python's last collection would look at all that numba has made, for a third of a second.
+    # Frozen objects are skipped by the last collection, which would take a third of a second.
     gc.freeze()
     sys.exit(exit_code or (1 if _stdout_failure() else 0))
 
 
 def _stdout_failure() -> OSError | None:
-    """Return why standard output could not be written; a reader that has seen enough, as `head`, is no failure."""
+    """Return why standard output could not be written. A reader such as `head` that closes early is no failure."""
     failure: OSError | None = getattr(sys.stdout, "failure", None)
     return None if isinstance(failure, BrokenPipeError) else failure
 
 
 def _print(text: str) -> None:
-    """Write a command's answer to standard output; raise `SsspError` where that fails."""
+    """Write the answer of a command to standard output; raise `SsspError` if that fails."""
     print(text, flush=True)
     if (failure := _stdout_failure()) is not None:
         raise SsspError(
             f"standard output cannot be written: {failure.strerror}",
-            hint="lead standard output elsewhere, and run the same command again",
+            hint="send standard output elsewhere, and run the same command again",
         )
 
 
@@ -530,215 +455,84 @@ def _load(
     progress: Console,
     needs_input: bool = True,
 ) -> Workflow:
-    """Return the workflow in a file, or the one that options describe; write it to `save_as` if that is given."""
-    from sssp_pipeline.pipeline.storage.redaction import redacted
+    """Return the workflow of a command, and write it to `save_as` if that is given."""
+    from sssp_pipeline.workflow.inputs import check_workflow_name, workflow_of, write_new
 
-    files = {redacted(url): why for url in inputs if (why := _why_a_workflow(url, bool(sources)))}
-    options = {"--from": sources, "--to": targets, "--out": out}
-    given = [option for option, value in options.items() if value]
-    for file, why in files.items():
-        edges_too = "" if why == _BY_NAME else "for an edge list add `--from ID`; "
-        if given:
-            keys = {
-                "--from": "sources={ids: [17]}",
-                "--to": "output.targets={ids: [17]}",
-                "--out": "output.path=FOLDER",
-            }
-            raise InputError(
-                f"`{file}` is a workflow file {why}, and `{given[0]}` belongs to edge lists",
-                hint=f"{edges_too}with a workflow file, write `--set '{keys[given[0]]}'`",
-            )
-        if len(inputs) > 1:
-            raise InputError(
-                f"`{file}` is a workflow file {why}, and it is one of {len(inputs)} inputs",
-                hint=f"{edges_too}name one workflow file; `graph.input` in it may list several edge lists",
-            )
-    if not files and not sources:
-        raise InputError(
-            f"`{redacted(inputs[0])}` is no workflow file by its name, and no `--from` says where paths begin",
-            hint="for an edge list add `--from ID`; the name of a workflow file ends in .yaml or .yml",
-        )
-    if save_as is not None and save_as.suffix.lower() not in (".yaml", ".yml"):
-        raise InputError(
-            f"`{save_as}` would not be taken for a workflow file", hint="name it with .yaml at its end"
-        )
-    if files:
-        _check_there(inputs, "check the path; `sssp-pipeline init` writes a workflow to start from")
-    elif needs_input:
-        _check_there(inputs)
-
-    from sssp_pipeline.workflow.options import workflow_from_options
-    from sssp_pipeline.workflow.yaml_file import load_workflow
-    from sssp_pipeline.workflow.yaml_text import workflow_yaml
-
-    if files:
-        loaded = load_workflow(inputs[0], overrides)
-        if needs_input:
-            _check_there(loaded.graph.inputs, "correct `graph.input`, which names it, or create it")
-    else:
-        loaded = workflow_from_options(inputs, sources, targets, out, overrides)
-    if loaded.is_dated:
-        _to_go_on.extend(["--set", f"output.path={loaded.resolved()['output']['path']}"])
-    progress.about(run=redacted(loaded.output.path), name=loaded.name)
     if save_as is not None:
-        _write_new(save_as, workflow_yaml(loaded))
-    return loaded
+        check_workflow_name(save_as)
+    workflow = workflow_of(inputs, sources, targets, out, overrides, needs_input=needs_input)
+    if workflow.is_dated:
+        _resume_options.extend(["--set", f"output.path={workflow.resolved()['output']['path']}"])
+    progress.about(run=redacted(workflow.output.path), name=workflow.name)
+    if save_as is not None:
+        from sssp_pipeline.workflow.yaml_text import workflow_yaml
 
-
-#: Why an input is taken for a workflow file, in words.
-_BY_NAME, _WITHOUT_FROM = "by its name", "without `--from`"
-
-
-def _why_a_workflow(url: str, has_from: bool) -> str | None:
-    """Return why `url` is a workflow file; None if it is an edge list.
-
-    A name that ends in `.yaml` or `.yml` is a workflow file. Standard input and pipes have no name that tells: they are
-    a workflow file without `--from`, and an edge list with it.
-    """
-    path = re.split("[?#]", url)[0] if "://" in url else url
-    if path.lower().endswith((".yaml", ".yml")):
-        return _BY_NAME
-    if has_from:
-        return None
-    from sssp_pipeline.pipeline.storage.pipes import is_pipe
-
-    return _WITHOUT_FROM if is_pipe(url) else None
-
-
-def _check_there(paths: Sequence[str], hint: str = "check the path, or the bucket and key") -> None:
-    """Raise `InputError` if a local file is missing, before anything is imported that takes long.
-
-    Whatever may be more than a plain path is left to `storage`.
-    """
-    for path in paths:
-        if not re.search(r"[:*?\[]", path) and path != "-" and not os.path.exists(path):  # noqa: PTH110
-            raise InputError(f"`{path}` does not exist", hint=hint)
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Write `text` to a file that is not there yet."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError(f"`{path}` exists already", hint="name another file") from None
-    except OSError as error:
-        raise InputError(
-            f"`{path}` cannot be written: {error.strerror}", hint="name a file in a folder that you may write"
-        ) from error
-    except UnicodeEncodeError as error:
-        path.unlink()
-        raise InputError(
-            f"`{path}` cannot be written: a value is not UTF-8", hint="name files in UTF-8 only"
-        ) from error
+        write_new(save_as, workflow_yaml(workflow))
+    return workflow
 
 
 @contextmanager
-def _told(
+def _reporting(
     log: LogFormat, quiet: bool = False, verbose: bool = False, as_json: bool = False
 ) -> Iterator[Console]:
-    """Give a console; turn expected errors into messages and exit codes, and Ctrl-C into how to go on.
+    """Give a console. Turn errors into messages and exit codes, and Ctrl-C into the command that continues.
 
-    With `as_json` standard output gets an object that says what went wrong.
+    With `as_json` an error is also written to standard output as a JSON object.
     """
     interrupts.install()
     loudness: Loudness = "quiet" if quiet else "verbose" if verbose else "normal"
-    told = console(log, loudness=loudness)
+    shell = console(log, loudness=loudness)
 
     def failed(message: str, hint: str | None, exit_code: int) -> typer.Exit:
         message, hint = without_secrets(message), hint and without_secrets(hint)
-        told.failed(message, hint, exit_code)
+        shell.failed(message, hint, exit_code)
         if as_json:
             _print_failure(message, hint, exit_code)
         return typer.Exit(exit_code)
 
     try:
-        with told:
+        with shell:
             if quiet and verbose:
                 raise InputError(
                     "`--quiet` and `--verbose` contradict each other", hint="leave one of them out"
                 )
-            _check_words()
-            yield told
-        told.succeeded()
+            check_words(sys.argv[1:])
+            yield shell
+        shell.succeeded()
     except SsspError as error:
         raise failed(error.message, error.hint, error.exit_code) from None
     except MemoryError as error:
         raise failed(
-            f"not enough memory: {error or 'no more can be had'}",
-            "a machine with more memory, or a smaller graph or batch",
+            f"not enough memory: {error or 'an allocation failed'}",
+            "use a machine with more memory, a smaller graph or a smaller `solve.batch`",
             exit_code=1,
         ) from None
     except KeyboardInterrupt:
-        told.interrupted(_same_command(), EXIT_INTERRUPTED)
+        again = resume_command(PROGRAM, sys.argv[1:], _resume_options)
+        shell.interrupted(again, EXIT_INTERRUPTED)
         if as_json:
             _print_failure("interrupted", "run the same command again to go on", EXIT_INTERRUPTED)
-        # A second Ctrl-C comes here while threads still solve: what they have not committed counts for nothing.
+        # After a second Ctrl-C threads still solve. A normal exit would wait for them.
         os._exit(EXIT_INTERRUPTED)
     except Exception as error:
         if as_json:
             _print_failure(without_secrets(f"{type(error).__name__}: {error}"), "report this as a bug", 1)
-        told.crashed(error)
+        shell.crashed(error)
         raise typer.Exit(1) from None
-
-
-def _check_words() -> None:
-    """Raise `InputError` for a word of the command line that is not text: no file of this name could be opened."""
-    for word in sys.argv[1:]:
-        try:
-            word.encode()
-        except UnicodeEncodeError:
-            shown = word.encode(errors="backslashreplace").decode()
-            raise InputError(
-                f"`{shown}` is not UTF-8 in this locale", hint="use a UTF-8 locale: `export LC_ALL=C.UTF-8`"
-            ) from None
 
 
 def _print_failure(message: str, hint: str | None, exit_code: int) -> None:
     print(json.dumps({"error": message, "hint": hint, "exit_code": exit_code}), flush=True)
 
 
-#: Options that a command must not repeat when it goes on, and how many values each takes: what they ask for is done.
-_ONCE = {"--save-workflow": 1, "--overwrite": 0}
-
-
-#: What the command needs beside its words to go on: the folder in which a run with a date in its path has begun.
-_to_go_on: list[str] = []
-
-
-def _same_command() -> str:
-    """Return the command as it was called, without the options `_ONCE`."""
-    words: list[str] = []
-    left_out = 0
-    for word in sys.argv[1:]:
-        option, equals, _ = word.partition("=")
-        if left_out:
-            left_out -= 1
-        elif option in _ONCE:
-            left_out = 0 if equals else _ONCE[option]
-        else:
-            words.append(word)
-    return shlex.join([PROGRAM, *words, *_to_go_on])
-
-
 def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> None:
     if as_json:
         _print(json.dumps(record))
-    if as_json or quiet:
-        return
-    from sssp_pipeline.pipeline.results.run_folder import METRICS_FILE
-    from sssp_pipeline.pipeline.storage.files import redacted
+    elif not quiet:
+        from sssp_pipeline.pipeline.completed_run import example_query
 
-    url = redacted(url).rstrip("/")
-    glob = f"{url}/distances/*.parquet"
-    _print(f"results: {url}")
-    if record.get("targets") == 0:
-        query = f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
-    elif record["identity"]["layout"] == "long":
-        query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source ORDER BY source"
-    else:
-        query = f"SELECT * FROM '{glob}' LIMIT 10"
-    _print(f'query: duckdb -c "{query}"')
+        url = redacted(url).rstrip("/")
+        _print(f'results: {url}\nquery: duckdb -c "{example_query(url, record)}"')
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Completion of the command line in bash, zsh and fish.
 
-Typer completes commands, options and choices. Here are the values of `--set`, and what makes them work in bash.
+Typer completes commands, options and choices. This module adds the values of `--set`, and what bash needs for them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import typer.completion
 
 from sssp_pipeline.errors import InputError
 
-#: Typer gives no types for what of it is used here.
+#: Typer has no types for these functions.
 _typer: Any = typer.completion
 
 
 def script(shell: str, program: str) -> str:
-    """Return the lines that make `shell` complete `program`."""
+    """Return the shell lines that set up completion of `program`."""
     lines: str = _typer.get_completion_script(prog_name=program, complete_var=_variable(program), shell=shell)
-    # Bash would put a space after `--set solve.solver=`.
+    # Otherwise bash adds a space after `--set solve.solver=`.
     no_space = "    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace\n    return 0"
     return lines.replace("    return 0", no_space) if shell == "bash" else lines
 
 
 def install(shell: str, program: str) -> str:
-    """Add these lines to the files that `shell` reads when it starts; return what was done, for a person.
+    """Add the lines of `script` to the start-up files of `shell`; return a message about it.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def install(shell: str, program: str) -> str:
         path = Path(path)
         if shell == "bash":
             path.write_text(script(shell, program) + "\n", encoding="utf-8")
-    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+    except (OSError, RuntimeError) as error:  # RuntimeError means that there is no home folder
         raise InputError(
             f"completion cannot be installed for {shell}: {error}",
             hint=f"`{program} --show-completion {shell}` prints the lines to put where {shell} reads them",
@@ -54,19 +54,19 @@ def _variable(program: str) -> str:
 
 
 def answer(app: Callable[..., Any], program: str) -> str:
-    """Return how a command line goes on, as the shell wants it that asks by the variables of Typer's lines."""
+    """Return the completions that the shell requests through the environment variables of `script`."""
     _typer.completion_init()
     before = _join_words()
-    answered = io.StringIO()
-    with redirect_stdout(answered), suppress(SystemExit):
+    output = io.StringIO()
+    with redirect_stdout(output), suppress(SystemExit):
         app(prog_name=program)
-    return "\n".join(line.removeprefix(before) for line in answered.getvalue().splitlines())
+    return "\n".join(line.removeprefix(before) for line in output.getvalue().splitlines())
 
 
 def _join_words() -> str:
-    """Join the words that bash cut at `=`; return the part that bash has typed already.
+    """Join the words that bash split at `=`; return the part of the last word before its completion.
 
-    Bash would have `--set solve.solver=dij` be four words, and wants to be told how the last one goes on.
+    Bash splits `--set solve.solver=dij` into four words and expects completions of the last one.
     """
     words, current = os.environ.get("COMP_WORDS", "").split("\n"), int(os.environ.get("COMP_CWORD", 0))
     joined: list[str] = []
@@ -82,7 +82,7 @@ def _join_words() -> str:
 
 
 def overrides(incomplete: str) -> list[str]:
-    """Return the completions of `--set`: keys of the workflow, and the values that a key allows."""
+    """Return the completions of `--set`: keys of the workflow, or the values of a key."""
     from sssp_pipeline.kernels import SOLVERS
     from sssp_pipeline.workflow.schema import choices, schema_at, whole
 
@@ -99,7 +99,7 @@ def overrides(incomplete: str) -> list[str]:
 
 
 def _keys(part: dict[str, Any], prefix: str) -> list[str]:
-    """Return the dotted keys of all values below a section."""
+    """Return the keys of all values in the section `part`, with dots."""
     from sssp_pipeline.workflow.schema import properties
 
     found: list[str] = []

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from sssp_pipeline import __version__, cli
 from sssp_pipeline.cli import app
+from sssp_pipeline.cli_options import resume_command
 from sssp_pipeline.console import (
     columns,
     console,
@@ -398,19 +399,22 @@ def test_small_words():
 def test_how_to_go_on_with_a_dated_run_names_its_folder(at, monkeypatch):
     Path("w.yaml").write_text(WORKFLOW.replace("path: run", "path: '${OUT}/{name}-{time}'"))
     monkeypatch.setenv("OUT", "runs")
-    monkeypatch.setattr(cli, "_to_go_on", [])
+    monkeypatch.setattr(cli, "_resume_options", [])
     monkeypatch.setattr(sys, "argv", ["sssp-pipeline", "run", "w.yaml", "--overwrite", "-q"])
 
     def loaded():
         with console("text") as told:
             return cli._load(["w.yaml"], [], [], None, [], None, told)
 
+    def command_again():
+        return resume_command("sssp-pipeline", sys.argv[1:], cli._resume_options)
+
     begun = loaded()
-    *command, override = shlex.split(cli._same_command())
+    *command, override = shlex.split(command_again())
     assert command == ["sssp-pipeline", "run", "w.yaml", "-q", "--set"]
     assert re.fullmatch(r"output\.path=\$\{OUT\}/w-\d{6}", override)
     assert load_workflow("w.yaml", [override]).output.path == begun.output.path
-    cli._to_go_on.clear()
+    cli._resume_options.clear()
     Path("w.yaml").write_text(WORKFLOW)
     loaded()
-    assert cli._same_command() == "sssp-pipeline run w.yaml -q"
+    assert command_again() == "sssp-pipeline run w.yaml -q"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.finished import check_undamaged
+from sssp_pipeline.pipeline.completed_run import check_undamaged
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.solving import dispatch

@@ -48,8 +48,8 @@ ORDER = (
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.planning", "pipeline.results"),
     *("pipeline.solving.workers", "pipeline.solving", "pipeline.verification"),
-    *("pipeline.checks", "pipeline.finished", "pipeline.inspect", "pipeline.run", "pipeline.cs515"),
-    *("bench", "completion", "console", "cli"),
+    *("pipeline.checks", "pipeline.completed_run", "pipeline.inspect", "pipeline.run", "pipeline.cs515"),
+    *("bench", "completion", "console", "cli_options", "cli"),
 )
 
 
@@ -110,7 +110,7 @@ def test_each_library_has_its_place(module):
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"
     if roots & {"typer"}:
-        assert relative in ("cli", "completion", "console")
+        assert relative in ("cli", "cli_options", "completion", "console")
 
 
 def test_every_package_that_is_imported_is_declared():

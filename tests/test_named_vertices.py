@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.finished import verify_run
+from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.progress import Quiet

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.finished import verify_run
+from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 from sssp_pipeline.pipeline.ingest.stage import ingest

@@ -25,11 +25,11 @@ from sssp_pipeline.errors import (
 )
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import Forecast
-from sssp_pipeline.pipeline.finished import verify_run
+from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.planning.plan import Work
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import outlook, run
+from sssp_pipeline.pipeline.run import describe_plan, run
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
 from sssp_pipeline.pipeline.solving import trials
 from sssp_pipeline.pipeline.solving.dispatch import solve_task
@@ -169,7 +169,7 @@ def test_a_gpu_writes_the_same_bytes(tmp_path, undisturbed, solver, cluster):
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     assert record["verify"]["refuted"] is None
     assert set(folder.read_metrics()["device"].to_pylist()) == {record["hardware"]["gpu"]}
-    facts = outlook(made(tmp_path, solve=solve), 2, Quiet())
+    facts = describe_plan(made(tmp_path, solve=solve), 2, Quiet())
     assert "solve_core_s" not in facts
     gpu = facts["gpu"]
     assert gpu["free_bytes"] > gpu["graph_bytes"] + gpu["sources_at_once"] * gpu["source_bytes"]
@@ -553,7 +553,7 @@ def expect(monkeypatch, **ns_per_element):
         of_one = partial(_forecast, 1e-9 * ns)
         monkeypatch.setattr(type(solver), "forecast", of_one)
     monkeypatch.setattr(trials, "_LOAD_S", {"cpu": 0.0, "gpu": 0.0})
-    monkeypatch.setattr(trials, "_AT_BEST", 0.0)
+    monkeypatch.setattr(trials, "_MIN_GAIN", 0.0)
     monkeypatch.setattr(trials, "_SHORT_S", 0.0)
     monkeypatch.setattr(trials, "_FREE_S", 60.0)
 
@@ -671,13 +671,13 @@ def _die_once(solve, flag, batch, task):
     return solve(task)
 
 
-def test_the_outlook_tells_what_a_run_does(tmp_path):
+def test_the_description_of_a_plan(tmp_path):
     workflow = made(tmp_path)
-    facts = outlook(workflow, 2, Quiet())  # ingests, since nobody has
+    facts = describe_plan(workflow, 2, Quiet())  # ingests, since nobody has
     assert not (tmp_path / "run").exists()
     run(workflow, Quiet())
     timed = {"solve_s_per_source", "solve_core_s"}
-    again = outlook(workflow, 2, Quiet())
+    again = describe_plan(workflow, 2, Quiet())
     assert {k: v for k, v in facts.items() if k not in timed} == {
         k: v for k, v in again.items() if k not in timed
     }
@@ -686,12 +686,12 @@ def test_the_outlook_tells_what_a_run_does(tmp_path):
     assert facts["probed_sources"] == 2
     assert facts["solver"] in facts["solve_s_per_source"]
     assert facts["solve_core_s"] > 0
-    assert "solve_core_s" not in outlook(workflow, 0, Quiet())
+    assert "solve_core_s" not in describe_plan(workflow, 0, Quiet())
 
 
-def test_the_outlook_measures_each_solver_that_may_be_the_fastest(tmp_path, monkeypatch):
+def test_the_description_of_a_plan_measures_each_solver_that_may_be_the_fastest(tmp_path, monkeypatch):
     expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
-    facts = outlook(made(tmp_path), 2, Quiet())
+    facts = describe_plan(made(tmp_path), 2, Quiet())
     assert facts["solver"] == "dijkstra"
     assert set(facts["solve_s_per_source"]) == {"dijkstra", "delta-stepping"}
     assert min(facts["solve_s_per_source"].values()) > 0

@@ -1,6 +1,6 @@
 """Checks of a run before its graph is read, so that a run does not fail after an hour of ingest.
 
-Whatever needs the graph (memory, vertex ids, the weights' type where the input decides it) is checked later.
+Checks that need the graph come later: memory, vertex ids, and a weight type that depends on the input.
 """
 
 from __future__ import annotations
@@ -23,16 +23,25 @@ from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.models import Dtype, Workflow
 
-_HERE = ("auto", "local-cpu", "local-cuda")
+_LOCAL_KINDS = ("auto", "local-cpu", "local-cuda")
 
 
 def check_before_ingest(
     workflow: Workflow, progress: Progress, *, cluster: bool = True, overwrite: bool = False
 ) -> None:
-    """Raise `InputError` for what makes a run of `workflow` fail whatever its graph is; leave nothing behind.
+    """Raise `InputError` if a run of `workflow` would fail with every graph. Nothing is written.
 
-    A finished run needs neither solver nor cluster, unless `overwrite` says that it will be removed and solved again.
-    `cluster` False leaves out the cluster, for which a plan need not wait.
+    Parameters
+    ----------
+    workflow
+        The workflow of the run.
+    progress
+        Gets the wait for a scheduler.
+    cluster
+        Whether to check the cluster, which may mean to wait for a scheduler.
+    overwrite
+        Whether a finished run will be removed and solved again. Otherwise a finished run needs no solver and no
+        cluster, and neither is checked.
     """
     folder = RunFolder(workflow.output.path)
     if not folder.is_begun():
@@ -58,13 +67,13 @@ def _check_types(workflow: Workflow) -> None:
 
 
 def _check_solver(workflow: Workflow) -> None:
-    """Check the solver that is named, its options, and what every solver refuses of any graph."""
+    """Check the name and the options of the solver, and whether any solver supports the workflow."""
     name, dtype = workflow.solve.solver, workflow.graph.weights.dtype
     if name != "auto":
         solver_named(name, workflow.solve.options)
     options = solve_options(workflow.solve, None)
     dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
-    no_gpu = gpu_missing() if workflow.cluster.kind in _HERE else None
+    no_gpu = gpu_missing() if workflow.cluster.kind in _LOCAL_KINDS else None
     refused: dict[str, str] = {}
     for solver in SOLVERS.values():
         reason = _refusal(solver, dtypes, options)
@@ -76,7 +85,7 @@ def _check_solver(workflow: Workflow) -> None:
 
 
 def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> str | None:
-    """Return why `solver` refuses even the smallest graph of every one of these types, None if it takes one."""
+    """Return why `solver` refuses the smallest graph of each of these types; None if it accepts one."""
     smallest = [GraphTraits(1, 0, np.dtype(dtype), 0, 0, 0, 1) for dtype in dtypes]
     reasons = [solver.supports(traits, options) for traits in smallest]
     return reasons[0] if all(reason is not None for reason in reasons) else None
@@ -88,11 +97,11 @@ def _check_cluster(spec: Cluster, progress: Progress) -> None:
     starts_dask = spec.kind not in ("auto", "local-cpu") or spec.is_secured or spec.memory_limit != "auto"
     if not starts_dask:
         return
-    # Dask takes as long to import as a small graph to ingest.
-    from sssp_pipeline.pipeline.solving.workers import cluster, memory
+    # The import of Dask takes as long as the ingest of a small graph.
+    from sssp_pipeline.pipeline.solving.workers import address, clusters, memory
 
     memory.check_limit(spec.memory_limit)
-    cluster.check_startable(spec)
+    clusters.check_startable(spec)
     if spec.kind == "address":
         progress.stage(f"wait for the scheduler at {spec.address}")
-        cluster.wait_for_scheduler(spec)
+        address.wait_for_scheduler(spec)

@@ -1,7 +1,8 @@
-"""Inspect: what a graph store or a run folder holds, or how an edge list would be read, without reading it whole."""
+"""The facts of a graph store, a run folder or an edge list, without reading all of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,50 @@ if TYPE_CHECKING:
     from sssp_pipeline.workflow.models import Graph
 
 
-def describe_input(spec: Graph) -> dict[str, Any]:
-    """Return how the input that `spec` names would be read; only the beginnings of its files are read for that.
+def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the facts of the graph store, the run or the edge list at `url`.
+
+    Parameters
+    ----------
+    url
+        A folder or a file.
+    overrides
+        `key=value` each: how to read an edge list.
 
     Raises
     ------
     InputError
-        It cannot be read, or can be read in two ways.
+        There is nothing at `url`, it is damaged, or an edge list can be read in two ways; or there are `overrides` and
+        no edge list.
     """
+    if storage.is_file(url):
+        from sssp_pipeline.workflow.options import workflow_from_options
+
+        return _input_facts(workflow_from_options([url], ["0"], (), "unused", overrides).graph)
+    if overrides:
+        raise InputError(
+            f"`--set` says how an edge list is read, and `{storage.redacted(url)}` is a folder or missing",
+            hint="leave it out, or name an edge list",
+        )
+    if storage.exists(storage.join(url, "manifest.json")):
+        return _store_facts(url)
+    folder = RunFolder(url)
+    if folder.is_unfinished():
+        try:
+            return {"kind": "unfinished run", **_progress_facts(folder)}
+        except InputError:
+            if folder.is_unfinished():  # else the run has ended meanwhile
+                raise
+    if not folder.is_begun():
+        raise InputError(
+            f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
+            hint="name the folder of one, or an edge list",
+        )
+    return _run_facts(folder)
+
+
+def _input_facts(spec: Graph) -> dict[str, Any]:
+    """Return how the input of `spec` would be read, from the beginnings of its files."""
     from sssp_pipeline.pipeline.ingest.input import look
 
     reading, files = look(spec)
@@ -33,57 +70,43 @@ def describe_input(spec: Graph) -> dict[str, Any]:
     }
 
 
-def describe(url: str) -> dict[str, Any]:
-    """Return the facts of the graph store or the run at `url`.
+def _store_facts(url: str) -> dict[str, Any]:
+    from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 
-    Raises
-    ------
-    InputError
-        There is neither, or it is damaged.
-    """
-    if storage.exists(storage.join(url, "manifest.json")):
-        from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
+    manifest = read_manifest(url)
+    older = older_versions(url, manifest).values()
+    parts = {"row_offsets", "edges", "vertices"}
+    return {
+        "kind": "graph store",
+        **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs", "reading"}),
+        "read": manifest.reading.facts() if manifest.reading is not None else None,
+        "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
+        "files": len(manifest.parts),
+        "bytes": sum(part.bytes for part in manifest.parts),
+        "older_versions": len(older),
+        "older_versions_bytes": sum(part.bytes for version in older for part in version.parts),
+    }
 
-        manifest = read_manifest(url)
-        older = older_versions(url, manifest).values()
-        parts = {"row_offsets", "edges", "vertices"}
-        return {
-            "kind": "graph store",
-            **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs", "reading"}),
-            "read": manifest.reading.facts() if manifest.reading is not None else None,
-            "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
-            "files": len(manifest.parts),
-            "bytes": sum(part.bytes for part in manifest.parts),
-            "older_versions": len(older),
-            "older_versions_bytes": sum(part.bytes for version in older for part in version.parts),
-        }
-    folder = RunFolder(url)
-    if folder.is_unfinished():
-        try:
-            return {"kind": "unfinished run", **_standing(folder)}
-        except InputError:
-            if folder.is_unfinished():  # it has not come to its end meanwhile
-                raise
-    if not folder.is_begun():
-        raise InputError(
-            f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
-            hint="name the folder of one, or an edge list",
-        )
+
+#: The entries of run.json that describe a finished run.
+_RUN_KEYS = (
+    "name",
+    "solver",
+    "solver_reason",
+    "sources",
+    "targets",
+    "batches",
+    "graph",
+    "verify",
+    "timings",
+    "hardware",
+    "finished",
+)
+
+
+def _run_facts(folder: RunFolder) -> dict[str, Any]:
     record = folder.read_run()
-    shown = (
-        "name",
-        "solver",
-        "solver_reason",
-        "sources",
-        "targets",
-        "batches",
-        "graph",
-        "verify",
-        "timings",
-        "hardware",
-        "finished",
-    )
-    facts: dict[str, Any] = {"kind": "run", **{key: record.get(key) for key in shown}}
+    facts: dict[str, Any] = {"kind": "run", **{key: record.get(key) for key in _RUN_KEYS}}
     if (read := facts["graph"].pop("reading", None)) is not None:  # runs of release 0.1.0 have none
         from sssp_pipeline.pipeline.formats.reading import Reading
 
@@ -91,10 +114,10 @@ def describe(url: str) -> dict[str, Any]:
     return facts
 
 
-def _standing(folder: RunFolder) -> dict[str, Any]:
-    """Return what is done of an unfinished run, what is left, and how long that will take, with one listing.
+def _progress_facts(folder: RunFolder) -> dict[str, Any]:
+    """Return how much of an unfinished run is done, how much is left, and how long that will take.
 
-    What takes a number of batches or a time is None until the first batch is given out.
+    Numbers of batches and times are None until the first batch is submitted. The folder is listed once.
     """
     held = is_held(folder.url)
     commits, noted = folder.commits(), folder.noted()
@@ -105,9 +128,9 @@ def _standing(folder: RunFolder) -> dict[str, Any]:
     if batches is not None and sources is not None:
         left = batches - len(commits)
         size = noted["batch"]
-        # All batches have so many sources but the last, which has the rest.
+        # Every batch has `size` sources, except that the last one has the rest.
         sources_left = sources - sum(min(size, sources - size * number) for number in commits)
-        # A driver that hangs is slow, one that is dead was as fast as it was.
+        # The time of a driver that hangs counts. The time after the death of a driver does not.
         until = now if held else last
         seconds = (until - datetime.fromisoformat(noted["began"])).total_seconds() if until else 0.0
         fresh = len(commits) - noted["batches_before"]
@@ -138,7 +161,7 @@ _DRIVER = {True: "alive", False: "none", None: "not known"}
 
 
 def _next_step(held: bool | None, left: int | None) -> str:
-    """Return what to do about an unfinished run."""
+    """Return what the user can do about an unfinished run."""
     if held:
         return "nothing: it goes on" if left != 0 else "nothing: metrics, verify and report remain"
     again = "the same `sssp-pipeline run` command goes on where it stopped"

@@ -1,7 +1,7 @@
 """The conductor: the only module that knows the order of the stages.
 
-ingest → sources → plan → scatter → metrics → verify → report → run.json. Every stage finds what an earlier,
-interrupted run of the same workflow has already committed, so that going on is simply running again.
+ingest → sources → plan → scatter → metrics → verify → report → run.json. Each stage skips what an earlier run of the
+same workflow has committed. So an interrupted run continues when it is started again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.compile_notice import told_of_compiling
 from sssp_pipeline.pipeline.checks import check_before_ingest
-from sssp_pipeline.pipeline.finished import (
+from sssp_pipeline.pipeline.completed_run import (
     batch_shape,
     check_undamaged,
     finish_run,
@@ -55,13 +55,13 @@ from sssp_pipeline.progress import Progress, plural
 from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.models import Workflow
 
-#: A probe leaves out a solver that is expected to take longer than this multiple of the best time.
-_MOST_TIMES = 10
+#: `plan` does not measure a solver whose expected time is more than this multiple of the best measured time.
+_MAX_RATIO = 10
 
 
 @dataclass
 class _Timings:
-    """Wall seconds by stage, in the order they first began."""
+    """Wall seconds of each stage, in the order of their first start."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -74,16 +74,16 @@ class _Timings:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began
 
 
-def _say_if_compiling(progress: Progress) -> AbstractContextManager[None]:
-    """Let `progress` say in the block that kernels are compiled, if they are."""
+def _compile_notice(progress: Progress) -> AbstractContextManager[None]:
+    """Report compilation of kernels during the block through `progress`."""
     return told_of_compiling(
         lambda: progress.say("compiling, once: later runs find the compiled kernels", "compiling")
     )
 
 
 def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False) -> StoredGraph:
-    """Return the workflow's graph, ingested unless the store already holds it."""
-    with _say_if_compiling(progress):
+    """Return the graph of the workflow. Ingest it if the store does not hold it."""
+    with _compile_notice(progress):
         manifest, fresh = ingest(
             workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions
         )
@@ -95,7 +95,7 @@ def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions:
             progress.say(line, "read")
     size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
     counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
-    if len(counts) > 1:  # else all that was read is there
+    if len(counts) > 1:  # something was dropped or added
         size += f" ({', '.join(f'{n:,} {name}' for name, n in counts.items())})"
     store = files.redacted(workflow.store)
     progress.say(
@@ -112,9 +112,9 @@ def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions:
 def select_stage(
     workflow: Workflow, stored: StoredGraph, progress: Progress
 ) -> tuple[np.ndarray, np.ndarray | None, Skipped]:
-    """Return the sources of a run on a stored graph, its targets as `select_targets` does, and what was left out."""
+    """Return the sources (S,) of a run, its targets as `select_targets` does, and the ids that were left out."""
     progress.stage("plan")
-    if stored.manifest.weights.scale is None:  # else distances are written as float64, which holds any number
+    if stored.manifest.weights.scale is None:  # with a scale, distances are written as float64
         check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
     skipped = Skipped()
     sources = select_sources(workflow.sources, stored.ids, stored.graph, skipped)
@@ -125,7 +125,7 @@ def select_stage(
 
 
 def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
-    """Return the plan of a run on a stored graph, solved on this machine."""
+    """Return the plan of a run on a stored graph, for workers on this machine."""
     sources, targets, _ = select_stage(workflow, stored, progress)
     return make_plan(
         stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine(), targets
@@ -140,29 +140,29 @@ def run(
     finish: bool = True,
     overwrite: bool = False,
 ) -> tuple[RunFolder, dict[str, Any]]:
-    """Return the run folder and the content of its run.json after doing all that is not done yet.
+    """Return the run folder and the content of its run.json, after the stages that are not done yet.
 
     Parameters
     ----------
     workflow
         What to do.
     progress
-        Told of every stage.
+        Gets each stage.
     may_ingest
-        False demands that the graph store is there.
+        False requires an existing graph store.
     finish
         False leaves out verify and report.
     overwrite
-        Remove what an earlier run wrote to the folder, and nothing else, before solving.
+        Remove the files of an earlier run, and no others, from the folder before solving.
 
     Raises
     ------
     InputError
-        Something given cannot be used; what is committed is kept, and half-written files are removed.
+        The input or an option cannot be used. Committed batches stay, and half-written files are removed.
     RefutedError
-        A stored distance is not the true one; run.json says so too.
+        A stored distance is wrong. run.json has the verdict too.
     SsspError
-        Batches failed for good; running again tries them again.
+        Batches failed on every attempt. A second run tries them again.
     """
     timings = _Timings()
     folder = RunFolder(workflow.output.path)
@@ -176,7 +176,7 @@ def run(
             stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
     with timings.of("plan"):
         sources, targets, skipped = select_stage(workflow, stored, progress)
-    with _say_if_compiling(progress), exclusive(folder.url) as still_ours:
+    with _compile_notice(progress), exclusive(folder.url) as still_ours:
         if overwrite:
             folder.check_ours()
             folder.remove()
@@ -185,22 +185,22 @@ def run(
 
 
 def _version(store: str, begun_with: str | None) -> Manifest:
-    """Return the manifest of the graph with which a run has begun if the store holds it, else of the newest."""
+    """Return the manifest of the graph version with which the run began, or of the newest if the store lacks it."""
     newest = read_manifest(store)
     return older_versions(store, newest).get(begun_with or "", newest)
 
 
-def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
-    """Return what a run of `workflow` would do, as plain facts; ingest the graph if it is not in its store.
+def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
+    """Return facts about a run of `workflow`, without the run. Ingest the graph if its store does not hold it.
 
     Parameters
     ----------
     workflow
-        What the run would do.
+        The workflow of the run.
     probe
-        How many of its sources to solve here, on one thread, to estimate the time; 0 leaves the estimate out.
+        How many of its sources to solve on one thread of this machine for an estimate of time; 0 for no estimate.
     progress
-        Told of every stage.
+        Gets each stage.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def outlook(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any
 
 
 def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> dict[str, Any]:
-    """Return what `probe` of the sources take here with each solver that a run would try."""
+    """Return the measured time of `probe` sources with each solver that a run would try."""
     graph, traits, n_sources = stored.graph(), stored.manifest.traits, sum(len(b) for b in plan.batches)
     tried = np.concatenate(plan.batches)[:: max(1, n_sources // probe)][:probe]
     options = solve_options(workflow.solve, plan.targets, stored.manifest.weights.scale)
@@ -243,12 +243,12 @@ def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> 
         solver = solver_named(name, workflow.solve.options)
         expected = solver.forecast(traits, len(tried))
         best_s = min(source_s.values(), default=inf)
-        if expected.source_s / expected.off_by > best_s or expected.source_s > _MOST_TIMES * best_s:
+        if expected.source_s / expected.off_by > best_s or expected.source_s > _MAX_RATIO * best_s:
             continue
-        solver.solve(graph, tried[:1], options)  # compiles, and loads what the solver keeps of a graph
+        solver.solve(graph, tried[:1], options)  # compiles the solver and prepares the graph for it
         source_s[name] = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
     facts = {"probed_sources": len(tried), "solve_s_per_source": source_s}
-    if solver_named(plan.solver).device == "cpu":  # few sources on a GPU say little of many
+    if solver_named(plan.solver).device == "cpu":  # on a GPU, few sources do not predict many
         fastest = min(source_s, key=source_s.__getitem__)
         sharing = min(plan.machine.cores, solver_named(fastest).forecast(traits, 1).most_cores)
         facts["solve_core_s"] = source_s[fastest] * sharing * n_sources
@@ -257,7 +257,7 @@ def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> 
 
 @dataclass
 class _Job:
-    """One run, from its plan to its run.json; the run folder is this process's alone meanwhile."""
+    """One run, from its plan to its run.json. This process has exclusive access to the run folder meanwhile."""
 
     workflow: Workflow
     stored: StoredGraph
@@ -272,7 +272,7 @@ class _Job:
 
     def __post_init__(self) -> None:
         self.batches = cut(self.stored.manifest.traits, self.sources, self.workflow.solve, self.targets)
-        #: Ends the cluster, once there is one.
+        #: Ends the cluster, if one was started.
         self._cluster = ExitStack()
         self._source: WorkerSource | None = None
         self._verifying = Verifying(
@@ -281,22 +281,22 @@ class _Job:
             None if self.targets is None else len(self.targets),
             self.folder,
             self._identity(),
-            self._form(),
+            self._format(),
             self.workflow.verify,
             self.workflow.solve.retries,
             self.progress,
         )
 
     def carry_out(self, finish: bool) -> dict[str, Any]:
-        """Return the content of run.json after solving what is missing; verify and report only if `finish`."""
+        """Return the content of run.json after the missing batches are solved; verify and report only if `finish`."""
         with self._cluster:
             return self._carried_out(finish)
 
     def _carried_out(self, finish: bool) -> dict[str, Any]:
         will_verify = finish and self.workflow.verify != "off"
-        finished = self.folder.begin(self._identity())
+        is_finished = self.folder.begin(self._identity())
         self.folder.clean()
-        if finished:
+        if is_finished:
             record = self.folder.read_run()
             check_undamaged(self.folder, record)
             self.progress.say(
@@ -308,41 +308,41 @@ class _Job:
             if not will_verify:
                 self._cluster.close()
             self.still_ours()
-            self.folder.clean()  # a worker that died may have left something half-written
+            self.folder.clean()  # a dead worker may have left a half-written file
             self.folder.finish_metrics(len(self.batches))
-            if self._form().layout == "wide" and len(self.batches) > 1:
+            if self._format().layout == "wide" and len(self.batches) > 1:
                 self.progress.stage("merge")
-                self.folder.merge(len(self.batches), self._form().compression, self.progress)
+                self.folder.merge(len(self.batches), self._format().compression, self.progress)
             record = self._record(solved)
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
                 record["verify"] = asdict(self._verifying.by(self._worker_source()))
             self._cluster.close()
-        if not finished:
+        if not is_finished:
             record["timings"] = self.timings.seconds
             record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
         self.still_ours()
         finish_run(self.folder, record, report=finish and self.workflow.report)
         return record
 
-    def _form(self) -> DistanceFormat:
+    def _format(self) -> DistanceFormat:
         output, solve = self.workflow.output, self.workflow.solve
         scale = self.stored.manifest.weights.scale
         return DistanceFormat(output.layout, output.unreached, output.compression, solve.predecessors, scale)
 
     def _identity(self) -> dict[str, Any]:
-        """Return what decides the bytes of the distances: another identity is another run."""
+        """Return everything that the bytes of the distances depend on. Another identity is another run."""
         return {
             "graph": self.stored.manifest.content_id,
             "sources": digest_of(*self.batches),
             "targets": identity_of(self.targets),
             "batch": len(self.batches[0]) if self.batches else 0,
             "cutoff": self.workflow.solve.cutoff,
-            **self._form().identity(),
+            **self._format().identity(),
         }
 
     def _record(self, solved: Solved) -> dict[str, Any]:
-        """Return run.json without what the stages after solving add."""
+        """Return the content of run.json after solving; later stages add to it."""
         described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}
         return {
             "format": RUN_FORMAT,
@@ -365,29 +365,29 @@ class _Job:
         }
 
     def _discard_damaged(self) -> set[int]:
-        """Remove the files of committed batches that are not whole; return the numbers of these batches."""
+        """Remove the damaged files of committed batches; return the numbers of these batches."""
         if self.folder.is_merged() or identity_of(self.targets) == NO_DISTANCES:
             return set()
         n_targets = self.stored.manifest.n_vertices if self.targets is None else len(self.targets)
         shapes = {
-            batch: batch_shape(batch, len(self.batches[batch]), n_targets, self._form().layout)
+            batch: batch_shape(batch, len(self.batches[batch]), n_targets, self._format().layout)
             for batch in self.folder.committed()
         }
         faults = faults_of(self.folder.url, shapes.values()) if shapes else {}
         for name, fault in faults.items():
-            shown = files.redacted(self.folder.path(name))
-            self.progress.say(f"`{shown}` {fault}: it is solved again", "damaged", level="warning")
+            url = files.redacted(self.folder.path(name))
+            self.progress.say(f"`{url}` {fault}: it is solved again", "damaged", level="warning")
         files.remove_files(self.folder.url, list(faults))
         return {batch for batch, shape in shapes.items() if shape.name in faults}
 
     def _worker_source(self) -> WorkerSource:
-        """Return where the workers come from; the first call connects or starts a cluster."""
+        """Return the source of the workers. The first call connects to a cluster or starts one."""
         if self._source is None:
             self._source = self._cluster.enter_context(worker_source(self.workflow.cluster))
         return self._source
 
     def _solve(self, will_verify: bool) -> Solved:
-        """Solve and commit what is not committed yet, or is damaged."""
+        """Solve and commit the batches that are missing or damaged."""
         committed = self.folder.committed() - self._discard_damaged()
         missing = [number for number in range(len(self.batches)) if number not in committed]
         if committed:
@@ -427,21 +427,21 @@ class _Job:
                 self.targets,
                 self.folder,
                 self._identity(),
-                self._form(),
+                self._format(),
                 plan,
                 self.progress,
                 self.still_ours,
                 self._verifying.task_bytes if will_verify else 0,
             ).by(source)
         except InputError as error:
-            self._cluster.close()  # before what its workers may still write is removed
+            self._cluster.close()  # its workers may still write, so it ends before files are removed
             if isinstance(error, UnsolvableError) or not self.folder.committed():
                 self.folder.abandon()
             raise
 
 
 def _included(verdict: dict[str, Any] | None) -> tuple[str, ...]:
-    """Return the modes of verify that a verdict makes unnecessary."""
+    """Return the modes of `verify` that need not run again after `verdict`."""
     if verdict is None:
         return ()
     return ("sample", "certificate") if verdict["mode"] == "certificate" else ("sample",)

@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from sssp_pipeline.pipeline.solving.workers.pods import kubernetes_resource
+from sssp_pipeline.pipeline.solving.workers.kubernetes import cluster_resource
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
@@ -88,7 +88,7 @@ def test_what_kind_kubernetes_asks_for_fits_too(cluster_schema):
     spec = Cluster.model_validate(
         {"kind": "kubernetes", "memory_limit": "32GB", "workers": 4, "kubernetes": pods}
     )
-    assert problems(kubernetes_resource(spec, "sssp-1"), cluster_schema) is None
+    assert problems(cluster_resource(spec, "sssp-1"), cluster_schema) is None
 
 
 def test_a_key_that_nobody_knows_is_seen(cluster_schema):

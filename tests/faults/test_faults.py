@@ -77,7 +77,7 @@ def test_workers_that_are_paused_for_lack_of_memory(runs, gates, cluster, undist
     gates.open()
     said = run.ends(1)
     assert re.search(
-        "\nerror: Dask has paused 2 workers for lack of memory, and no other has been there for 1 s: "
+        "\nerror: Dask has paused 2 workers for lack of memory, and no other worker has joined in 1 s: "
         r"(tcp://[\d.:]+: it uses [\d,]+ MB of its memory limit of [\d,]+ MB(; )?){2}"
         "\n\nhint: give the workers more memory, or restart them",
         said,

@@ -16,7 +16,7 @@ from runs import N_BATCHES, AtBatch, Stop, digests, made, stop, workflow_at
 from stores import GUEST, OWNER, STRANGER
 
 from sssp_pipeline.errors import InputError, SsspError, StoreAwayError
-from sssp_pipeline.pipeline.finished import verify_run
+from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.storage import files, lease, retries

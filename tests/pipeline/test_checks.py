@@ -16,7 +16,8 @@ from sssp_pipeline.pipeline import checks
 from sssp_pipeline.pipeline import run as conductor
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.solving.workers import cluster, local
+from sssp_pipeline.pipeline.solving.workers import address as address_kind
+from sssp_pipeline.pipeline.solving.workers import clusters, local, slurm
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.yaml_file import workflow_from_dict
@@ -97,13 +98,13 @@ def test_a_package_that_is_not_installed(refused, monkeypatch):
     assert refused(cluster=slurm).hint.endswith("'sssp-pipeline[slurm]'")
     kubernetes = {"kind": "kubernetes", "memory_limit": "1GB", "kubernetes": {"image": "i"}}
     assert refused(cluster=kubernetes).hint.endswith("'sssp-pipeline[kubernetes]'")
-    monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda name: None)
     assert refused(cluster={"tls": True, "workers": 1}).hint == "pip install cryptography"
 
 
 def test_slurm_without_its_commands(refused, monkeypatch):
     pytest.importorskip("dask_jobqueue")
-    monkeypatch.setattr(cluster.shutil, "which", lambda name: None)
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: None)
     told = refused(cluster={"kind": "slurm", "memory_limit": "1GB"}).message
     assert told == "kind `slurm` cannot be started: there is no `sbatch` here"
 
@@ -154,12 +155,12 @@ def test_a_scheduler_is_waited_for_as_long_as_it_is_said():
     spec = Cluster(kind="address", address=f"tcp://127.0.0.1:{port}", wait_s=2)
     began = time.monotonic()
     with pytest.raises(InputError, match="in 2 s: Connection refused"):
-        cluster.wait_for_scheduler(spec)
+        address_kind.wait_for_scheduler(spec)
     assert 1 < time.monotonic() - began < 5
     listener = socket.socket()
     late = threading.Timer(1.0, lambda: (listener.bind(("127.0.0.1", port)), listener.listen()))
     late.start()
-    cluster.wait_for_scheduler(spec.model_copy(update={"wait_s": 60}))
+    address_kind.wait_for_scheduler(spec.model_copy(update={"wait_s": 60}))
     assert time.monotonic() - began < 20
     late.join()
     listener.close()

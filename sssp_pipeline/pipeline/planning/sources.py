@@ -1,6 +1,6 @@
-"""Which vertices to solve from, and to which: the workflow's `sources` and `output.targets` as vertex numbers.
+"""The sources and targets of a run: `sources` and `output.targets` of the workflow as vertex numbers.
 
-The choice depends on the graph and the workflow alone, so that a run that is started again asks for the same.
+The choice depends only on the graph and the workflow. So a run that is started again has the same sources and targets.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sssp_pipeline.workflow.vertices import RandomVertices, Sources, Vertices
 
 @dataclass
 class Skipped:
-    """Ids that `unknown: skip` left out, since no vertex has them.
+    """The ids that `unknown: skip` left out because no vertex has them.
 
     Attributes
     ----------
     sources, targets
-        How often they are named.
+        How many of each were left out.
     first
-        The first of each, at most `SHOWN`, as text.
+        The first ids of each, at most `SHOWN`, as text.
     """
 
     sources: int = 0
@@ -37,12 +37,12 @@ class Skipped:
     first: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, what: str, unknown: Sequence[int | str]) -> None:
-        """Count `unknown`, each a `what`: "source" or "target"."""
+        """Count the ids `unknown`; `what` is "source" or "target"."""
         setattr(self, f"{what}s", len(unknown))
         self.first[f"{what}s"] = [str(i) for i in unknown[:SHOWN]]
 
     def sentences(self) -> Iterator[str]:
-        """Yield what is to be said of them, nothing where none was left out."""
+        """Yield a sentence for the log about the sources and about the targets that were left out, if there are any."""
         for name, first in self.first.items():
             n = getattr(self, name)
             yield (
@@ -54,23 +54,23 @@ class Skipped:
 def select_sources(
     spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
 ) -> np.ndarray:
-    """Return the sources (S,) uint32: ascending, or with `order: given` as the workflow or its file names them.
+    """Return the sources (S,) uint32: ascending, or with `order: given` in the order of the workflow or its file.
 
     Parameters
     ----------
     spec
         The workflow's `sources`.
     ids
-        The input's ids, which `spec` speaks of.
+        The ids of the input, which `spec` uses.
     load
-        Gives the graph; called only where degrees or reach are asked for.
+        Returns the graph. It is called only for degrees and reach.
     skipped
-        Gets the ids that `unknown: skip` leaves out.
+        Collects the ids that `unknown: skip` leaves out.
 
     Raises
     ------
     InputError
-        The graph is empty, a source is not in it or named twice, or there are fewer eligible vertices than asked for.
+        The graph is empty, a source is not in the graph or named twice, or `spec` wants more vertices than there are.
     """
     if ids.n_vertices == 0:
         raise InputError("there is nothing to solve: the graph has no vertices", hint="check `graph.input`")
@@ -83,10 +83,10 @@ def select_sources(
 def select_targets(
     output: Output, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
 ) -> np.ndarray | None:
-    """Return the vertices (T,) uint32 to which distances are written: None for every vertex, (0,) for no distances.
+    """Return the targets (T,) uint32: None for every vertex, (0,) for no distances.
 
-    They stand in the order in which the workflow or its file names them, and ascend where they are drawn. The other
-    parameters and what is raised are those of `select_sources`.
+    They have the order of the workflow or its file. `random` and `top_degree` give ascending order. Parameters and
+    errors are those of `select_sources`.
     """
     spec = output.targets
     if output.distances == "none":
@@ -101,12 +101,12 @@ def select_targets(
 def _chosen(
     spec: Vertices, key: str, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped
 ) -> np.ndarray:
-    """Return the vertices that `spec` chooses, which stands in the workflow as `key`."""
+    """Return the vertices that `spec` chooses; `key` is its key in the workflow."""
     what = "target" if key == "output.targets" else "source"
     if spec.top_degree is not None:
         _check_enough(spec.top_degree, ids.n_vertices, f"`{key}.top_degree`", what)
         degrees = np.diff(load().row_offsets)
-        # A stable sort, so that of equal degrees the lower vertex comes first.
+        # A stable sort puts the lower vertex first among equal degrees.
         return np.argsort(-degrees, kind="stable")[: spec.top_degree]
     if spec.random is not None:
         return _random_vertices(spec.random, key, what, ids.n_vertices, load)
@@ -150,10 +150,11 @@ def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds
     raise InputError(message, hint="name each once" if len(again) > 1 else "name it once")
 
 
-def _check_enough(asked: int, there: int, key: str, what: str) -> None:
-    if asked > there:
+def _check_enough(n_wanted: int, n_vertices: int, key: str, what: str) -> None:
+    if n_wanted > n_vertices:
         raise InputError(
-            f"{key} asks for {asked} {what}s, but there are {there}", hint=f"ask for at most {there}"
+            f"{key} asks for {n_wanted} {what}s, but there are {n_vertices}",
+            hint=f"ask for at most {n_vertices}",
         )
 
 
@@ -162,7 +163,7 @@ def _random_vertices(
 ) -> np.ndarray:
     """Return the first `count` vertices of a seeded random order that reach at least `min_reach` vertices."""
     _check_enough(spec.count, n_vertices, f"`{key}.random.count`", what)
-    # The raw stream of PCG64 never changes; NumPy's shuffles may, from release to release.
+    # The raw stream of PCG64 never changes. NumPy's shuffles may change with a release.
     order = np.argsort(np.random.PCG64(spec.seed).random_raw(n_vertices), kind="stable")
     if spec.min_reach <= 1:
         return order[: spec.count]
@@ -183,7 +184,7 @@ def _random_vertices(
 def _reaching(
     row_offsets: np.ndarray, col_indices: np.ndarray, order: np.ndarray, count: int, min_reach: int
 ) -> np.ndarray:
-    """Return the first `count` of `order` from which at least `min_reach` vertices are reached."""
+    """Return the first `count` vertices of `order` that reach at least `min_reach` vertices."""
     chosen = np.empty(count, np.int64)
     n_chosen = 0
     seen_by = np.full(len(row_offsets) - 1, -1, np.int64)

@@ -1,6 +1,6 @@
-"""The ids in a file of sources or targets: one a line, or a column of a CSV, Parquet or Arrow file.
+"""The ids in a file of sources or targets: one on each line, or a column of a CSV, Parquet or Arrow file.
 
-A file is read in one way only. Where two readings fit, the error says which line of the workflow decides.
+If a file could be read in two ways, the error names the key of the workflow that decides.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.workflow.vertices import Vertices
 
-#: Names of columns that hold ids; a first line with one of them is a header.
+#: Names of columns with ids. A first line with one of them is a header.
 _COLUMN_NAMES = frozenset(("source", "target", "id", "vertex"))
 _DELIMITERS = ",;|\t"
-#: Lines that decide about the delimiter.
+#: The delimiter must fit this many lines.
 _SAMPLE_LINES = 1000
-#: No 64-bit integer has more digits.
+#: The integers without a leading zero that can fit into 64 bits.
 _USUAL_INTEGER = re.compile("[1-9][0-9]{0,18}|0")
 _QUOTED = re.compile('"((?:[^"]|"")*)"')
-_ONE_A_LINE = "write one id a line, or name a CSV, Parquet or Arrow file with a column of ids"
+_ONE_A_LINE = "write one id on each line, or name a CSV, Parquet or Arrow file with a column of ids"
 
 
 @dataclass(frozen=True)
 class IdFile:
-    """What is known of a file of ids before it is read.
+    """A file of ids and what the workflow and the graph say about it.
 
     Attributes
     ----------
     key
-        Where it stands in the workflow: `sources` or `output.targets`.
+        Its key in the workflow: `sources` or `output.targets`.
     spec
         Its `file`, `column` and `header`.
     id_type
-        Of the graph's ids: "int64" or "string".
+        The type of the graph's ids: "int64" or "string".
     is_vertex
-        Whether the graph has a vertex of this id.
+        Returns whether the graph has a vertex with an id.
     """
 
     key: str
@@ -53,24 +53,20 @@ class IdFile:
 
     @property
     def what(self) -> str:
-        """What a vertex in the file is called, and its column."""
+        """The word for a vertex of the file, which is also the usual name of its column."""
         return "target" if self.key == "output.targets" else "source"
 
-    @property
-    def shown(self) -> str:
-        return files.redacted(self.spec.file or "")
-
     def read(self) -> list[int | str]:
-        """Return the ids in the order of the file; integers too large for any graph stay strings of digits.
+        """Return the ids in the order of the file. Integers that are too large for any graph stay strings of digits.
 
         Raises
         ------
         InputError
-            There is no such file, it names nothing, a row holds no id of `id_type`, or it is not clear which column
+            The file does not exist or names no vertex, a row has no id of `id_type`, or it is not clear which column
             holds the ids or whether the first line is a header.
         """
         assert self.spec.file is not None
-        # Errors of UTF-16 are told by `_decoded`: `graph.encoding` does not belong to a file of ids.
+        # The encoding is not `graph.encoding`, so `_decoded` reports errors of UTF-16.
         with opened(self.spec.file, encoding="utf-8") as stream:
             content = stream.read()
         magics = (PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)
@@ -90,7 +86,7 @@ class IdFile:
         if not lines:
             return []
         rows = self._rows(lines)
-        place, has_header = self._place_and_header([cell.strip() for cell in rows[0][1]], rows[0][0])
+        index, has_header = self._column_and_header([cell.strip() for cell in rows[0][1]], rows[0][0])
         found: list[int | str] = []
         for number, row in rows[has_header:]:
             if len(row) != len(rows[0][1]):
@@ -99,7 +95,7 @@ class IdFile:
                     f"the lines before it have {len(rows[0][1])}",
                     "put an id that has a delimiter in quotes",
                 )
-            found.append(self._id(row[place].strip(), "line", number))
+            found.append(self._id(row[index].strip(), "line", number))
         return found
 
     def _decoded(self, content: bytes) -> str:
@@ -118,7 +114,7 @@ class IdFile:
         return text
 
     def _rows(self, lines: list[tuple[int, str]]) -> list[tuple[int, list[str]]]:
-        """Return the cells of each line with its number: one cell a line where the file is no table."""
+        """Return the number and the cells of each line; a file without a delimiter has one cell in each line."""
         delimiter = self._delimiter([line for _, line in lines[:_SAMPLE_LINES]])
         if delimiter is None:
             return [(number, [_unquoted(line)]) for number, line in lines]
@@ -133,27 +129,27 @@ class IdFile:
         return rows
 
     def _delimiter(self, sample: list[str]) -> str | None:
-        """Return what splits the sample into columns, None where nothing does."""
+        """Return the delimiter that splits the sample into columns; None if there is none."""
         fitting = []
         for delimiter in _DELIMITERS:
             if delimiter not in sample[0]:
                 continue
             first = _split(sample[0], delimiter)
-            if len(first) > 1 and self._speaks_of_a_header(first):
+            if len(first) > 1 and self._looks_like_header(first):
                 return delimiter
             if len(first) > 1 and all(len(_split(line, delimiter)) == len(first) for line in sample):
                 fitting.append(delimiter)
         if len(fitting) > 1:
             listed = " and ".join(f"`{_name_of(delimiter)}`" for delimiter in fitting)
-            raise self._error(f" is split into columns by {listed} alike", _ONE_A_LINE)
+            raise self._error(f" can be split into columns by {listed}", _ONE_A_LINE)
         return fitting[0] if fitting else None
 
-    def _speaks_of_a_header(self, cells: list[str]) -> bool:
+    def _looks_like_header(self, cells: list[str]) -> bool:
         named = {cell.strip().casefold() for cell in cells}
         return bool(named & _COLUMN_NAMES) or self.spec.column in [cell.strip() for cell in cells]
 
-    def _place_and_header(self, first: list[str], line: int) -> tuple[int, bool]:
-        """Return which column holds the ids, and whether the first row, on `line`, names the columns."""
+    def _column_and_header(self, first: list[str], line: int) -> tuple[int, bool]:
+        """Return the index of the column with the ids, and whether the first row, on `line`, names the columns."""
         column, has_header = self.spec.column, self.spec.header
         if has_header is None:
             has_header = isinstance(column, str) or self._is_header(first, line)
@@ -219,21 +215,21 @@ class IdFile:
         if content.startswith(PARQUET_MAGIC):
             file = pq.ParquetFile(buffer)
             names = file.schema_arrow.names
-            place = self._place_in(names)
-            return names[place], file.read(columns=[names[place]]).column(0)
+            index = self._index_in(names)
+            return names[index], file.read(columns=[names[index]]).column(0)
         is_file = content.startswith(ARROW_FILE_MAGIC)
         table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
-        place = self._place_in(table.column_names)
-        return table.column_names[place], table.column(place)
+        index = self._index_in(table.column_names)
+        return table.column_names[index], table.column(index)
 
-    def _place_in(self, names: list[str]) -> int:
+    def _index_in(self, names: list[str]) -> int:
         column = self.spec.column
         return self._numbered(column, len(names)) if isinstance(column, int) else self._named(names)
 
     # ---- both ----
 
     def _named(self, names: list[str]) -> int:
-        """Return which of the columns with these names holds the ids."""
+        """Return the index of the column with the ids among the columns `names`."""
         column = self.spec.column
         if column is not None:
             found = [i for i, name in enumerate(names) if name == column]
@@ -245,8 +241,8 @@ class IdFile:
         if len(found) == 1:
             return found[0]
         if column is not None:
-            there = f"{len(found)} columns `{column}`" if found else f"no column `{column}`"
-            problem = f" has {there}: its columns are {_listed(names)}"
+            matches = f"{len(found)} columns `{column}`" if found else f"no column `{column}`"
+            problem = f" has {matches}: its columns are {_listed(names)}"
         else:
             problem = (
                 f" has the columns {_listed(names)}, and it is not clear which one holds the {self.what}s"
@@ -256,16 +252,16 @@ class IdFile:
         )
         raise self._error(problem, f"write the name of one, such as `{self.key}.column: {name}`")
 
-    def _numbered(self, column: int, there: int) -> int:
-        if column > there:
+    def _numbered(self, column: int, n_columns: int) -> int:
+        if column > n_columns:
             raise self._error(
-                f" has {there} column{'s' * (there != 1)}, and `{self.key}.column` is {column}",
-                f"columns are counted from 1: write a number up to {there}",
+                f" has {n_columns} column{'s' * (n_columns != 1)}, and `{self.key}.column` is {column}",
+                f"columns are counted from 1: write a number up to {n_columns}",
             )
         return column - 1
 
     def _id(self, word: str, unit: str, number: int) -> int | str:
-        """Return the id that stands in the line or row (`unit`) of this number."""
+        """Return the id `word` of line or row (`unit`) `number`; raise `InputError` if it is not an id of the graph."""
         if self.id_type == "int64" and _USUAL_INTEGER.fullmatch(word):
             return int(word)
         place = f"{unit} {number}"
@@ -287,7 +283,7 @@ class IdFile:
         return word
 
     def _error(self, problem: str, hint: str) -> InputError:
-        return InputError(f"`{self.shown}`{problem}", hint=hint)
+        return InputError(f"`{files.redacted(self.spec.file or '')}`{problem}", hint=hint)
 
 
 def _split(line: str, delimiter: str) -> list[str]:
@@ -298,14 +294,14 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _unquoted(line: str) -> str:
-    """Return a line without the quotes around all of it."""
+    """Return a line without quotes around the whole line."""
     found = _QUOTED.fullmatch(line)
     return found[1].replace('""', '"') if found else line
 
 
 def _listed(names: list[str]) -> str:
-    shown = [f"`{_short(name)}`" for name in names[:10]]
-    return ", ".join([*shown, "…"] if len(names) > len(shown) else shown)
+    first = [f"`{_short(name)}`" for name in names[:10]]
+    return ", ".join([*first, "…"] if len(names) > len(first) else first)
 
 
 def _short(word: str) -> str:

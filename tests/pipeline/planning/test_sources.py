@@ -127,7 +127,7 @@ def test_a_parquet_file_is_a_list_of_sources_too(tmp_path):
         (b"source\n", "names no source"),
         (b"depot\n101\n", "line 1: `depot` is not a vertex id of this graph, whose ids are integers"),
         (b"101,Ost\n102,West\n", "line 1 has 2 columns, `101`, `Ost`, and none is known to hold the sources"),
-        (b"101,5;7\n102,5;7\n", "is split into columns by `,` and `;` alike"),
+        (b"101,5;7\n102,5;7\n", "can be split into columns by `,` and `;`"),
         (
             b"depot,name\n101,Ost\n",
             "line 1 has 2 columns, `depot`, `name`, and none is known to hold the sources",

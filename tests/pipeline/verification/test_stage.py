@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError, RefutedError
-from sssp_pipeline.pipeline.finished import verify_run
+from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import stored_graph
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.verification import stage
@@ -163,7 +163,7 @@ def test_threads_of_this_process_verify_without_dask(tmp_path):
     run(made(tmp_path, verify="off"), Quiet())
     code = (
         "import sys\n"
-        "from sssp_pipeline.pipeline.finished import verify_run\n"
+        "from sssp_pipeline.pipeline.completed_run import verify_run\n"
         "from sssp_pipeline.progress import Quiet\n"
         f"print(verify_run({str(tmp_path / 'run')!r}, None, 'sample', Quiet())['verify']['checked_sources'])\n"
         "print([name for name in ('dask', 'distributed') if name in sys.modules])\n"

@@ -1,4 +1,4 @@
-"""The two interfaces of workers: where they come from, and what a run does with them."""
+"""The interfaces of workers (`Workers`) and of the place that they come from (`WorkerSource`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Workers(Protocol):
 
     @property
     def n_processes(self) -> int:
-        """Worker processes that are there now; 0 for threads of this process."""
+        """Worker processes that can take tasks now; 0 for threads of this process."""
         ...
 
     @property
@@ -27,7 +27,7 @@ class Workers(Protocol):
 
     @property
     def n_left_out(self) -> int:
-        """Workers that get no task."""
+        """Workers that get no task because a check failed."""
         ...
 
     @property
@@ -54,12 +54,12 @@ class Workers(Protocol):
         ...
 
     def watch(self) -> list[str]:
-        """Look for workers that came, left or were paused; return what is worth a line.
+        """Look for workers that joined, left or were paused; return lines for the log.
 
         Raises
         ------
         SsspError
-            There are no workers, and none come.
+            There are no workers, and none has joined in time.
         """
         ...
 
@@ -69,26 +69,26 @@ class WorkerSource(Protocol):
 
     @property
     def machine(self) -> Machine:
-        """What all its workers have together."""
+        """The total of all its workers."""
         ...
 
     def fitted(self, needs: Needs) -> Needs:
-        """Return `needs` with as many batches in a task as suit the workers and their memory."""
+        """Return `needs` with the number of batches per task that suits the workers and their memory."""
         ...
 
     def workers(self, needs: Needs) -> AbstractContextManager[Workers]:
-        """Give the workers; what was started for them ends with the block.
+        """Give the workers. Workers that were started for the run end with the block.
 
-        Threads of this process finish their batch before the block ends, also after an error or Ctrl-C.
+        The block ends when threads of this process have finished their batches, also after an error or Ctrl-C.
 
         Raises
         ------
         InputError
-            A worker cannot do what `needs` says, or memory is too small.
+            A worker lacks something of `needs`, or there is too little memory.
         """
         ...
 
 
 def in_flight(spec: Cluster, n_threads: int) -> int:
-    """Return how many tasks to keep submitted: two for each thread, unless `spec` says it."""
+    """Return how many tasks to keep submitted: two for each thread, unless `spec` sets a number."""
     return 2 * n_threads if spec.in_flight == "auto" else spec.in_flight

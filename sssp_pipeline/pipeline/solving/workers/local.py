@@ -1,8 +1,7 @@
 """Workers on this machine: threads of this process, or Dask workers that are started for the run.
 
-Threads of this process solve a run that has the machine to itself and asks for nothing else. Then no process starts, no
-scheduler stands between two batches, and memory holds the graph once. `docs/design/0003-who-solves.md` has the
-measurements.
+Threads of this process solve if the workflow sets no number of workers and no memory limit. Then no process starts, no
+scheduler delays a batch, and memory holds the graph once. `docs/design/0003-who-solves.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.cluster import Cluster
 
 #: `auto` takes all GPUs of this machine if that is expected to save this many seconds. A Dask cluster takes some
-#: seconds to start, and each worker takes its own to load graph and kernels.
-_SAVED_S = 15.0
+#: seconds to start, and so does each worker to load graph and kernels.
+_MIN_SAVED_S = 15.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +49,7 @@ class Threads:
 
 
 def check_gpus(spec: Cluster) -> None:
-    """Raise `InputError` if this machine has fewer GPUs than `spec`, of kind `local-cuda`, asks for."""
+    """Raise `InputError` if this machine has too few GPUs for `spec`, of kind `local-cuda`."""
     ThisMachine(spec)
 
 
@@ -64,18 +63,21 @@ class ThisMachine:
             if self.machine.gpu_free_bytes is None:
                 raise InputError(
                     f"kind `local-cuda` needs a GPU: {self.machine.no_gpu}",
-                    hint="see what `sssp-pipeline doctor` says of it, or set `cluster.kind: local-cpu`",
+                    hint="run `sssp-pipeline doctor`, or set `cluster.kind: local-cpu`",
                 )
             self.machine = replace(self.machine, n_gpus=_workers_on_gpus(spec))
 
     def fitted(self, needs: Needs) -> Needs:
         spec = self._spec
         if not _is_this_process(spec):
-            processes, threads = _size(spec, needs)
+            processes, threads = _processes_and_threads(spec, needs)
             needs = with_shared_tasks(needs, processes if needs.on_gpu else processes * threads)
         if needs.batches_per_task == 1:
             return needs
-        processes, threads = (1, _threads(spec, needs, 1)) if _is_this_process(spec) else _size(spec, needs)
+        if _is_this_process(spec):
+            processes, threads = 1, _threads(spec, needs, processes=1)
+        else:
+            processes, threads = _processes_and_threads(spec, needs)
         fit = (_room(spec, processes) - needs.graph_bytes) // (threads * needs.batch_memory)
         return replace(needs, batches_per_task=max(1, min(needs.batches_per_task, fit)))
 
@@ -91,45 +93,45 @@ class ThisMachine:
             finally:
                 executor.shutdown(cancel_futures=True)
             return
-        from sssp_pipeline.pipeline.solving.workers import cluster
         from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
+        from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here
 
-        processes, threads = _size(spec, needs)
+        processes, threads = _processes_and_threads(spec, needs)
         needed = _checked_memory(processes, threads, needs)
-        with cluster.started_here(spec, processes, threads, needed) as client:
+        with started_here(spec, processes, threads, needed) as client:
             yield DaskWorkers(client, spec)
 
 
 def _workers_on_gpus(spec: Cluster) -> int:
-    """Return how many workers, each with a GPU of its own, `spec` asks for; raise `InputError` if that is too many."""
+    """Return the number of workers of `spec`, each with its own GPU; raise `InputError` if there are fewer GPUs."""
     n_gpus = gpu_count()
     if isinstance(spec.workers, int) and spec.workers > n_gpus:
         raise InputError(
             f"`cluster.workers` is {spec.workers}, and there {'is' if n_gpus == 1 else 'are'} {plural(n_gpus, 'GPU')}",
-            hint="leave `workers` at `auto`, or ask for no more than there are",
+            hint="leave `workers` at `auto`, or lower it to the number of GPUs",
         )
     return spec.workers if isinstance(spec.workers, int) else n_gpus
 
 
 def _on_all_gpus(spec: Cluster, needs: Needs) -> Cluster:
-    """Return `spec` with kind `local-cuda` in place of `auto` where several GPUs have enough to do."""
+    """Return `spec` with kind `local-cuda` in place of `auto` if several GPUs save enough time."""
     if spec.kind != "auto" or not needs.on_gpu or not _is_this_process(spec):
         return spec
     n_gpus = gpu_count()
-    if needs.expected_s * (1 - 1 / max(n_gpus, 1)) < _SAVED_S:
+    if needs.expected_s * (1 - 1 / max(n_gpus, 1)) < _MIN_SAVED_S:
         return spec
-    from sssp_pipeline.pipeline.solving.workers import cluster
+    from sssp_pipeline.pipeline.solving.workers.local_cluster import has_dask_cuda
 
-    return spec.model_copy(update={"kind": "local-cuda"}) if cluster.has_dask_cuda() else spec
+    return spec.model_copy(update={"kind": "local-cuda"}) if has_dask_cuda() else spec
 
 
 def _is_this_process(spec: Cluster) -> bool:
-    """Return whether threads of this process solve, and no workers."""
+    """Return whether threads of this process solve, without Dask."""
     return spec.kind != "local-cuda" and spec.workers == "auto" and spec.memory_limit == "auto"
 
 
-def _size(spec: Cluster, needs: Needs) -> tuple[int, int]:
-    """Return how many processes to start here and with how many threads each."""
+def _processes_and_threads(spec: Cluster, needs: Needs) -> tuple[int, int]:
+    """Return how many processes to start here, and the number of threads of each."""
     if spec.kind == "local-cuda":
         processes = _workers_on_gpus(spec)
         return processes, _threads(spec, needs, processes)
@@ -141,18 +143,18 @@ def _size(spec: Cluster, needs: Needs) -> tuple[int, int]:
 
 
 def _most_threads(needs: Needs, processes: int) -> int:
-    """Return how many threads have something to do in each of the processes here.
+    """Return how many threads can be busy in each of the processes here.
 
-    Solvers run without the GIL, and so do encoding and writing. On a GPU one thread at a time solves, which takes
-    hardly any core, while the others encode and write: so one more than there are cores. A task of several batches
-    writes them on threads of its own: so one that solves, one that writes, and one that waits for the GPU.
+    Solvers, encoding and writing run without the GIL. On a GPU one thread at a time solves and uses hardly any core,
+    so there is one thread more than there are cores. A task of several batches starts its own threads to write. Then
+    three threads are enough: one solves, one writes, and one waits for the GPU.
     """
     wanted = usable_cores() // processes + needs.on_gpu if needs.batches_per_task == 1 else 3
     return max(1, min(wanted, -(-needs.n_tasks // processes)))
 
 
 def _threads(spec: Cluster, needs: Needs, processes: int) -> int:
-    """Return the threads of each process: those asked for, or as many as have work and fit the memory."""
+    """Return the number of threads of each process: as `spec` sets it, or as many as can be busy and fit the memory."""
     if spec.threads_per_worker != "auto":
         return spec.threads_per_worker
     fit = (_room(spec, processes) - needs.graph_bytes) // needs.task_memory
@@ -160,7 +162,7 @@ def _threads(spec: Cluster, needs: Needs, processes: int) -> int:
 
 
 def _room(spec: Cluster, processes: int) -> int:
-    """Return the bytes that each of the processes here has for its graph and batches."""
+    """Return the bytes that each of the processes here can use for its graph and batches."""
     free = free_memory_bytes() // processes
     if _is_this_process(spec):
         return free
@@ -170,14 +172,14 @@ def _room(spec: Cluster, processes: int) -> int:
 
 
 def _checked_memory(processes: int, threads: int, needs: Needs) -> int:
-    """Return the bytes each process needs; raise `InputError` if this run may not use enough for all."""
-    each = needs.graph_bytes + max(threads * needs.task_memory, needs.least_bytes)
+    """Return the bytes that each process needs; raise `InputError` if all need more than this run may use."""
+    needed = needs.graph_bytes + max(threads * needs.task_memory, needs.least_bytes)
     usable = memory_bytes()
-    if processes * each > usable:
-        who = f"{plural(processes, 'worker')} of {plural(threads, 'thread')}"
+    if processes * needed > usable:
+        workers = f"{plural(processes, 'worker')} of {plural(threads, 'thread')}"
         raise InputError(
-            f"{who} would take {processes * each / 2**30:.1f} GiB of memory, and this run may use "
+            f"{workers} would take {processes * needed / 2**30:.1f} GiB of memory, and this run may use "
             f"{usable / 2**30:.1f} GiB",
             hint="lower `cluster.workers`, `cluster.threads_per_worker` or `solve.batch`",
         )
-    return each
+    return needed

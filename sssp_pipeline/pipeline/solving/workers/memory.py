@@ -18,15 +18,16 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.machine import memory_bytes
 from sssp_pipeline.progress import plural
 
-#: What a worker takes before it holds a graph: Python, Dask, Arrow and the compiled solvers; with less, Dask
-#: ends it again and again.
+#: Memory of a worker without a graph: Python, Dask, Arrow and the compiled solvers. With a lower limit, Dask ends the
+#: worker again and again.
 WORKER_BYTES = 400 * 10**6
 
 
 def usable_share(pause: float | bool | None = None) -> float:
-    """Return the share of its memory limit up to which Dask gives a worker tasks, and lets it live.
+    """Return the share of its memory limit that a worker may use before Dask pauses or ends it.
 
-    `pause` is the worker's own threshold, False for none; the default is that of workers started here.
+    `pause` is the worker's own threshold to pause, False for none. The default is the threshold of workers started
+    here.
     """
     memory = dask.config.get("distributed.worker.memory")
     thresholds = memory["pause"] if pause is None else pause, memory["terminate"]
@@ -34,14 +35,14 @@ def usable_share(pause: float | bool | None = None) -> float:
 
 
 def limit_here(memory_limit: str, n_workers: int) -> int:
-    """Return the memory limit of each of `n_workers` on this machine; `auto` is an equal share for each."""
+    """Return the memory limit in bytes of each of `n_workers` on this machine; `auto` is an equal share."""
     if memory_limit == "auto":
         return memory_bytes() // n_workers
     return min(int(parse_bytes(memory_limit)), memory_bytes())
 
 
 def check_limit(memory_limit: str) -> None:
-    """Raise `InputError` if a worker of this limit has no memory for any graph."""
+    """Raise `InputError` if a worker with this limit has no memory for any graph."""
     share = usable_share()
     if memory_limit != "auto" and usable_bytes(int(parse_bytes(memory_limit)), share) <= 0:
         raise InputError(
@@ -52,7 +53,7 @@ def check_limit(memory_limit: str) -> None:
 
 
 def usable_bytes(limit: int, share: float) -> int:
-    """Return the bytes that a worker of this limit has for its graph and batches; negative where it is too small."""
+    """Return the bytes that a worker with this limit has for graph and batches; negative if the limit is too low."""
     return int(limit * share) - WORKER_BYTES
 
 
@@ -72,7 +73,7 @@ def needed_limit(n_bytes: int, share: float) -> int:
 
 @dataclass(frozen=True)
 class PausedWorker:
-    """A worker that takes no task: what it uses of its memory, and how many tasks it still runs."""
+    """A worker that Dask gives no task: its memory in use, its limit, and the number of tasks that it still runs."""
 
     used_bytes: int
     limit_bytes: int
@@ -85,15 +86,15 @@ class PausedWorker:
 
 
 def paused_workers(client: Client, timeout_s: float) -> dict[str, PausedWorker]:
-    """Return the workers that Dask has paused, by address, as their last heartbeats describe them.
+    """Return the workers that Dask has paused, by address, with the numbers of their last heartbeats.
 
-    It is empty where the scheduler does not answer.
+    The result is empty if the scheduler does not answer.
     """
     scheduler = client.scheduler
     try:
         running = client.sync(scheduler.ncores_running, callback_timeout=timeout_s)
         if running == client.nthreads(callback_timeout=timeout_s):
-            return {}  # what follows is large where there are many workers
+            return {}  # the next answer is large if there are many workers
         workers = client.sync(scheduler.identity, n_workers=-1, callback_timeout=timeout_s)["workers"]
     except (OSError, TimeoutError):
         return {}
@@ -109,10 +110,10 @@ def paused_workers(client: Client, timeout_s: float) -> dict[str, PausedWorker]:
 
 
 def all_paused(workers: Mapping[str, PausedWorker], wait_s: int) -> SsspError:
-    """Return the error of a run whose workers have had no memory for a task for `wait_s`."""
+    """Return the error of a run after `wait_s` seconds in which all workers were paused."""
     each = "; ".join(f"{address}: {worker}" for address, worker in sorted(workers.items()))
     return SsspError(
-        f"Dask has paused {plural(len(workers), 'worker')} for lack of memory, and no other has been there for "
+        f"Dask has paused {plural(len(workers), 'worker')} for lack of memory, and no other worker has joined in "
         f"{wait_s} s: {each}",
         hint="give the workers more memory, or restart them if other work fills it; then run the same command again",
     )

@@ -1,4 +1,4 @@
-"""What a run needs from its workers, and how much memory that takes: the one record that driver and workers share."""
+"""The needs of a run: the one record that says what a worker must have, on the driver and on the workers."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Needs:
 
     @property
     def batch_memory(self) -> int:
-        """Host memory of a batch in bytes: its distances twice, as the solver returns them and as they are written."""
+        """Host memory of a batch in bytes. The distances are there twice: from the solver, and encoded for the file."""
         return max(1, 2 * self.batch_bytes)
 
     @property
     def task_memory(self) -> int:
-        """Host memory of the task that a thread works on, in bytes."""
+        """Host memory of one task in bytes."""
         return self.batches_per_task * self.batch_memory
 
 
@@ -75,17 +75,17 @@ SCHEDULING_S = 2.5e-3
 _SCHEDULING_SHARE = 0.05
 #: Scheduling may always take this many seconds.
 _SCHEDULING_FREE_S = 1.0
-#: If tasks hold several batches, each thread or GPU gets at least this many tasks, so that all end at about one time.
+#: With several batches per task, each thread or GPU gets at least this many tasks, so that all end at about one time.
 _TASKS_EACH = 4
-#: The most bytes of distances that small batches may have in one task: as many as a large batch has.
+#: The most bytes of distances in a task of several small batches: as many as a large batch has.
 _SHARED_BYTES = 32 * 2**20
 
 
 def with_shared_tasks(needs: Needs, n_solving: int) -> Needs:
-    """Return `needs` with as many batches in a task as suit `n_solving` GPUs or threads of Dask workers.
+    """Return `needs` with the number of batches per task that suits `n_solving` GPUs or threads of Dask workers.
 
-    Dask takes some milliseconds for each task, however many workers there are. Batches that all workers solve in less
-    time would wait for Dask. With few batches, each GPU gets a task before one GPU gets a full call.
+    Dask takes some milliseconds for each task, for any number of workers. Shorter batches would wait for Dask, so they
+    share a task. With few batches, each GPU gets a task before one GPU gets a full call.
     """
     wanted = ceil(
         needs.n_batches * SCHEDULING_S / max(_SCHEDULING_SHARE * needs.expected_s, _SCHEDULING_FREE_S)

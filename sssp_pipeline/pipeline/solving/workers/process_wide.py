@@ -1,4 +1,4 @@
-"""Changes to the whole process, which may be a user's notebook: each is undone when no block needs it any more."""
+"""Changes to the whole process that are undone, because the process may be a user's notebook."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 
 class WhileNeeded:
-    """A change that is made when the first of several blocks begins, and undone when the last of them ends.
+    """A change that is made when the first block begins and undone when the last block ends; blocks may overlap.
 
     Parameters
     ----------
     change
-        Makes the change and returns what undoes it.
+        Makes the change and returns the function that undoes it.
     """
 
     def __init__(self, change: Callable[[], Callable[[], None]]) -> None:
@@ -21,7 +21,7 @@ class WhileNeeded:
         self._n_blocks = 0
 
     def __reduce__(self) -> tuple:
-        return type(self), (self._change,)  # another process counts blocks of its own
+        return type(self), (self._change,)  # another process counts its own blocks
 
     def __enter__(self) -> None:
         with self._lock:

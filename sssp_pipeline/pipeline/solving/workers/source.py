@@ -1,4 +1,4 @@
-"""The choice of workers: this machine, or the Dask cluster that the workflow describes."""
+"""The choice between this machine and a Dask cluster."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from sssp_pipeline.workflow.cluster import Cluster
 
 @contextmanager
 def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
-    """Give the source of the workers that `spec` describes. Only a Dask cluster is started or connected at once.
+    """Give the source of the workers of `spec`. A cluster of other machines is connected or started at once.
 
     Raises
     ------
     InputError
-        No scheduler answers, no worker joins, a worker runs another release, or what starts them is not installed.
+        No scheduler answers, no worker joins, a worker runs another release, or the package that starts the cluster is
+        not installed.
     """
     if spec.kind in ("auto", "local-cpu", "local-cuda"):
         yield ThisMachine(spec)
         return
-    # Dask takes as long to import as a small graph takes to ingest.
+    # The import of Dask takes as long as the ingest of a small graph.
     from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskCluster
 
     with DaskCluster.connected(spec) as source:

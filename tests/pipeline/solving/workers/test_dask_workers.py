@@ -11,11 +11,10 @@ import pytest
 from distributed import Client, LocalCluster, get_worker
 
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline.solving.workers import dask_workers
-from sssp_pipeline.pipeline.solving.workers import fitness as fitness_module
+from sssp_pipeline.pipeline.solving.workers import dask_workers, worker_checks
 from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
-from sssp_pipeline.pipeline.solving.workers.fitness import Fitness
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
+from sssp_pipeline.pipeline.solving.workers.worker_checks import WorkerCheck
 from sssp_pipeline.workflow.cluster import Cluster
 
 NEEDS = Needs("store", "id", "run", "adds", 1, 1, 1)
@@ -23,7 +22,7 @@ NEEDS = Needs("store", "id", "run", "adds", 1, 1, 1)
 
 @pytest.fixture
 def local(monkeypatch):
-    """A cluster of two workers of two threads; only those called `able…` are fit, as 0 and 1 are not."""
+    """A cluster of two workers of two threads."""
     monkeypatch.setattr(dask_workers, "LOOK_S", 0.0)
     with LocalCluster(
         n_workers=2,
@@ -45,24 +44,24 @@ def spec(client, **options) -> Cluster:
     return Cluster(kind="address", address="tcp://somewhere:1", **options)
 
 
-def unfit(monkeypatch, *reasons: tuple[str, str]) -> None:
+def without_gpu(monkeypatch, *reasons: tuple[str, str]) -> None:
     """Let the workers at these addresses have no GPU, for these reasons."""
-    told = dict(reasons)
+    reason_of = dict(reasons)
     monkeypatch.setattr(
         dask_workers,
-        "fitness",
-        lambda client, workers, needs: {w: Fitness(no_gpu=told.get(w)) for w in workers},
+        "check_workers",
+        lambda client, workers, needs: {w: WorkerCheck(no_gpu=reason_of.get(w)) for w in workers},
     )
 
-    def asked(client, worker, needs):
+    def started(client, worker, needs):
         answer = Future()
-        answer.set_result(Fitness(no_gpu=told.get(worker)))
+        answer.set_result(WorkerCheck(no_gpu=reason_of.get(worker)))
         return answer
 
-    monkeypatch.setattr(dask_workers, "ask_fitness", asked)
+    monkeypatch.setattr(dask_workers, "start_check", started)
 
 
-def there(client: Client, count: int) -> None:
+def wait_for_workers(client: Client, count: int) -> None:
     """Wait until the scheduler has so many workers."""
     until = time.monotonic() + 20
     while len(client.nthreads()) != count:
@@ -79,60 +78,60 @@ def where_slowly(_: int) -> str:
     return get_worker().address
 
 
-def test_workers_that_are_left_aside_get_no_task(client, monkeypatch):
-    able, aside = sorted(client.nthreads())
-    unfit(monkeypatch, (aside, "no driver"))
+def test_workers_that_are_left_out_get_no_task(client, monkeypatch):
+    able, other = sorted(client.nthreads())
+    without_gpu(monkeypatch, (other, "no driver"))
     workers = DaskWorkers(client, spec(client), NEEDS)
     assert (workers.n_processes, workers.n_threads, workers.n_left_out, workers.in_flight) == (1, 2, 1, 4)
     assert {workers.submit(where, i).result(20) for i in range(8)} == {able}
 
 
-def test_a_worker_that_joins_late_takes_work_if_it_is_fit(local, client, monkeypatch):
-    unfit(monkeypatch)
+def test_a_worker_that_joins_late_takes_work_if_it_is_usable(local, client, monkeypatch):
+    without_gpu(monkeypatch)
     workers = DaskWorkers(client, spec(client), NEEDS)
     assert (workers.n_processes, workers.in_flight) == (2, 8)
     assert workers.watch() == []
     local.scale(3)
-    there(client, 3)
+    wait_for_workers(client, 3)
     assert workers.watch() == ["3 workers: 1 more"]
     assert workers.in_flight == 12
     assert {workers.submit(where, i).result(20) for i in range(24)} == set(client.nthreads())
 
 
-def test_a_worker_that_joins_late_is_left_aside_if_it_is_not_fit(local, client, monkeypatch):
+def test_a_worker_that_joins_late_is_left_out_if_it_is_not_usable(local, client, monkeypatch):
     first = set(client.nthreads())
-    unfit(monkeypatch)
+    without_gpu(monkeypatch)
     workers = DaskWorkers(client, spec(client), NEEDS)
     local.scale(3)
-    there(client, 3)
+    wait_for_workers(client, 3)
     (late,) = client.nthreads().keys() - first
-    unfit(monkeypatch, (late, "no driver"))
+    without_gpu(monkeypatch, (late, "no driver"))
     assert workers.watch() == [f"{late} is left out: no driver"]
     assert (workers.n_processes, workers.n_left_out) == (2, 1)
     assert {workers.submit(where, i).result(20) for i in range(24)} <= first
 
 
-def test_a_task_that_may_run_only_where_nobody_is_comes_back(client, monkeypatch):
-    able, aside = sorted(client.nthreads())
-    unfit(monkeypatch, (aside, "no driver"))
+def test_a_task_whose_workers_have_all_stopped_is_cancelled(client, monkeypatch):
+    able, other = sorted(client.nthreads())
+    without_gpu(monkeypatch, (other, "no driver"))
     workers = DaskWorkers(client, spec(client, wait_s=1), NEEDS)
     client.retire_workers([able])
-    there(client, 1)
+    wait_for_workers(client, 1)
     future = workers.submit(where, 0)
     assert workers.watch() == ["0 workers: 1 gone"]
     assert future.cancelled()
     assert workers.in_flight == 0
     time.sleep(1.1)
-    with pytest.raises(SsspError, match=r"^no worker has been there for 1 s$"):
+    with pytest.raises(SsspError, match=r"^there has been no worker for 1 s$"):
         workers.watch()
 
 
-def test_what_was_under_way_comes_back_where_nobody_is_left(client, monkeypatch):
+def test_every_task_is_cancelled_if_no_worker_is_left(client, monkeypatch):
     """It may have been sent to a scheduler that is gone, while another one takes its place."""
-    unfit(monkeypatch)
+    without_gpu(monkeypatch)
     workers = DaskWorkers(client, spec(client), NEEDS)
     future = workers.submit(time.sleep, 0.5)
-    monkeypatch.setattr(workers, "_there", lambda: {"tcp://new:1": 3})
+    monkeypatch.setattr(workers, "_threads_by_worker", lambda: {"tcp://new:1": 3})
     assert workers.watch() == ["1 worker: 1 more, 2 gone"]
     assert future.cancelled()
     assert workers.in_flight == 6
@@ -145,29 +144,29 @@ def test_adaptive_clusters_get_tasks_for_the_workers_to_come(client):
     assert DaskWorkers(client, elastic).in_flight == 2 * 10 * 2
 
 
-def seen(workers: DaskWorkers, told: Callable[[list[str]], bool]) -> list[str]:
-    """Look after `workers` until it is `told`, at most 20 s; return all that was said."""
+def seen(workers: DaskWorkers, done: Callable[[list[str]], bool]) -> list[str]:
+    """Call `watch` until `done` with its lines, at most 20 s; return the lines."""
     lines, until = [], time.monotonic() + 20
-    while not told(lines):
+    while not done(lines):
         assert time.monotonic() < until, lines
         lines += workers.watch()
         time.sleep(0.02)
     return lines
 
 
-def test_tasks_are_given_out_while_a_late_worker_is_asked(local, client, monkeypatch, tmp_path):
+def test_tasks_are_submitted_while_a_late_worker_is_checked(local, client, monkeypatch, tmp_path):
     first, answers = set(client.nthreads()), tmp_path / "answers"
 
-    async def fitness(needs, dask_worker):
+    async def check(needs, dask_worker):
         while dask_worker.address not in first and not answers.exists():
             await asyncio.sleep(0.01)
-        return Fitness()
+        return WorkerCheck()
 
-    monkeypatch.setattr(fitness_module, "_fitness", fitness)
-    monkeypatch.setattr(fitness_module, "ANSWER_S", 15)
+    monkeypatch.setattr(worker_checks, "_check_this_worker", check)
+    monkeypatch.setattr(worker_checks, "ANSWER_S", 15)
     workers = DaskWorkers(client, spec(client), NEEDS)
     local.scale(3)
-    there(client, 3)
+    wait_for_workers(client, 3)
     began = time.monotonic()
     for _ in range(3):
         assert workers.watch() == []
@@ -179,32 +178,32 @@ def test_tasks_are_given_out_while_a_late_worker_is_asked(local, client, monkeyp
     assert {workers.submit(where, i).result(20) for i in range(24)} == set(client.nthreads())
 
 
-def test_a_late_worker_that_does_not_answer_is_left_aside(local, client, monkeypatch):
+def test_a_late_worker_that_does_not_answer_is_left_out(local, client, monkeypatch):
     first = set(client.nthreads())
 
-    async def fitness(needs, dask_worker):
+    async def check(needs, dask_worker):
         await asyncio.sleep(0 if dask_worker.address in first else 2)
-        return Fitness()
+        return WorkerCheck()
 
-    monkeypatch.setattr(fitness_module, "_fitness", fitness)
+    monkeypatch.setattr(worker_checks, "_check_this_worker", check)
     workers = DaskWorkers(client, spec(client), NEEDS)
-    monkeypatch.setattr(fitness_module, "ANSWER_S", 0.5)
+    monkeypatch.setattr(worker_checks, "ANSWER_S", 0.5)
     local.scale(3)
-    there(client, 3)
+    wait_for_workers(client, 3)
     (late,) = client.nthreads().keys() - first
     assert seen(workers, bool) == [f"{late} is left out: it has not answered in 0.5 s"]
 
 
 def test_a_late_worker_that_goes_before_it_answers_is_forgotten(local, client, monkeypatch):
-    unfit(monkeypatch)
+    without_gpu(monkeypatch)
     workers = DaskWorkers(client, spec(client), NEEDS)
-    answer: Future[Fitness] = Future()
-    monkeypatch.setattr(dask_workers, "ask_fitness", lambda *_: answer)
+    answer: Future[WorkerCheck] = Future()
+    monkeypatch.setattr(dask_workers, "start_check", lambda *_: answer)
     local.scale(3)
-    there(client, 3)
+    wait_for_workers(client, 3)
     assert workers.watch() == []
     local.scale(2)
-    there(client, 2)
+    wait_for_workers(client, 2)
     workers.watch()
     assert answer.cancelled()
 
@@ -276,7 +275,7 @@ def test_where_all_stay_paused_the_error_names_memory(limited):
             seen(workers, lambda _: False)
     assert caught.value.exit_code == 1
     assert caught.value.message == (
-        "Dask has paused 2 workers for lack of memory, and no other has been there for 1 s: "
+        "Dask has paused 2 workers for lack of memory, and no other worker has joined in 1 s: "
         f"{first.address}: it uses 3,600 MB of its memory limit of 4,000 MB; "
         f"{second.address}: it uses 3,400 MB of its memory limit of 4,000 MB"
     )

@@ -35,32 +35,40 @@ def large_machine(monkeypatch):
     has_memory(monkeypatch, 3000 * MB)
 
 
-#: Only workers of another machine are asked whether they can.
+#: Only workers of other machines are checked.
 
 
 @contextmanager
-def hire(spec, asked):
-    with worker_source(spec) as source, source.workers(asked) as workers:
+def workers_of(spec, needs):
+    with worker_source(spec) as source, source.workers(needs) as workers:
         yield workers
 
 
-def needs(n_batches, graph_bytes, batch_bytes, together, on_gpu, expected_s=0.0) -> Needs:
+def needs_of(n_batches, graph_bytes, batch_bytes, batches_per_task, on_gpu, expected_s=0.0) -> Needs:
     solver = "adds" if on_gpu else "delta-stepping"
     return Needs(
-        "store", "id", "run", solver, n_batches, graph_bytes, batch_bytes, together, expected_s=expected_s
+        "store",
+        "id",
+        "run",
+        solver,
+        n_batches,
+        graph_bytes,
+        batch_bytes,
+        batches_per_task,
+        expected_s=expected_s,
     )
 
 
-def load(n_batches=100, graph_mb=0, batch_mb=1, together=1, on_gpu=False) -> Needs:
-    return needs(n_batches, graph_mb * MB, batch_mb * MB, together, on_gpu)
+def load(n_batches=100, graph_mb=0, batch_mb=1, batches_per_task=1, on_gpu=False) -> Needs:
+    return needs_of(n_batches, graph_mb * MB, batch_mb * MB, batches_per_task, on_gpu)
 
 
-def waiting(n_batches, expected_s, *, batch_mb=0, together=1, on_gpu=False) -> Needs:
-    return needs(n_batches, 0, batch_mb * MB, together, on_gpu, expected_s)
+def waiting(n_batches, expected_s, *, batch_mb=0, batches_per_task=1, on_gpu=False) -> Needs:
+    return needs_of(n_batches, 0, batch_mb * MB, batches_per_task, on_gpu, expected_s)
 
 
 @pytest.mark.parametrize(
-    ("asked", "n_solving", "together"),
+    ("needs", "n_solving", "batches_per_task"),
     [
         (waiting(400, 0.1), 8, 1),  # a second of scheduling
         (waiting(4_000, 0.1), 8, 10),
@@ -68,51 +76,51 @@ def waiting(n_batches, expected_s, *, batch_mb=0, together=1, on_gpu=False) -> N
         (waiting(4_000, 1000.0), 8, 1),
         (waiting(4_000, 0.1), 250, 4),  # four tasks each
         (waiting(4_000, 0.1, batch_mb=10), 8, 3),  # as many distances as a large batch has
-        (waiting(4_000, 1000.0, together=64, on_gpu=True), 8, 64),
-        (waiting(1_000, 1000.0, together=64, on_gpu=True), 100, 10),  # a task for each GPU
-        (waiting(3, 1000.0, together=64, on_gpu=True), 100, 1),
+        (waiting(4_000, 1000.0, batches_per_task=64, on_gpu=True), 8, 64),
+        (waiting(1_000, 1000.0, batches_per_task=64, on_gpu=True), 100, 10),  # a task for each GPU
+        (waiting(3, 1000.0, batches_per_task=64, on_gpu=True), 100, 1),
     ],
 )
-def test_small_batches_share_a_task_of_dask(asked, n_solving, together):
-    assert with_shared_tasks(asked, n_solving).batches_per_task == together
+def test_small_batches_share_a_task_of_dask(needs, n_solving, batches_per_task):
+    assert with_shared_tasks(needs, n_solving).batches_per_task == batches_per_task
 
 
 @pytest.mark.parametrize(
-    ("asked", "threads"),
+    ("needs", "threads"),
     [
         (load(), 8),
         (load(on_gpu=True), 9),  # one has the GPU, eight write
         (load(n_batches=3, on_gpu=True), 3),
         (load(graph_mb=400, batch_mb=100), 3),  # each thread holds a batch twice
         (load(graph_mb=400, batch_mb=200, on_gpu=True), 1),
-        (load(together=10, on_gpu=True), 3),  # the writers of a task are its own
-        (load(batch_mb=20, together=10, on_gpu=True), 2),
+        (load(batches_per_task=10, on_gpu=True), 3),  # the writers of a task are its own
+        (load(batch_mb=20, batches_per_task=10, on_gpu=True), 2),
     ],
 )
-def test_as_many_threads_as_have_work_and_fit_the_memory(machine, asked, threads):
-    with hire(Cluster(), asked) as workers:
+def test_as_many_threads_as_have_work_and_fit_the_memory(machine, needs, threads):
+    with workers_of(Cluster(), needs) as workers:
         assert (workers.n_processes, workers.n_threads, workers.in_flight) == (0, threads, 2 * threads)
         assert workers.dashboard is None
         assert workers.submit(abs, -32).result() == 32
 
 
 @pytest.mark.parametrize(
-    ("spec", "asked", "together"),
+    ("spec", "needs", "batches_per_task"),
     [
-        (Cluster(), load(batch_mb=40, together=10, on_gpu=True), 10),
-        (Cluster(), load(graph_mb=400, batch_mb=50, together=10, on_gpu=True), 6),
-        (Cluster(), load(graph_mb=900, batch_mb=50, together=10, on_gpu=True), 1),
-        (Cluster(threads_per_worker=2), load(graph_mb=200, batch_mb=50, together=10, on_gpu=True), 4),
+        (Cluster(), load(batch_mb=40, batches_per_task=10, on_gpu=True), 10),
+        (Cluster(), load(graph_mb=400, batch_mb=50, batches_per_task=10, on_gpu=True), 6),
+        (Cluster(), load(graph_mb=900, batch_mb=50, batches_per_task=10, on_gpu=True), 1),
+        (Cluster(threads_per_worker=2), load(graph_mb=200, batch_mb=50, batches_per_task=10, on_gpu=True), 4),
     ],
 )
-def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, asked, together):
+def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, needs, batches_per_task):
     with worker_source(spec) as source:
-        fit = source.fitted(asked)
-    assert (fit.batches_per_task, fit.n_tasks) == (together, -(-100 // together))
+        fit = source.fitted(needs)
+    assert (fit.batches_per_task, fit.n_tasks) == (batches_per_task, -(-100 // batches_per_task))
 
 
 @pytest.mark.parametrize(
-    ("spec", "together"),
+    ("spec", "batches_per_task"),
     [
         (
             Cluster(workers=2),
@@ -121,19 +129,19 @@ def test_a_call_takes_fewer_batches_where_memory_is_short(machine, spec, asked, 
         (Cluster(memory_limit="1050MB"), 2),
     ],
 )
-def test_a_call_of_a_worker_takes_what_dask_lets_it_use(large_machine, spec, together):
+def test_a_call_of_a_worker_takes_what_dask_lets_it_use(large_machine, spec, batches_per_task):
     with worker_source(spec) as source:
-        fit = source.fitted(load(graph_mb=200, batch_mb=50, together=10, on_gpu=True))
-    assert fit.batches_per_task == together
+        fit = source.fitted(load(graph_mb=200, batch_mb=50, batches_per_task=10, on_gpu=True))
+    assert fit.batches_per_task == batches_per_task
 
 
 def test_what_is_asked_for_is_taken(machine):
-    with hire(Cluster(threads_per_worker=2, in_flight=1), load()) as workers:
+    with workers_of(Cluster(threads_per_worker=2, in_flight=1), load()) as workers:
         assert (workers.n_threads, workers.in_flight) == (2, 1)
 
 
 @pytest.mark.parametrize(
-    ("spec", "asked", "size"),
+    ("spec", "needs", "size"),
     [
         (Cluster(workers=2), load(), (2, 4)),
         (Cluster(workers=3), load(n_batches=2), (3, 1)),
@@ -143,23 +151,23 @@ def test_what_is_asked_for_is_taken(machine):
         (Cluster(memory_limit="900MB"), load(graph_mb=100, batch_mb=50), (1, 2)),
     ],
 )
-def test_how_many_processes_of_how_many_threads(large_machine, spec, asked, size):
-    assert local._size(spec, asked) == size
+def test_how_many_processes_of_how_many_threads(large_machine, spec, needs, size):
+    assert local._processes_and_threads(spec, needs) == size
 
 
 def test_a_memory_limit_takes_a_process():
-    with hire(Cluster(memory_limit="3GB"), load(n_batches=1)) as workers:
+    with workers_of(Cluster(memory_limit="3GB"), load(n_batches=1)) as workers:
         assert (workers.n_processes, workers.n_threads) == (1, 1)
         assert workers.dashboard.startswith("http://127.0.0.1:")
 
 
 def test_a_graph_that_does_not_fit_is_refused(machine):
-    with pytest.raises(InputError) as caught, hire(Cluster(), load(graph_mb=900, batch_mb=100)):
+    with pytest.raises(InputError) as caught, workers_of(Cluster(), load(graph_mb=900, batch_mb=100)):
         pass
     assert caught.value.message == (
         "1 worker of 1 thread would take 1.0 GiB of memory, and this run may use 0.9 GiB"
     )
-    with pytest.raises(InputError) as caught, hire(Cluster(workers=2), load(graph_mb=600)):
+    with pytest.raises(InputError) as caught, workers_of(Cluster(workers=2), load(graph_mb=600)):
         pass
     assert caught.value.message.startswith("2 workers of 1 thread would take 1.1 GiB of memory")
 
@@ -181,7 +189,7 @@ def test_a_graph_that_does_not_fit_is_refused(machine):
     ],
 )
 def test_a_worker_that_dask_would_pause_for_good_is_refused(large_machine, spec, graph_mb, told):
-    with pytest.raises(InputError) as caught, hire(spec, load(graph_mb=graph_mb)):
+    with pytest.raises(InputError) as caught, workers_of(spec, load(graph_mb=graph_mb)):
         pass
     assert caught.value.message == told
     assert caught.value.hint.startswith("raise `cluster.memory_limit`, or lower `workers`")
@@ -195,7 +203,7 @@ def test_the_block_ends_when_what_is_under_way_has_ended(machine):
         ended.append(number)
 
     begun = threading.Event()
-    with pytest.raises(KeyboardInterrupt), hire(Cluster(threads_per_worker=1), load()) as workers:
+    with pytest.raises(KeyboardInterrupt), workers_of(Cluster(threads_per_worker=1), load()) as workers:
         for number in range(3):
             workers.submit(slow, number)
         threading.Timer(0.2, begun.set).start()

@@ -23,8 +23,8 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.gpu.common import cupy_setup
 from sssp_pipeline.pipeline import machine
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.solving.workers import cluster
-from sssp_pipeline.pipeline.solving.workers.pods import kubernetes_resource
+from sssp_pipeline.pipeline.solving.workers import clusters, slurm
+from sssp_pipeline.pipeline.solving.workers.kubernetes import cluster_resource
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.models import Workflow
@@ -37,8 +37,7 @@ PODS = {"kind": "kubernetes", "memory_limit": "32GB", "kubernetes": {"image": "r
 def script(**options) -> str:
     """Return the job that SLURM would get."""
     spec = Cluster.model_validate({**SLURM, **options})
-    made, given = cluster._slurm(spec)
-    with made(**given) as started:
+    with slurm.cluster_class()(**slurm.cluster_options(spec)) as started:
         return started.job_script()
 
 
@@ -105,10 +104,11 @@ def listening(port: int, pid: int | None = None) -> set[str]:
 @contextmanager
 def scheduler_of_jobs(**options):
     """Give the SLURM cluster that a run would start, without jobs, and a client."""
-    made, given = cluster._slurm(Cluster.model_validate({**SLURM, **options}))
-    with made(**given) as started, Client(started, set_as_default=False) as client:
+    spec = Cluster.model_validate({**SLURM, **options})
+    starting = slurm.cluster_class()(**slurm.cluster_options(spec))
+    with starting as started, Client(started, set_as_default=False) as client:
         yield started, client
-        cluster._remove_key_files(started)
+        slurm.remove_key_files(started)
 
 
 def test_the_scheduler_of_jobs_talks_under_tls_and_shows_its_dashboard_to_its_machine_alone(jobs):
@@ -117,7 +117,7 @@ def test_the_scheduler_of_jobs_talks_under_tls_and_shows_its_dashboard_to_its_ma
         refused = entered(started.scheduler_address.replace("tls://", "tcp://"))
         assert (refused.returncode, refused.stdout) == (1, "")
         spec = Cluster.model_validate(SLURM)
-        link = cluster.dashboard_link(client, spec)
+        link = clusters.dashboard_link(client, spec)
         port = started.scheduler_info["services"]["dashboard"]
         assert link == f"http://127.0.0.1:{port}/status"
         assert listening(port) == {"127.0.0.1"}
@@ -132,7 +132,7 @@ def test_tls_and_the_dashboards_host_can_be_chosen(jobs):
 
 
 def resource(**options):
-    return kubernetes_resource(Cluster.model_validate({**PODS, **options}), "sssp-1")
+    return cluster_resource(Cluster.model_validate({**PODS, **options}), "sssp-1")
 
 
 def container(made, role):
@@ -192,10 +192,10 @@ def environment(made, role: str, secret: dict) -> dict[str, str]:
 
 
 def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path):
-    from sssp_pipeline.pipeline.solving.workers import secured_pods
+    from sssp_pipeline.pipeline.solving.workers import kubernetes_tls
 
     made, security = resource(), Security.temporary()
-    secret = secured_pods.secret_resource("sssp-1", security)
+    secret = kubernetes_tls.secret_resource("sssp-1", security)
     refs = [e["valueFrom"]["secretKeyRef"] for e in container(made, "worker")["env"] if "valueFrom" in e]
     assert {ref["name"] for ref in refs} == {secret["metadata"]["name"]}
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0"]
@@ -236,7 +236,7 @@ def test_the_client_of_the_pods_talks_under_tls(monkeypatch):
     from dask_kubernetes.operator import KubeCluster, networking
     from dask_kubernetes.operator.kubecluster import kubecluster
 
-    from sssp_pipeline.pipeline.solving.workers.secured_pods import SecuredCluster
+    from sssp_pipeline.pipeline.solving.workers.kubernetes_tls import SecuredCluster
 
     async def plain_address(self):
         return local.scheduler_address.replace("tls://", "tcp://")
@@ -263,7 +263,7 @@ def test_the_client_of_the_pods_talks_under_tls(monkeypatch):
 
 
 def test_the_certificates_of_the_pods_end_with_the_block(monkeypatch):
-    from sssp_pipeline.pipeline.solving.workers import secured_pods
+    from sssp_pipeline.pipeline.solving.workers import kubernetes_tls
 
     done: list[str] = []
 
@@ -277,19 +277,17 @@ def test_the_certificates_of_the_pods_end_with_the_block(monkeypatch):
         def delete(self):
             done.append("deleted")
 
-    monkeypatch.setattr(secured_pods, "Secret", Secret)
-    with secured_pods.certificates("sssp-1", "mine", Security.temporary()):
+    monkeypatch.setattr(kubernetes_tls, "Secret", Secret)
+    with kubernetes_tls.certificates("sssp-1", "mine", Security.temporary()):
         assert done == ["sssp-1-tls in mine", "created"]
     assert done[2:] == ["deleted"]
     monkeypatch.setattr(Secret, "create", lambda self: 1 / 0)
     with (
         pytest.raises(SsspError) as caught,
-        secured_pods.certificates("sssp-1", "mine", Security.temporary()),
+        kubernetes_tls.certificates("sssp-1", "mine", Security.temporary()),
     ):
         pass
-    assert (
-        caught.value.message == "Kubernetes does not take the certificates of the cluster: division by zero"
-    )
+    assert caught.value.message == "Kubernetes refuses the certificates of the cluster: division by zero"
 
 
 def test_gpu_and_secret_are_for_the_workers_alone():
@@ -371,7 +369,9 @@ def test_an_adaptive_run(grid, jobs):
 def test_certificates_that_are_missing_are_told(grid):
     with pytest.raises(InputError) as caught:
         grid("run", kind="address", address="tls://127.0.0.1:8786")
-    assert caught.value.message.startswith("the scheduler at `tls://127.0.0.1:8786` cannot be talked to: TLS")
+    assert caught.value.message.startswith(
+        "cannot communicate with the scheduler at `tls://127.0.0.1:8786`: TLS"
+    )
     assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in caught.value.hint
 
 
@@ -397,7 +397,7 @@ def test_where_there_is_no_kubernetes(grid, monkeypatch, tmp_path):
     with pytest.raises(InputError) as caught:
         grid("run", **PODS)
     assert caught.value.message.startswith("kind `kubernetes` cannot be started: ")
-    assert caught.value.hint == "check with `kubectl version` that the cluster answers, and as whom"
+    assert caught.value.hint == "check with `kubectl version` that the cluster answers, and as which user"
 
 
 def test_no_worker_in_time(grid, jobs, tmp_path):
@@ -405,7 +405,7 @@ def test_no_worker_in_time(grid, jobs, tmp_path):
     (tmp_path / "bin" / "scancel").write_text("#!/bin/bash\n")
     with pytest.raises(SsspError) as caught:
         grid("jobs", **SLURM, wait_s=1)
-    assert caught.value.message == "no worker of the SLURM cluster has come in 1 s"
+    assert caught.value.message == "the SLURM cluster has no workers after 1 s"
     assert caught.value.hint == "see `squeue --me` and the output of the jobs, or raise `cluster.wait_s`"
 
 

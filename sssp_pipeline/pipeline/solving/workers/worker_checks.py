@@ -1,4 +1,4 @@
-"""Preflight: what the workers of other machines have, and whether they can take part, asked before they get work.
+"""Checks of workers on other machines before they get tasks: release, memory, storage and GPU.
 
 The functions below the line run on the workers.
 """
@@ -30,29 +30,37 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import expect_answers
 from sssp_pipeline.progress import plural
 
-#: The releases that must be the same everywhere.
+#: The packages whose release must be the same everywhere.
 _OURS = {"sssp-pipeline": __version__, "distributed": distributed.__version__}
-#: Seconds in which a worker must answer.
+#: Seconds that a worker has for its answer.
 ANSWER_S = 60
 
 
 @dataclass(frozen=True)
-class Fitness:
-    """Why a worker cannot take part at all, or has no GPU where one is needed; None where it can, and has."""
+class WorkerCheck:
+    """The result of the checks of one worker.
+
+    Attributes
+    ----------
+    fault
+        Why the worker can solve nothing of the run; None if it can.
+    no_gpu
+        Why the worker has no GPU for a solver that needs one; None if it has one, or needs none.
+    """
 
     fault: str | None = None
     no_gpu: str | None = None
 
     @property
     def reason(self) -> str | None:
-        """Why it gets no task."""
+        """Why the worker gets no task; None if it gets tasks."""
         return self.fault or self.no_gpu
 
 
-def survey(client: Client) -> Machine:
-    """Return what the workers of a cluster have together.
+def total_of_workers(client: Client) -> Machine:
+    """Return the total of all workers of a cluster as one `Machine`.
 
-    Where some have a GPU, only these count towards GPUs and their memory.
+    If some workers have a GPU, its free memory is the minimum over these workers.
 
     Raises
     ------
@@ -65,12 +73,12 @@ def survey(client: Client) -> Machine:
             f"the scheduler runs distributed {scheduler}, this is {_OURS['distributed']}",
             hint="install the same release of Dask everywhere",
         )
-    # Another release may not know the other questions, so each is asked for its own first.
+    # Another release may lack the other functions, so the release is checked first.
     workers = list(client.nthreads())
-    releases = client.sync(_ask, client, workers, _releases)
-    _refuse_unfit({worker: _release_fault(answer) for worker, answer in releases.items()})
-    answers = client.sync(_ask, client, workers, _equipment)
-    _refuse_unfit({w: _reason(a) if isinstance(a, BaseException) else None for w, a in answers.items()})
+    releases = client.sync(_run_on_each, client, workers, _releases)
+    _raise_faults({worker: _release_fault(answer) for worker, answer in releases.items()})
+    answers = client.sync(_run_on_each, client, workers, _cores_and_gpu)
+    _raise_faults({w: _reason(a) if isinstance(a, BaseException) else None for w, a in answers.items()})
     cores = {host: n_cores for host, n_cores, _ in answers.values()}
     gpus = {worker: gpu for worker, (_, _, gpu) in answers.items()}
     free = [gpu for gpu in gpus.values() if isinstance(gpu, int)]
@@ -80,65 +88,65 @@ def survey(client: Client) -> Machine:
     return Machine(sum(cores.values()), None, f"no worker has a GPU: {reasons}")
 
 
-def fitness(client: Client, workers: Iterable[str], needs: Needs) -> dict[str, Fitness]:
-    """Return for each of `workers`, by address, whether it can take part."""
-    found: dict[str, Fitness] = client.sync(_fitness_of, client, list(workers), needs)
+def check_workers(client: Client, workers: Iterable[str], needs: Needs) -> dict[str, WorkerCheck]:
+    """Return the checks of `workers`, by address."""
+    found: dict[str, WorkerCheck] = client.sync(_checks_of, client, list(workers), needs)
     return found
 
 
-def ask_fitness(client: Client, worker: str, needs: Needs) -> Future[Fitness]:
-    """Return the future of whether `worker` can take part; it is asked while the caller goes on."""
+def start_check(client: Client, worker: str, needs: Needs) -> Future[WorkerCheck]:
+    """Start the checks of `worker` in the background; return the future of the result."""
 
-    async def ask() -> Fitness:
-        return (await _fitness_of(client, [worker], needs))[worker]
+    async def check() -> WorkerCheck:
+        return (await _checks_of(client, [worker], needs))[worker]
 
-    return asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
+    return asyncio.run_coroutine_threadsafe(check(), client.loop.asyncio_loop)
 
 
-async def _fitness_of(client: Client, workers: list[str], needs: Needs) -> dict[str, Fitness]:
-    found: dict[str, Fitness] = {}
-    for worker, answer in (await _ask(client, workers, _releases)).items():
+async def _checks_of(client: Client, workers: list[str], needs: Needs) -> dict[str, WorkerCheck]:
+    found: dict[str, WorkerCheck] = {}
+    for worker, answer in (await _run_on_each(client, workers, _releases)).items():
         if (fault := _release_fault(answer)) is not None:
-            found[worker] = Fitness(fault)
+            found[worker] = WorkerCheck(fault)
     rest = [worker for worker in workers if worker not in found]
-    for worker, answer in (await _ask(client, rest, _fitness, needs)).items():
-        found[worker] = Fitness(_reason(answer)) if isinstance(answer, BaseException) else answer
+    for worker, answer in (await _run_on_each(client, rest, _check_this_worker, needs)).items():
+        found[worker] = WorkerCheck(_reason(answer)) if isinstance(answer, BaseException) else answer
     return found
 
 
-def check(found: dict[str, Fitness], solver: str) -> None:
-    """Raise `InputError`, with all of them named, if workers cannot take part, or none has the GPU that is needed."""
-    _refuse_unfit({worker: fit.fault for worker, fit in found.items()})
-    if all(fit.no_gpu is not None for fit in found.values()):
-        reasons = _each({worker: str(fit.no_gpu) for worker, fit in found.items()})
+def raise_unless_usable(found: dict[str, WorkerCheck], solver: str) -> None:
+    """Raise `InputError` if workers have faults, or if no worker has a GPU that `solver` needs; name all of them."""
+    _raise_faults({worker: check.fault for worker, check in found.items()})
+    if all(check.no_gpu is not None for check in found.values()):
+        reasons = _each({worker: str(check.no_gpu) for worker, check in found.items()})
         raise InputError(
             f"solver `{solver}` needs a GPU, and no worker has one: {reasons}",
-            hint="start workers where there is one, or set `solve.solver: delta-stepping`",
+            hint="start workers on a machine with a GPU, or set `solve.solver: delta-stepping`",
         )
 
 
-async def _ask(
-    client: Client, workers: list[str], question: Callable[..., Any], *given: Any
+async def _run_on_each(
+    client: Client, workers: list[str], function: Callable[..., Any], *arguments: Any
 ) -> dict[str, Any]:
-    """Return what each of `workers` answers, an error where it fails or does not answer in time."""
+    """Return the result of `function` on each of `workers`: an error if it fails or takes too long."""
 
-    async def ask(worker: str) -> Any:
-        answer = client.run(question, *given, workers=[worker], on_error="return")
+    async def run_on(worker: str) -> Any:
+        answer = client.run(function, *arguments, workers=[worker], on_error="return")
         try:
-            return (await asyncio.wait_for(answer, ANSWER_S)).get(worker, SsspError("it has gone"))
+            return (await asyncio.wait_for(answer, ANSWER_S)).get(worker, SsspError("it has stopped"))
         except TimeoutError:
             return SsspError(f"it has not answered in {ANSWER_S} s")
         except OSError as error:
             return error
 
-    return dict(zip(workers, await asyncio.gather(*map(ask, workers)), strict=True))
+    return dict(zip(workers, await asyncio.gather(*map(run_on, workers)), strict=True))
 
 
-def _refuse_unfit(faults: dict[str, str | None]) -> None:
-    unfit = {worker: fault for worker, fault in faults.items() if fault is not None}
-    if unfit:
+def _raise_faults(faults: dict[str, str | None]) -> None:
+    found = {worker: fault for worker, fault in faults.items() if fault is not None}
+    if found:
         raise InputError(
-            f"{len(unfit)} of {plural(len(faults), 'worker')} cannot take part: {_each(unfit)}",
+            f"{len(found)} of {plural(len(faults), 'worker')} cannot take part: {_each(found)}",
             hint="fix these workers or stop them; the run can continue on the others",
         )
 
@@ -167,23 +175,23 @@ def _releases() -> dict[str, str]:
     return _OURS
 
 
-def _equipment() -> tuple[str, int, int | str]:
-    """Return this worker's machine, the cores it may use, and free bytes of its GPU, or why there is none."""
+def _cores_and_gpu() -> tuple[str, int, int | str]:
+    """Return the name of this worker's machine, its usable cores, and the free bytes of its GPU or why it has none."""
     import platform
 
     no_gpu = gpu_missing()
     return platform.node(), usable_cores(), obtainable_bytes() if no_gpu is None else no_gpu
 
 
-def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
-    """Return whether the worker on which this runs can take part."""
+def _check_this_worker(needs: Needs, dask_worker: Worker) -> WorkerCheck:
+    """Return the checks of the worker on which this runs."""
     n_threads = dask_worker.state.nthreads
     limit, share = limit_of(dask_worker)
     batches_bytes = max(n_threads * needs.task_memory, needs.least_bytes)
     room = usable_bytes(limit, share) - batches_bytes
     if room < needs.graph_bytes:
         needed = needed_limit(needs.graph_bytes + batches_bytes, share)
-        return Fitness(
+        return WorkerCheck(
             f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
             f"{needed / 1e6:,.0f} MB, of which it can use {share:.0%}"
         )
@@ -193,16 +201,18 @@ def _fitness(needs: Needs, dask_worker: Worker) -> Fitness:
         read_manifest(needs.store, needs.content_id)
         folder = RunFolder(needs.run)
         if not folder.is_begun():
-            return Fitness(f"`{files.redacted(needs.run)}` is another folder there: storage must be shared")
+            return WorkerCheck(
+                f"`{files.redacted(needs.run)}` is another folder there: storage must be shared"
+            )
         files.check_writable(needs.run)
     except SsspError as error:
-        return Fitness(error.message)
+        return WorkerCheck(error.message)
     if SOLVERS[needs.solver].device != "gpu":
-        return Fitness()
+        return WorkerCheck()
     if (no_gpu := gpu_missing()) is not None:
-        return Fitness(no_gpu=no_gpu)
+        return WorkerCheck(no_gpu=no_gpu)
     if (free := obtainable_bytes()) < needs.gpu_bytes:
-        return Fitness(
+        return WorkerCheck(
             no_gpu=f"its GPU has {free / 2**30:.1f} GiB free, and {needs.gpu_bytes / 2**30:.1f} are needed"
         )
-    return Fitness()
+    return WorkerCheck()

@@ -1,6 +1,6 @@
-"""A cluster of Dask's operator under TLS: its certificates as a secret of Kubernetes, and a client that has them.
+"""Clusters of Dask's operator under TLS: certificates in a secret of Kubernetes, and a client that uses them.
 
-dask-kubernetes itself talks in plain text only. `docs/guides/clusters.md` says what follows from that.
+dask-kubernetes itself communicates without TLS. `docs/guides/clusters.md` explains the consequences.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from sssp_pipeline.errors import SsspError
 
 @contextmanager
 def certificates(name: str, namespace: str | None, security: Security) -> Iterator[None]:
-    """Keep the certificate and the key of `security` as a secret of the cluster `name` during the block.
+    """Store the certificate and the key of `security` in a secret of the cluster `name` during the block.
 
     Raises
     ------
     SsspError
-        Kubernetes does not take the secret.
+        Kubernetes refuses the secret.
     """
     secret = Secret(secret_resource(name, security), namespace)
     try:
         secret.create()
-    except Exception as error:  # kr8s lets through those of what it stands on
+    except Exception as error:  # kr8s has exceptions of its own and of its dependencies
         raise SsspError(
-            f"Kubernetes does not take the certificates of the cluster: {error or type(error).__name__}",
+            f"Kubernetes refuses the certificates of the cluster: {error or type(error).__name__}",
             hint="get the right to create and delete secrets, or set `cluster.tls: false`",
         ) from error
     try:
@@ -46,7 +46,7 @@ def certificates(name: str, namespace: str | None, security: Security) -> Iterat
 
 
 def secret_resource(name: str, security: Security) -> dict[str, Any]:
-    """Return the secret that `pods.tls_environment` names; one certificate is that of all, and their authority."""
+    """Return the secret for `kubernetes.tls_environment`: one certificate for all, which is its own authority."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -56,7 +56,7 @@ def secret_resource(name: str, security: Security) -> dict[str, Any]:
 
 
 class SecuredCluster(KubeCluster):
-    """A `KubeCluster` whose scheduler is talked to under TLS."""
+    """A `KubeCluster` that communicates with its scheduler under TLS."""
 
     def __init__(self, security: Security, **options: Any) -> None:
         self.security = security
@@ -64,7 +64,7 @@ class SecuredCluster(KubeCluster):
 
     async def _create_cluster(self) -> None:
         secured = partial(rpc, connection_args=self.security.get_connection_args("client"))
-        # Both modules connect without a word about certificates, and take none.
+        # Both modules connect without certificates and have no parameter for them.
         with patch.object(kubecluster, "rpc", secured), patch.object(networking, "rpc", secured):
             await super()._create_cluster()
 

@@ -1,4 +1,4 @@
-"""Finished: what a run is judged by once its batches are committed, and the writing of its run.json."""
+"""A run whose batches are all committed: its files are checked, its distances verified, and run.json is written."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def verify_run(
     mode
         "sample" or "certificate".
     progress
-        Told of every stage.
+        Gets each stage.
     cluster
-        Where to verify, None for the cluster of the run's workflow.
+        The workers that verify; None for the cluster of the run's workflow.
 
     Raises
     ------
     InputError
-        The run or its graph store is not there, the store holds another graph, or the run holds too little for the
-        certificate; or the cluster cannot be used.
+        The run or its graph store does not exist, the store holds another graph, the run lacks distances that the
+        certificate needs, or the cluster cannot be used.
     RefutedError
-        A stored distance is not the true one; run.json says so too.
+        A stored distance is wrong. run.json has the verdict too.
     """
     folder = RunFolder(run_url)
     record = folder.read_run()
@@ -70,14 +70,14 @@ def verify_run(
     try:
         stored = StoredGraph(store, read_manifest(store, identity["graph"]))
     except InputError as error:
-        # run.json holds neither secrets nor what came from the environment, so the URL may be incomplete there.
+        # run.json has no secrets and no values of the environment, so its URL may be incomplete.
         raise InputError(error.message, hint="name the run's graph store with --store") from error
-    # Whether a file was written anew since, and has another size, is not asked here: its distances are judged.
+    # A file of another size is accepted here, because its distances are verified.
     check_undamaged(folder, record, sizes_too=False)
     metrics = folder.read_metrics()
-    what = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
-    sources = stored.ids.vertices(metrics["source"].to_pylist(), what)
-    # A row a source, batch after batch.
+    place = f"`{files.redacted(folder.path(METRICS_FILE))}`: source"
+    sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
+    # The metrics have a row for each source, in the order of the batches.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
     verifying = Verifying(
         stored,
@@ -85,14 +85,14 @@ def verify_run(
         record.get("targets"),
         folder,
         identity,
-        _form_of(identity),
+        _format_of(identity),
         mode,
         record["workflow"]["solve"]["retries"],
         progress,
     )
-    with ExitStack() as held:
-        source = held.enter_context(worker_source(cluster) if cluster else _source_of(record))
-        still_ours = held.enter_context(exclusive(folder.url))
+    with ExitStack() as resources:
+        source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
+        still_ours = resources.enter_context(exclusive(folder.url))
         record["verify"] = asdict(verifying.by(source))
         still_ours()
         finish_run(folder, record, report=files.exists(folder.path(REPORT_FILE)))
@@ -101,13 +101,13 @@ def verify_run(
 
 @contextmanager
 def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
-    """Give the workers of the cluster that a finished run was solved on, or those of a new one like it."""
-    with ExitStack() as held:
+    """Give the workers of the cluster that the run's workflow describes."""
+    with ExitStack() as resources:
         try:
             spec = Cluster.model_validate(record["workflow"]["cluster"])
-            source = held.enter_context(worker_source(spec))
+            source = resources.enter_context(worker_source(spec))
         except (InputError, ValidationError) as error:
-            # As above; the cluster may also be gone, or not be reached from here.
+            # The record may be incomplete, and the cluster may have ended or be out of reach.
             raise InputError(
                 f"the cluster of the run cannot be used: {getattr(error, 'message', error)}",
                 hint="`--cluster here` verifies with threads of this process, "
@@ -117,27 +117,27 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
 
 
 def identity_of(targets: np.ndarray | None) -> str | None:
-    """Return what stands for `targets` in a run's identity: a digest, None for every vertex."""
+    """Return the part of a run's identity for `targets` (T,): a digest, or None for every vertex."""
     if targets is None:
         return None
     return digest_of(targets) if len(targets) else NO_DISTANCES
 
 
-def _form_of(identity: dict[str, Any]) -> DistanceFormat:
+def _format_of(identity: dict[str, Any]) -> DistanceFormat:
     return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat) if f.name in identity})
 
 
 def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: bool = True) -> None:
-    """Raise `InputError` unless the files of a finished run are there and whole; what is in them, `verify` tells.
+    """Raise `InputError` if a file of a finished run is missing or cut. The distances are not read.
 
     Parameters
     ----------
     folder, record
         The run and the content of its run.json.
     sizes_too
-        Whether they must have the sizes that run.json says.
+        Whether the files must have the sizes in run.json.
     """
-    sizes = record.get("files", {})  # release 0.1.0 did not write them down
+    sizes = record.get("files", {})  # release 0.1.0 has no sizes
     n_sources, identity = record["sources"], record["identity"]
     shapes = [ParquetShape(METRICS_FILE, n_sources)]
     if identity.get("targets") != NO_DISTANCES:
@@ -146,18 +146,18 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
         wide = [name for name in sizes if name.startswith("distances/wide-")]
         shapes += [ParquetShape(name, None, 1 + n_sources) for name in wide]
         n_batches = 0 if wide else record["batches"]
-        left = n_sources
+        n_left = n_sources
         for batch in range(n_batches):
-            some = min(identity["batch"], left)
-            shapes.append(batch_shape(batch, some, n_targets, identity["layout"]))
-            left -= some
+            n_in_batch = min(identity["batch"], n_left)
+            shapes.append(batch_shape(batch, n_in_batch, n_targets, identity["layout"]))
+            n_left -= n_in_batch
     if sizes_too:
         shapes = [replace(shape, bytes=sizes.get(shape.name)) for shape in shapes]
     check_files(folder.url, shapes)
 
 
 def batch_shape(batch: int, n_sources: int, n_targets: int, layout: str) -> ParquetShape:
-    """Return what the file of a batch must be."""
+    """Return the shape that the distance file of a batch must have."""
     name = f"distances/batch-{batch:05d}.parquet"
     if layout == "wide":
         return ParquetShape(name, n_targets, 1 + n_sources)
@@ -165,9 +165,19 @@ def batch_shape(batch: int, n_sources: int, n_targets: int, layout: str) -> Parq
 
 
 def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
-    """Write the report, then run.json; raise `RefutedError` when the record says that a distance is wrong."""
+    """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
     if report:
         files.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
         raise RefutedError(refuted, hint=f"{OVERWRITE}; if that does not help, report a bug")
+
+
+def example_query(url: str, record: dict[str, Any]) -> str:
+    """Return an SQL query on the results at `url`, for the run with this run.json."""
+    if record.get("targets") == 0:
+        return f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
+    distances = f"{url}/distances/*.parquet"
+    if record["identity"]["layout"] == "long":
+        return f"SELECT source, avg(distance) FROM '{distances}' GROUP BY source ORDER BY source"
+    return f"SELECT * FROM '{distances}' LIMIT 10"

@@ -17,7 +17,7 @@ from sssp_pipeline.kernels.host.team import usable_cores
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.solving.workers import fitness, memory
+from sssp_pipeline.pipeline.solving.workers import memory, worker_checks
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
@@ -45,7 +45,7 @@ def client(local):
 
 
 @pytest.fixture
-def demands(tmp_path) -> Needs:
+def needs(tmp_path) -> Needs:
     """A stored graph and a run that has begun."""
     store, run = str(tmp_path / "graph"), str(tmp_path / "run")
     manifest, _ = ingest(Graph(input="generated:grid?rows=3&cols=4&seed=1", store=store), store, Quiet())
@@ -53,22 +53,22 @@ def demands(tmp_path) -> Needs:
     return Needs(store, manifest.content_id, run, "delta-stepping", 1, 0, 0)
 
 
-def check(client, demands, graph_bytes=MB, thread_bytes=MB) -> dict[str, fitness.Fitness]:
-    """Ask all workers, and raise as a run does."""
-    needs = replace(demands, graph_bytes=graph_bytes, batch_bytes=thread_bytes // 2)
-    found = fitness.fitness(client, client.nthreads(), needs)
-    fitness.check(found, demands.solver)
+def check(client, needs, graph_bytes=MB, thread_bytes=MB) -> dict[str, worker_checks.WorkerCheck]:
+    """Check all workers, and raise as a run does."""
+    needs = replace(needs, graph_bytes=graph_bytes, batch_bytes=thread_bytes // 2)
+    found = worker_checks.check_workers(client, client.nthreads(), needs)
+    worker_checks.raise_unless_usable(found, needs.solver)
     return found
 
 
-def test_workers_that_can_do_it_all_take_part(client, demands):
-    found = check(client, demands, 10 * MB)
-    assert found == dict.fromkeys(client.nthreads(), fitness.Fitness())
-    assert not list(Path(demands.run).glob(".sssp-partial-*"))
+def test_workers_that_pass_all_checks(client, needs):
+    found = check(client, needs, 10 * MB)
+    assert found == dict.fromkeys(client.nthreads(), worker_checks.WorkerCheck())
+    assert not list(Path(needs.run).glob(".sssp-partial-*"))
 
 
 @pytest.mark.parametrize(
-    ("make_unfit", "reason"),
+    ("break_needs", "reason"),
     [
         (lambda d: shutil.rmtree(d.store), "`{store}` is not a graph store: it has no manifest.json"),
         (
@@ -78,54 +78,54 @@ def test_workers_that_can_do_it_all_take_part(client, demands):
         (lambda d: shutil.rmtree(d.run), "`{run}` is another folder there: storage must be shared"),
     ],
 )
-def test_all_workers_that_cannot_are_named_with_the_reason(client, demands, make_unfit, reason):
-    changed = make_unfit(demands)
-    demands = changed if isinstance(changed, Needs) else demands
+def test_all_workers_with_a_fault_are_named_with_the_reason(client, needs, break_needs, reason):
+    changed = break_needs(needs)
+    needs = changed if isinstance(changed, Needs) else needs
     with pytest.raises(InputError) as caught:
-        check(client, demands, 10 * MB)
+        check(client, needs, 10 * MB)
     first, second = sorted(client.nthreads())
-    expected = reason.format(store=demands.store, run=demands.run)
+    expected = reason.format(store=needs.store, run=needs.run)
     assert caught.value.message.startswith(f"2 of 2 workers cannot take part: {first}: {expected}")
     assert f"; {second}: {expected}" in caught.value.message
     assert caught.value.hint
 
 
-def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, demands, monkeypatch):
-    told: list[int] = []
-    monkeypatch.setattr(fitness, "keep_within", told.append)
-    check(client, demands, 10 * MB, 50 * MB)
+def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, needs, monkeypatch):
+    kept: list[int] = []
+    monkeypatch.setattr(worker_checks, "keep_within", kept.append)
+    check(client, needs, 10 * MB, 50 * MB)
     assert (
-        told == [300 * MB] * 2
+        kept == [300 * MB] * 2
     )  # of 1,000, of which 800 can be used, less 2 threads of 50 and the 400 of a worker
 
 
-def test_a_worker_without_room_is_named(client, demands):
+def test_a_worker_without_room_is_named(client, needs):
     with pytest.raises(InputError) as caught:
-        check(client, demands, 350 * MB, 50 * MB)
-    told = "its memory limit is 1,000 MB, and with 2 threads it needs 1,063 MB, of which it can use 80%"
-    assert caught.value.message.count(told) == 2
+        check(client, needs, 350 * MB, 50 * MB)
+    fault = "its memory limit is 1,000 MB, and with 2 threads it needs 1,063 MB, of which it can use 80%"
+    assert caught.value.message.count(fault) == 2
     assert caught.value.hint == "fix these workers or stop them; the run can continue on the others"
-    check(client, demands, 299 * MB, 50 * MB)
+    check(client, needs, 299 * MB, 50 * MB)
 
 
 @pytest.mark.parametrize(
     ("pause", "terminate", "used"), [(0.5, 0.95, 50), (False, 0.9, 90), (0.8, False, 80), (False, False, 100)]
 )
 def test_a_worker_can_use_its_limit_up_to_its_own_thresholds(
-    client, demands, local, monkeypatch, pause, terminate, used
+    client, needs, local, monkeypatch, pause, terminate, used
 ):
     for worker in local.workers.values():
         monkeypatch.setattr(worker.memory_manager, "memory_pause_fraction", pause)
     with dask.config.set({"distributed.worker.memory.terminate": terminate}):
-        check(client, demands, (used * 10 - 403) * MB)
+        check(client, needs, (used * 10 - 403) * MB)
         with pytest.raises(InputError, match=f"of which it can use {used}%"):
-            check(client, demands, (used * 10 - 401) * MB)
+            check(client, needs, (used * 10 - 401) * MB)
 
 
-def test_a_control_group_holds_a_worker_whose_limit_is_higher(client, demands, monkeypatch):
+def test_a_control_group_holds_a_worker_whose_limit_is_higher(client, needs, monkeypatch):
     monkeypatch.setattr(memory, "memory_bytes", lambda: 500 * MB)  # as in a job of SLURM
     with pytest.raises(InputError, match=r"its memory limit is 500 MB, and with 2 threads it needs 502 MB"):
-        check(client, demands, 100 * MB)
+        check(client, needs, 100 * MB)
 
 
 def test_workers_of_another_release_are_named(client, monkeypatch):
@@ -136,9 +136,9 @@ def test_workers_of_another_release_are_named(client, monkeypatch):
             raise ModuleNotFoundError("No module named 'sssp_pipeline'")
         return {"sssp-pipeline": "0.0.1"}
 
-    monkeypatch.setattr(fitness, "_releases", releases)
+    monkeypatch.setattr(worker_checks, "_releases", releases)
     with pytest.raises(InputError) as caught:
-        fitness.survey(client)
+        worker_checks.total_of_workers(client)
     assert caught.value.message == (
         f"2 of 2 workers cannot take part: {first}: it runs sssp-pipeline 0.0.1, this is {__version__}; "
         f"{second}: it cannot run sssp-pipeline: No module named 'sssp_pipeline'"
@@ -146,57 +146,57 @@ def test_workers_of_another_release_are_named(client, monkeypatch):
 
 
 def test_a_scheduler_of_another_release_is_named(client, monkeypatch):
-    monkeypatch.setitem(fitness._OURS, "distributed", "2025.1.0")
+    monkeypatch.setitem(worker_checks._OURS, "distributed", "2025.1.0")
     with pytest.raises(InputError, match=r"^the scheduler runs distributed \S+, this is 2025\.1\.0$"):
-        fitness.survey(client)
+        worker_checks.total_of_workers(client)
 
 
-def test_what_the_workers_have_together(client, monkeypatch):
-    found = fitness.survey(client)
+def test_the_total_of_all_workers(client, monkeypatch):
+    found = worker_checks.total_of_workers(client)
     assert found.gpu_free_bytes is None
     assert found.no_gpu.startswith("no worker has a GPU: inproc://")
     assert found.cores == usable_cores()  # of one machine, however many workers are there
 
     first, _ = sorted(client.nthreads())
     monkeypatch.setattr(
-        fitness,
-        "_equipment",
+        worker_checks,
+        "_cores_and_gpu",
         lambda dask_worker: ("node", 8, 10**9) if dask_worker.address == first else ("other", 4, "no GPU"),
     )
-    assert fitness.survey(client) == Machine(12, 10**9, n_gpus=1)
+    assert worker_checks.total_of_workers(client) == Machine(12, 10**9, n_gpus=1)
 
 
-def test_a_worker_that_does_not_answer_is_named(client, demands, monkeypatch):
-    monkeypatch.setattr(fitness, "ANSWER_S", 0.05)
-    monkeypatch.setattr(fitness, "_fitness", _asleep)
+def test_a_worker_that_does_not_answer_is_named(client, needs, monkeypatch):
+    monkeypatch.setattr(worker_checks, "ANSWER_S", 0.05)
+    monkeypatch.setattr(worker_checks, "_check_this_worker", _asleep)
     with pytest.raises(InputError, match=r"2 of 2 workers .*: it has not answered in 0\.05 s"):
-        check(client, demands)
+        check(client, needs)
 
 
 async def _asleep(*_):
     await asyncio.sleep(0.5)
 
 
-def test_a_worker_that_breaks_is_named(client, demands, monkeypatch):
-    monkeypatch.setattr(fitness, "read_manifest", lambda *_: 1 / 0)
+def test_a_worker_that_breaks_is_named(client, needs, monkeypatch):
+    monkeypatch.setattr(worker_checks, "read_manifest", lambda *_: 1 / 0)
     with pytest.raises(InputError, match=r"2 of 2 workers cannot take part: .*division by zero"):
-        check(client, demands)
+        check(client, needs)
 
 
-def test_where_no_worker_has_a_gpu_that_is_said_at_once(client, demands, monkeypatch):
-    monkeypatch.setattr(fitness, "gpu_missing", lambda: "no NVIDIA driver")
+def test_no_worker_with_a_gpu_is_an_error_at_once(client, needs, monkeypatch):
+    monkeypatch.setattr(worker_checks, "gpu_missing", lambda: "no NVIDIA driver")
     with pytest.raises(InputError) as caught:
-        check(client, replace(demands, solver="adds"))
+        check(client, replace(needs, solver="adds"))
     first, second = sorted(client.nthreads())
     assert caught.value.message == (
         f"solver `adds` needs a GPU, and no worker has one: {first}: no NVIDIA driver; {second}: no NVIDIA driver"
     )
 
 
-def test_a_gpu_without_room_is_as_good_as_none(client, demands, monkeypatch):
-    monkeypatch.setattr(fitness, "gpu_missing", lambda: None)
-    monkeypatch.setattr(fitness, "obtainable_bytes", lambda: 2**30)
-    small = replace(demands, solver="adds", gpu_bytes=2**30)
-    assert set(check(client, small).values()) == {fitness.Fitness()}
+def test_a_gpu_without_room_counts_as_none(client, needs, monkeypatch):
+    monkeypatch.setattr(worker_checks, "gpu_missing", lambda: None)
+    monkeypatch.setattr(worker_checks, "obtainable_bytes", lambda: 2**30)
+    small = replace(needs, solver="adds", gpu_bytes=2**30)
+    assert set(check(client, small).values()) == {worker_checks.WorkerCheck()}
     with pytest.raises(InputError, match=r"its GPU has 1\.0 GiB free, and 3\.0 are needed"):
         check(client, replace(small, gpu_bytes=3 * 2**30))

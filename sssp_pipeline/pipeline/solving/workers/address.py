@@ -1,0 +1,77 @@
+"""Kind `address`: the workers of a Dask scheduler that runs already."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from distributed import Client, Security
+
+from sssp_pipeline import interrupts
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.workflow.cluster import Cluster
+
+#: Seconds for the handshake with a scheduler that accepts connections.
+CONNECT_S = 20
+#: Seconds between two attempts to connect.
+_RETRY_S = 0.5
+
+
+def connect(spec: Cluster) -> Client:
+    """Return a client of the scheduler at `spec.address`; wait for the scheduler at most `cluster.wait_s`.
+
+    Raises
+    ------
+    InputError
+        No scheduler answers, or it does not accept the certificates of this process.
+    """
+    wait_for_scheduler(spec)
+    try:
+        return Client(spec.address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(
+            f"no Dask scheduler answers at `{spec.address}`: {error}",
+            hint="check `cluster.address`; start one with `dask scheduler`",
+        ) from error
+    except TypeError as error:  # Dask raises it for a `tls://` address without usable certificates
+        raise _untrusted(spec, str(error)) from error
+
+
+def wait_for_scheduler(spec: Cluster) -> None:
+    """Wait until a process accepts connections at `spec.address`, at most `cluster.wait_s`.
+
+    Raises
+    ------
+    InputError
+        No process does, or certificates are missing.
+    """
+    address = str(spec.address)
+    protocol, _, place = address.partition("://")
+    if protocol not in ("tcp", "tls"):
+        return  # only Dask can connect
+    if protocol == "tls" and Security().get_connection_args("client").get("ssl_context") is None:
+        raise _untrusted(spec, "TLS needs certificates")
+    host, _, port = place.rpartition(":")
+    deadline = time.monotonic() + spec.first_wait_s
+    while True:
+        left_s = deadline - time.monotonic()
+        try:
+            # A host that drops packets never refuses, so there is a timeout.
+            socket.create_connection((host.strip("[]"), int(port)), timeout=max(left_s, 1)).close()
+            return
+        except (OSError, OverflowError, ValueError) as error:
+            if time.monotonic() + _RETRY_S > deadline:
+                reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                raise InputError(
+                    f"no Dask scheduler answers at `{address}` in {spec.first_wait_s} s: {reason}",
+                    hint="check `cluster.address`; start one with `dask scheduler`, or raise `cluster.wait_s`",
+                ) from error
+        interrupts.check()
+        time.sleep(_RETRY_S)
+
+
+def _untrusted(spec: Cluster, reason: str) -> InputError:
+    return InputError(
+        f"cannot communicate with the scheduler at `{spec.address}`: {reason}",
+        hint="give the client its certificates by `DASK_DISTRIBUTED__COMM__TLS__CA_FILE` and the like",
+    )

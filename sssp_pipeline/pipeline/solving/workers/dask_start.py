@@ -1,0 +1,143 @@
+"""What every Dask cluster that a run starts has in common: settings, TLS, and a clear error if it does not start."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+from distributed import Security
+
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.pipeline.machine import profiler_locks
+from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
+from sssp_pipeline.workflow.cluster import Cluster
+
+#: Only processes of the same machine or pod can connect to this address.
+LOOPBACK = "127.0.0.1"
+#: Dask settings of schedulers and workers. A task that kills its worker fails at once, because only the driver can tell
+#: the batch that kills from the batches beside it. A worker that is silent for `worker-ttl` counts as dead.
+SETTINGS = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.worker-ttl": "60s",
+    **({"distributed.worker.profile.enabled": False} if profiler_locks() else {}),
+}
+#: The kinds of cluster, as messages name them.
+NAMES = {"local-cuda": "local", "slurm": "SLURM", "kubernetes": "Kubernetes"}
+_START_HINTS = {
+    "kubernetes": "check that the Dask operator is installed, and that you may make a DaskCluster",
+}
+_LOCAL_START_HINT = 'a Python script that runs a workflow needs `if __name__ == "__main__":`'
+#: Threads of a worker in a job or pod with a GPU: one solves, one writes and one waits. A task of one batch writes on
+#: its own thread, so there is one more.
+_GPU_THREADS = 4
+
+
+def threads_of(spec: Cluster, gpus: int) -> int:
+    """Return the number of threads of a worker in a job or pod with `gpus` GPUs."""
+    if spec.threads_per_worker != "auto":
+        return spec.threads_per_worker
+    return _GPU_THREADS if gpus else 1
+
+
+@contextmanager
+def needed_for(kind: str, extra: str) -> Iterator[None]:
+    """Turn an import error in the block into an `InputError` that names the `extra` to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(
+            f"kind `{kind}` cannot be started: {error}",
+            hint=f"install the extra that starts it: pip install 'sssp-pipeline[{extra}]'",
+        ) from error
+
+
+def tls_options(spec: Cluster) -> dict[str, Any]:
+    """Return the options of a cluster that communicates under TLS; none if `spec` wants no TLS."""
+    if not spec.is_secured:
+        return {}
+    try:
+        return {"security": Security.temporary(), "protocol": "tls://"}
+    except ImportError as error:
+        raise no_certificates(str(error)) from error
+
+
+def no_certificates(reason: str) -> InputError:
+    """Return the error of a machine that cannot make certificates."""
+    return InputError(
+        f"`cluster.tls` makes certificates, and that needs a package: {reason}",
+        hint="pip install cryptography",
+    )
+
+
+@contextmanager
+def dask_configured() -> Iterator[None]:
+    """Apply `SETTINGS` and silence Dask's loggers during the block."""
+    with _silent, dask.config.set(SETTINGS):
+        yield
+
+
+@contextmanager
+def running(kind: str, cluster_class: Any, options: dict[str, Any]) -> Iterator[Any]:
+    """Give the cluster that `cluster_class(**options)` starts. It ends with the block.
+
+    Raises
+    ------
+    SsspError
+        The cluster does not start.
+    """
+    try:
+        with _interrupts_deferred():
+            cluster = cluster_class(**options)
+    except SsspError:
+        raise
+    except Exception as error:  # each of these packages has its own exceptions
+        raise SsspError(
+            f"the {NAMES.get(kind, 'local')} cluster does not start: {error.__cause__ or error}",
+            hint=_START_HINTS.get(kind, _LOCAL_START_HINT),
+        ) from error
+    with cluster:
+        yield cluster
+
+
+def _silence() -> Callable[[], None]:
+    """Silence Dask's loggers; return the function that restores them.
+
+    When a worker dies, these loggers print pages about closed streams to the user's terminal.
+    """
+    # `distributed.client` has a level of its own.
+    loggers = [
+        logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado.application")
+    ]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+
+    def restore() -> None:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+    return restore
+
+
+_silent = WhileNeeded(_silence)
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Delay Ctrl-C to the end of the block: a cluster that is still starting cannot be ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if pressed:
+            raise KeyboardInterrupt

@@ -1,0 +1,90 @@
+"""Kinds `local-cpu` and `local-cuda` with Dask: worker processes on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from distributed import Client, LocalCluster, Worker, WorkerPlugin
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.solving.workers.dask_start import (
+    LOOPBACK,
+    dask_configured,
+    needed_for,
+    running,
+    tls_options,
+)
+from sssp_pipeline.pipeline.solving.workers.memory import limit_here, needed_limit, usable_bytes, usable_share
+from sssp_pipeline.progress import plural
+from sssp_pipeline.workflow.cluster import Cluster
+
+
+def has_dask_cuda() -> bool:
+    """Return whether dask-cuda is installed, which starts a worker for each GPU."""
+    return importlib.util.find_spec("dask_cuda") is not None
+
+
+@contextmanager
+def started_here(spec: Cluster, workers: int, threads: int, needed_bytes: int) -> Iterator[Client]:
+    """Give a client of `workers` processes on this machine. They end with the block.
+
+    With kind `local-cuda` each worker has its own GPU.
+
+    Parameters
+    ----------
+    spec
+        The cluster of the workflow.
+    workers, threads
+        The number of workers, and of threads of each.
+    needed_bytes
+        Host memory for the graph and the batches of a worker.
+
+    Raises
+    ------
+    InputError
+        A worker cannot use `needed_bytes` of its memory limit, or dask-cuda is not installed.
+    SsspError
+        The workers do not start.
+    """
+    limit, share = limit_here(spec.memory_limit, workers), usable_share()
+    if usable_bytes(limit, share) < needed_bytes:
+        raise InputError(
+            f"a worker of {plural(threads, 'thread')} has {limit / 1e6:,.0f} MB of memory, but needs "
+            f"{needed_limit(needed_bytes, share) / 1e6:,.0f} MB, of which it can use {share:.0%}",
+            hint="raise `cluster.memory_limit`, or lower `workers` or `threads_per_worker` there, or `solve.batch`",
+        )
+    options = {
+        "n_workers": workers,
+        "threads_per_worker": threads,
+        "memory_limit": limit,
+        "dashboard_address": f"{LOOPBACK}:0",
+        "silence_logs": logging.CRITICAL,
+        **tls_options(spec),
+    }
+    with (
+        dask_configured(),
+        running(spec.kind, cluster_class(spec.kind), options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.register_plugin(_IgnoreInterrupts(), name="ignore-interrupts")
+        yield client
+
+
+def cluster_class(kind: str) -> type[LocalCluster]:
+    """Return the class of a local cluster of this kind; raise `InputError` if its package is not installed."""
+    if kind != "local-cuda":
+        return LocalCluster
+    with needed_for(kind, "gpu"):
+        from dask_cuda import LocalCUDACluster
+    return LocalCUDACluster
+
+
+class _IgnoreInterrupts(WorkerPlugin):
+    """Makes a worker ignore Ctrl-C: a terminal sends it to every process, and the client ends the workers."""
+
+    def setup(self, worker: Worker) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
