@@ -154,7 +154,7 @@ KNOWN_FORMATS = (
         (
             {"solve__batch": "many"},
             "`bad.yaml` line 9: `solve.batch` is `many`, wanted `auto` or an integer above 0",
-            "correct `solve.batch`: Sources in one batch, which is solved and committed as a whole.",
+            "correct `solve.batch`: Number of sources in a batch. A batch is committed as a whole.",
         ),
         (
             {"cluster__kind": "address"},

@@ -49,7 +49,7 @@ def test_a_run_does_its_work_whatever_its_streams_are(at, redirection, exit_code
     if redirection == ">/dev/full":
         assert done.stderr.endswith(
             "error: standard output cannot be written: No space left on device\n\n"
-            "hint: lead standard output elsewhere, and run the same command again\n"
+            "hint: send standard output elsewhere, and run the same command again\n"
         )
     # A file that was opened while a stream was closed must not hold what belongs into the stream.
     json.loads(Path("results/run.json").read_text())

@@ -49,17 +49,17 @@ def unpacked(packed: bytes) -> Any:
 
 
 def most_threads(spec: Cluster, threads_of: dict[str, int]) -> int:
-    """Return the number of threads of all workers, or the most there can be if Dask starts more workers."""
+    """Return the number of threads of all workers. If Dask may start more workers, return the most that can exist."""
     if isinstance(spec.workers, WorkerRange):
         return spec.workers.maximum * max(threads_of.values(), default=1)
     return sum(threads_of.values())
 
 
-class _UnderWay(NamedTuple):
+class _Submitted(NamedTuple):
     """A submitted task: its key in Dask, and the workers that may run it; None means all."""
 
     key: str
-    places: frozenset[str] | None
+    allowed: frozenset[str] | None
 
 
 class DaskWorkers:
@@ -72,17 +72,18 @@ class DaskWorkers:
         self._client, self._spec, self._needs = client, spec, needs
         #: Addresses of the workers that passed the checks.
         self._usable: set[str] = set()
-        #: Addresses of the workers that did not.
+        #: Addresses of the workers that failed them.
         self._left_out: set[str] = set()
         #: The running checks of workers that joined late, by address.
         self._checks: dict[str, Future[WorkerCheck]] = {}
         #: When each paused worker without a running task was first seen so. After `PAUSED_S` it is absent.
         self._idle_since: dict[str, float] = {}
+        #: The absent workers: Dask has paused them, and they run no task.
         self._absent: dict[str, PausedWorker] = {}
         #: The workers that get tasks, with their threads: usable and not absent.
         self._active: dict[str, int] = {}
-        self._under_way: dict[Future, _UnderWay] = {}
-        self._looked = self._last_active = time.monotonic()
+        self._submitted: dict[Future, _Submitted] = {}
+        self._last_watch = self._last_active = time.monotonic()
         self.scheduler: str = client.scheduler.address
         self.dashboard = clusters.dashboard_link(client, spec)
         threads_of = client.nthreads()
@@ -122,31 +123,31 @@ class DaskWorkers:
         # Packed as bytes, a task is small. Dask's scheduler unpacks other objects, and it keeps the last thousand
         # messages to each worker.
         packed = pickle.dumps((function, task))
-        places = frozenset(self._active) if self._left_out or self._checks else None
-        only = {} if places is None else {"workers": sorted(places)}
+        allowed = frozenset(self._active) if self._left_out or self._checks else None
+        only = {} if allowed is None else {"workers": sorted(allowed)}
         key = f"solve-{uuid.uuid4().hex}"
         future = self._client.get_executor(pure=False, **only).submit(unpacked, packed, key=key)
-        self._under_way[future] = _UnderWay(key, places)
-        future.add_done_callback(lambda done: self._under_way.pop(done, None))
+        self._submitted[future] = _Submitted(key, allowed)
+        future.add_done_callback(lambda done: self._submitted.pop(done, None))
         return future
 
     def deaths(self, error: BaseException) -> int:
         return error.allowed_failures + 1 if isinstance(error, KilledWorker) else 0
 
     def watch(self) -> list[str]:
-        if time.monotonic() - self._looked < LOOK_S:
+        if time.monotonic() - self._last_watch < LOOK_S:
             return []
         threads_of = self._threads_by_worker()
         refused = self._check_new_workers(threads_of)
-        paused = self._find_paused(threads_of)
+        paused = self._update_absent(threads_of)
         before = self._active
         self._active = {w: n for w, n in threads_of.items() if w in self._usable and w not in self._absent}
         gone = before.keys() - threads_of.keys()
         self._cancel_unreachable(none_left=bool(before) and not before.keys() & self._active.keys())
-        self._looked = time.monotonic()
+        self._last_watch = time.monotonic()
         if self._active or self._checks:
-            self._last_active = self._looked
-        elif self._looked - self._last_active > self._spec.later_wait_s:
+            self._last_active = self._last_watch
+        elif self._last_watch - self._last_active > self._spec.later_wait_s:
             if self._absent:
                 raise all_paused(self._absent, self._spec.later_wait_s)
             raise SsspError(
@@ -194,8 +195,8 @@ class DaskWorkers:
         self._usable |= answers.keys() - refused.keys()
         return refused
 
-    def _find_paused(self, threads_of: Mapping[str, int]) -> dict[str, PausedWorker]:
-        """Update the absent workers, which Dask has paused; return the new ones."""
+    def _update_absent(self, threads_of: Mapping[str, int]) -> dict[str, PausedWorker]:
+        """Update the absent workers; return the ones that are new."""
         now = time.monotonic()
         paused = paused_workers(self._client, ANSWER_S) if threads_of else {}
         idle = [worker for worker, what in paused.items() if not what.n_running]
@@ -205,17 +206,18 @@ class DaskWorkers:
         return {worker: what for worker, what in self._absent.items() if worker not in before}
 
     def _cancel_unreachable(self, none_left: bool) -> None:
-        """Cancel the tasks whose workers have all stopped or are absent; cancel every task if `none_left`.
+        """Cancel the tasks that no worker would run. With `none_left`, cancel every task.
 
-        If no worker is left, another scheduler may have taken over, and it does not know the tasks.
+        Such a task waits on an absent worker, or all workers that may run it have stopped. If no worker is left,
+        another scheduler may have taken over, and it does not know the tasks.
         """
         stuck: set[str] = set()
         if self._absent:
             with suppress(OSError, TimeoutError):  # the scheduler does not answer; the next call tries again
                 held = self._client.sync(self._client.scheduler.processing, callback_timeout=ANSWER_S)
                 stuck = {key for worker in self._absent for key in held.get(worker, ())}
-        for future, task in list(self._under_way.items()):
-            unreachable = task.places is not None and not task.places & self._active.keys()
+        for future, task in list(self._submitted.items()):
+            unreachable = task.allowed is not None and not task.allowed & self._active.keys()
             if none_left or unreachable or task.key in stuck:
                 future.cancel()
 
