@@ -131,6 +131,7 @@ def _at_once(items: Iterable) -> Iterator:
     yield from items
 
 
+_PACKAGE = Path(files.__file__).parents[2]
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
     "sssp_pipeline.pipeline.ingest.stage",
@@ -138,10 +139,8 @@ MODULES = [
     "sssp_pipeline.pipeline.ingest.id_mapping",
     "sssp_pipeline.pipeline.storage.files",
     *(
-        f"sssp_pipeline.pipeline.formats.registry.{path.stem}"
-        for path in Path(
-            importlib.import_module("sssp_pipeline.pipeline.formats.registry").__file__ or ""
-        ).parent.glob("*.py")
+        ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts)
+        for path in sorted((_PACKAGE / "pipeline" / "formats").rglob("*.py"))
     ),
 ]
 STAND_INS = {
