@@ -107,7 +107,7 @@ class Contender(threading.Thread):
 
 @pytest.mark.parametrize(
     "store",
-    [(1, 0.0), (2, 0.05), (3, 0.2), (4, 0.3)],
+    [(1, 0.0), (2, 0.03), (3, 0.1)],
     indirect=True,
     ids=lambda param: f"{param[1]:.0%} lost",
 )
