@@ -1,13 +1,12 @@
-"""The page docs/many-sources-on-an-h200.md and its figure, rendered from what `many_sources.py` recorded."""
+"""The page docs/many-sources-on-an-h200.md and its figure, from the lines of `many_sources.py` and `pipeline.py`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pages import measured_on, ms_text
+from page_text import measured_on, ms_text, stored_lines
 
 from sssp_pipeline.bench.figures import figure_at
 from sssp_pipeline.bench.layout import geometric_mean
@@ -16,7 +15,7 @@ from sssp_pipeline.bench.layout import markdown as table
 PAGE = Path(__file__).parents[1] / "docs" / "many-sources-on-an-h200.md"
 FIGURE = PAGE.with_suffix(".svg")
 
-#: The graphs in the order of the page, with the milliseconds a source that were to be reached.
+#: The graphs in the order of the page, and the goal: milliseconds a source.
 GRAPHS = {
     "ny": 0.022,
     "ne": 0.15,
@@ -27,16 +26,16 @@ GRAPHS = {
     "rmat-22": 0.5,
     "rmat-24": 2.0,
 }
-#: The GPU solvers that a run of many sources may take; the papers' other systems are there to be compared with.
+#: The GPU solvers that `auto` may choose for many sources.
 GPU_SOLVERS = ("near-far", "adds", "adds-slots", "adds-lanes")
-#: The sources of a call for which that was said, fewer where fewer were measured.
+#: The sources of a call to which the goal applies; fewer where fewer were measured.
 TARGET_SOURCES = 1024
-#: So much slower than the best, `auto` may be.
+#: The solver that `auto` picks may be slower than the best by this share.
 AUTO_WITHIN = 0.1
 
 
 class Graph:
-    """The newest lines of one graph, asked by number of sources and solver."""
+    """The newest lines of one graph, found by number of sources and solver."""
 
     def __init__(self, name: str, lines: list[dict[str, Any]]) -> None:
         self.name = name
@@ -71,53 +70,59 @@ class Graph:
         return [line for (n, _), line in self._lines.items() if n == n_sources]
 
 
-def newest(texts: Iterable[str]) -> list[Graph]:
+def newest(lines: Iterable[dict[str, Any]]) -> list[Graph]:
     """Return the newest line of each graph, number and solver, in the order of the page."""
     by_key = {}
-    for line in map(json.loads, texts):
+    for line in lines:
         by_key[line["graph"], line["n_sources"], line["solver"]] = line
     graphs = [(name, [line for line in by_key.values() if line["graph"] == name]) for name in GRAPHS]
     return [Graph(name, lines) for name, lines in graphs if lines]
 
 
-def newest_runs(texts: Iterable[str]) -> list[dict[str, Any]]:
+def newest_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the newest line of each input, task, layout and solver asked for that `pipeline.py` recorded."""
     by_key = {}
-    for line in map(json.loads, texts):
+    for line in lines:
         task = line["sources"], line["targets"], line["layout"]
         by_key[line["input"], *task, line["asked_for"]] = line
     return list(by_key.values())
 
 
-def page(graphs: list[Graph], runs: list[dict[str, Any]]) -> str:
+def text() -> str:
     """Return the page as Markdown."""
-    parts = [_opening(graphs), _throughput(graphs), _auto(graphs), _targets(graphs), _copying(graphs)]
-    if runs:
-        parts.append(_end_to_end(runs))
+    graphs, runs = newest(stored_lines("many_sources")), newest_runs(stored_lines("pipeline_solvers"))
+    parts = [
+        _opening(graphs),
+        _throughput(graphs),
+        _auto(graphs),
+        _targets(graphs),
+        _copying(graphs),
+        _end_to_end(runs),
+    ]
     return "\n\n".join(paragraph for part in parts for paragraph in part) + "\n"
 
 
 def _opening(graphs: list[Graph]) -> Iterator[str]:
     lines = [g.line(n, s) for g in graphs for n in g.numbers for s in g.solvers]
-    yield "<!-- Rendered by `python benchmarks/many_sources.py page`: do not edit. -->\n# Many sources on an H200"
+    yield "<!-- Rendered by `python benchmarks/pages.py many-sources`: do not edit. -->\n# Many sources on an H200"
     yield (
-        "What a source takes, by how many share a call of a solver. `benchmarks/many_sources.py` measures, and says\n"
-        "how; rows of every call were compared with a CPU solver's. The graphs are those of `benchmarks/graphs.py`,\n"
-        "the lines stand in `benchmarks/results/many_sources.jsonl`.\n"
+        "The time of a source, by the number of sources in one call of a solver. `benchmarks/many_sources.py`\n"
+        "measures and describes how; rows of every call were compared with a CPU solver's. The graphs are those of\n"
+        "`benchmarks/graphs.py`, the lines are in `benchmarks/results/many_sources.jsonl`.\n"
         f"{measured_on(line for line in lines if line)}"
     )
 
 
 def _throughput(graphs: list[Graph]) -> Iterator[str]:
     yield "## Milliseconds a source"
-    yield "Device time, the distances left on the device, by sources of a call; the solver that is fastest:"
+    yield "Device time by sources of a call; the distances stay on the device. The fastest solver:"
     numbers = _numbers(graphs)
     yield table(
         ["graph", *(f"{n:,}" for n in numbers)],
         [[g.name, *(_best_text(g, n) for n in numbers)] for g in graphs],
     )
     yield f"![milliseconds a source against the sources of a call, by graph and solver]({FIGURE.name})"
-    yield "Dotted is what was to be reached with many sources. All that was measured:"
+    yield "The dotted line is the goal for many sources. All measured times:"
     rows = []
     for graph in graphs:
         for solver in graph.solvers:
@@ -136,8 +141,8 @@ def _best_text(graph: Graph, n_sources: int) -> str:
 def _auto(graphs: list[Graph]) -> Iterator[str]:
     yield "## What `auto` picks"
     yield (
-        "By how much the solver that `auto` expects to be fastest on the GPU is slower than the fastest one, and its\n"
-        "name where it is another; alone where no other was measured:"
+        "How much slower than the fastest solver the one is that `auto` expects to be fastest on the GPU, and its\n"
+        "name if it is another; `alone` where no other solver was measured:"
     )
     numbers = _numbers(graphs)
     yield table(
@@ -149,8 +154,8 @@ def _auto(graphs: list[Graph]) -> Iterator[str]:
     on_cpu = [f"{g.name} {', '.join(map(str, few))}" for g in graphs if (few := _run_on_cpu(g))]
     yield (
         f"- At most {100 * AUTO_WITHIN:.0f} % slower: {within} of {len(behind)}.\n"
-        f"- So few sources that a run would not take the GPU at all: {'; '.join(on_cpu) or 'none'}.\n"
-        f"- What was expected of a source, over what was measured: {_expected_text(graphs)}."
+        f"- Numbers of sources so small that a run would use the CPU: {'; '.join(on_cpu) or 'none'}.\n"
+        f"- The expected time of a source over the measured time: {_expected_text(graphs)}."
     )
 
 
@@ -168,20 +173,20 @@ def _run_on_cpu(graph: Graph) -> list[int]:
 
 
 def _expected_text(graphs: list[Graph]) -> str:
-    """Return for each solver how many times what was measured its forecasts are, and the least and the most."""
-    told = []
+    """Return for each solver the mean, least and greatest ratio of expected to measured time."""
+    texts = []
     for solver in sorted({solver for g in graphs for solver in g.solvers}):
         lines = [line for g in graphs for n in g.numbers if (line := g.line(n, solver))]
         times = [line["forecast_ms"][solver] / line["ms"] for line in lines]
-        told.append(f"`{solver}` {geometric_mean(times):.2g} ({min(times):.2g} to {max(times):.2g})")
-    return ", ".join(told)
+        texts.append(f"`{solver}` {geometric_mean(times):.2g} ({min(times):.2g} to {max(times):.2g})")
+    return ", ".join(texts)
 
 
 def _targets(graphs: list[Graph]) -> Iterator[str]:
-    yield "## Against what was to be reached"
+    yield "## Beside the goal"
     yield (
-        "Milliseconds of a source among many; then how often a vertex was processed, in the mean over the vertices\n"
-        "that were reached, and edges a second."
+        "Milliseconds of a source among many; then the vertices processed over the vertices reached, and edges a\n"
+        "second."
     )
     rows = []
     for graph in graphs:
@@ -198,7 +203,7 @@ def _targets(graphs: list[Graph]) -> Iterator[str]:
                 f"{line['gteps']:.1f}",
             ]
         )
-    names = ("sources", "solver", "ms", "to be reached", "reached", "a vertex processed", "GTEPS")
+    names = ("sources", "solver", "ms", "goal", "reached", "processed a vertex", "GTEPS")
     yield table(["graph", *names], rows)
 
 
@@ -206,8 +211,8 @@ def _copying(graphs: list[Graph]) -> Iterator[str]:
     yield "## Copy-back beside compute"
     yield (
         "The same calls, milliseconds a source: device time, then wall time with every row copied to pinned host\n"
-        "memory, those of a device batch while the next one is solved; and how fast rows came. A call that the GPU\n"
-        "takes in one device batch, as all of these, overlaps nothing."
+        "memory, and the rate of the copies. The rows of a device batch are copied while the next batch is solved.\n"
+        "Each of these calls is one device batch, so nothing overlaps."
     )
     rows = []
     for graph in graphs:
@@ -228,11 +233,11 @@ def _copying(graphs: list[Graph]) -> Iterator[str]:
 def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
     yield "## From the stored graph to Parquet"
     yield (
-        "A run of the command, graph ingested before, written to local Parquet (`benchmarks/pipeline.py --solvers`):\n"
-        "the distances to which vertices; sources a second between the first and the last batch that was committed\n"
-        "(with metrics alone, in the whole stage that solves, its start included); how busy the GPU was meanwhile;\n"
-        "its time in all; how many threads encoded and wrote, beside the cores there are; what was written; the whole\n"
-        "command.\n"
+        "A run of the command on an ingested graph, written to local Parquet (`benchmarks/pipeline.py --solvers`).\n"
+        "The columns: the vertices with a distance; sources a second between the first and the last committed batch\n"
+        "(with metrics alone, in the whole solve stage with its start); the share of that time in which the GPU\n"
+        "solved; the GPU's time in all; the threads that encoded and wrote, and the cores of the machine; the bytes\n"
+        "written a second; the seconds of the whole command.\n"
         f"{measured_on(runs)}"
     )
     names = (
@@ -267,7 +272,7 @@ def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _kept(run: dict[str, Any]) -> str:
-    """Return what was written of a source's distances."""
+    """Return which distances of a source were written."""
     if run["targets"] is None:
         return f"all, {run['layout']}"
     return f"{run['targets']:,}" if run["targets"] else "none: metrics"
@@ -277,8 +282,9 @@ def _numbers(graphs: list[Graph]) -> list[int]:
     return sorted({n for graph in graphs for n in graph.numbers})
 
 
-def draw(graphs: list[Graph], path: Path) -> None:
+def draw(path: Path) -> None:
     """Write the figure: for each graph, milliseconds a source of each solver against the sources of a call."""
+    graphs = newest(stored_lines("many_sources"))
     n_columns = 4
     n_rows = -(-len(graphs) // n_columns)
     colours = {

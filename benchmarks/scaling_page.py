@@ -1,6 +1,4 @@
-"""What 10, 100 and 1,000 GPUs would do, computed from what was measured on few: renders docs/scaling.md.
-
-    python benchmarks/scaling.py
+"""What 10, 100 and 1,000 GPUs would do, computed from what was measured on few: the page docs/scaling.md.
 
 A run takes the longest of what goes on at the same time: the GPUs solve, copy and write task after task, the scheduler
 gives tasks out, the storage takes what is written. Before it the graph is loaded, after it the client gathers the
@@ -9,7 +7,6 @@ metrics. Every number comes from a recorded line or is an assumption with a name
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from many_sources_page import GPU_SOLVERS, newest
-from record import RESULTS
+from page_text import stored_lines
 
 from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.csr import GraphTraits
@@ -88,23 +85,21 @@ class Measured:
     batch_client_bytes: float
 
 
-def lines(name: str) -> list[dict[str, Any]]:
-    return [json.loads(text) for text in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
-
-
 def scheduling_lines() -> dict[tuple[str, int], dict[str, Any]]:
     """Return the newest line of each variant and number of batches, on 64 workers."""
-    return {(line["variant"], line["batches"]): line for line in lines("scheduling") if line["workers"] == 64}
+    return {
+        (line["variant"], line["batches"]): line
+        for line in stored_lines("scheduling")
+        if line["workers"] == 64
+    }
 
 
 def measured() -> Measured:
-    graphs = {
-        graph.name: graph for graph in newest((RESULTS / "many_sources.jsonl").read_text().splitlines())
-    }
+    graphs = {graph.name: graph for graph in newest(stored_lines("many_sources"))}
     north_east, grid, rmat = (graphs[name] for name in ("ne", "grid-4096", "rmat-24"))
     runs = [
         line
-        for line in lines("pipeline_solvers")
+        for line in stored_lines("pipeline_solvers")
         if line["targets"] is None and line["gpu_busy"] is not None and line["asked_for"] == "auto"
     ]
     by_size = scheduling_lines()
@@ -325,7 +320,7 @@ def _elements(traits: GraphTraits) -> int:
     return traits.n_vertices + traits.n_edges
 
 
-def page() -> str:
+def text() -> str:
     """Return the page as Markdown."""
     m = measured()
     parts = [_opening(), _one_machine(), _scheduling(), _inputs(m), _memory(m), _times(m), _readings(m)]
@@ -333,11 +328,11 @@ def page() -> str:
 
 
 def _opening() -> Iterator[str]:
-    yield "<!-- Rendered by `python benchmarks/scaling.py`: do not edit. -->\n# Ten, a hundred, a thousand GPUs"
+    yield "<!-- Rendered by `python benchmarks/pages.py scaling`: do not edit. -->\n# Ten, a hundred, a thousand GPUs"
     yield _wrapped(
         "What one machine of several GPUs does was measured, what one scheduler takes for a batch, with 64 workers "
         "and 100,000 batches, and what a source takes on one H200. **Computed, not run** is the rest: from these "
-        "`benchmarks/scaling.py` computes what more GPUs would do with two large tasks, and where more would no "
+        "`benchmarks/scaling_page.py` computes what more GPUs would do with two large tasks, and where more would no "
         "longer help."
     )
 
@@ -393,7 +388,7 @@ def _scheduling() -> Iterator[str]:
 
 def _one_machine() -> Iterator[str]:
     yield "## One machine: measured"
-    found = lines("gpus")
+    found = stored_lines("gpus")
     most = max(max(map(int, line["gpus"])) for line in found)
     machine = found[-1]["machine"]
     yield _wrapped(
@@ -603,11 +598,3 @@ def _time_text(seconds: float) -> str:
         if seconds >= 2 * length or (unit == "s" and seconds >= 1):
             return f"{seconds / length:,.1f} {unit}"
     return f"{1e3 * seconds:.3g} ms"
-
-
-def main() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
