@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ GRAPHS = {
 #: The GPU solvers that `auto` may choose for many sources.
 GPU_SOLVERS = ("near-far", "adds", "adds-slots", "adds-lanes")
 #: The sources of a call to which the goal applies; fewer where fewer were measured.
-TARGET_SOURCES = 1024
+GOAL_SOURCES = 1024
 #: The solver that `auto` picks may be slower than the best by this share.
 AUTO_WITHIN = 0.1
 
@@ -62,9 +62,9 @@ class Graph:
         return line["ms"] / self.best(n_sources)["ms"] - 1
 
     @property
-    def for_target(self) -> dict[str, Any]:
-        """Return the best line of the number of sources that is compared with the target."""
-        return self.best(max([n for n in self.numbers if n <= TARGET_SOURCES], default=self.numbers[0]))
+    def for_goal(self) -> dict[str, Any]:
+        """Return the best line of the number of sources that is compared with the goal."""
+        return self.best(max([n for n in self.numbers if n <= GOAL_SOURCES], default=self.numbers[0]))
 
     def _of(self, n_sources: int) -> list[dict[str, Any]]:
         return [line for (n, _), line in self._lines.items() if n == n_sources]
@@ -88,47 +88,37 @@ def newest_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(by_key.values())
 
 
-def text() -> str:
-    """Return the page as Markdown."""
+def values() -> dict[str, Any]:
+    """Return what `templates/many_sources.md` shows."""
     graphs, runs = newest(stored_lines("many_sources")), newest_runs(stored_lines("pipeline_solvers"))
-    parts = [
-        _opening(graphs),
-        _throughput(graphs),
-        _auto(graphs),
-        _targets(graphs),
-        _copying(graphs),
-        _end_to_end(runs),
-    ]
-    return "\n\n".join(paragraph for part in parts for paragraph in part) + "\n"
-
-
-def _opening(graphs: list[Graph]) -> Iterator[str]:
-    lines = [g.line(n, s) for g in graphs for n in g.numbers for s in g.solvers]
-    yield "<!-- Rendered by `python benchmarks/pages.py many-sources`: do not edit. -->\n# Many sources on an H200"
-    yield (
-        "The time of a source, by the number of sources in one call of a solver. `benchmarks/many_sources.py`\n"
-        "measures and describes how; rows of every call were compared with a CPU solver's. The graphs are those of\n"
-        "`benchmarks/graphs.py`, the lines are in `benchmarks/results/many_sources.jsonl`.\n"
-        f"{measured_on(line for line in lines if line)}"
-    )
-
-
-def _throughput(graphs: list[Graph]) -> Iterator[str]:
-    yield "## Milliseconds a source"
-    yield "Device time by sources of a call; the distances stay on the device. The fastest solver:"
     numbers = _numbers(graphs)
-    yield table(
-        ["graph", *(f"{n:,}" for n in numbers)],
-        [[g.name, *(_best_text(g, n) for n in numbers)] for g in graphs],
-    )
-    yield f"![milliseconds a source against the sources of a call, by graph and solver]({FIGURE.name})"
-    yield "The dotted line is the goal for many sources. All measured times:"
-    rows = []
-    for graph in graphs:
-        for solver in graph.solvers:
-            lines = [graph.line(n, solver) for n in numbers]
-            rows.append([graph.name, f"`{solver}`", *(ms_text(line["ms"]) if line else "" for line in lines)])
-    yield table(["graph", "solver", *(f"{n:,}" for n in numbers)], rows)
+    lines = [line for g in graphs for n in g.numbers for s in g.solvers if (line := g.line(n, s))]
+    behind = [b for g in graphs for n in g.numbers if (b := g.behind(n)) is not None]
+    on_cpu = [f"{g.name} {', '.join(map(str, few))}" for g in graphs if (few := _run_on_cpu(g))]
+    heads = [f"{n:,}" for n in numbers]
+    return {
+        "measured_on": measured_on(lines),
+        "best": table(["graph", *heads], [[g.name, *(_best_text(g, n) for n in numbers)] for g in graphs]),
+        "all_times": table(
+            ["graph", "solver", *heads],
+            [
+                [g.name, f"`{s}`", *(ms_text(line["ms"]) if (line := g.line(n, s)) else "" for n in numbers)]
+                for g in graphs
+                for s in g.solvers
+            ],
+        ),
+        "behind": table(
+            ["graph", *heads], [[g.name, *(_behind_text(g, n) for n in numbers)] for g in graphs]
+        ),
+        "auto_within": 100 * AUTO_WITHIN,
+        "within": f"{sum(b <= AUTO_WITHIN for b in behind)} of {len(behind)}",
+        "on_cpu": "; ".join(on_cpu) or "none",
+        "expected": _expected_text(lines),
+        "goals": _goals(graphs),
+        "copying": _copying(graphs),
+        "runs_measured_on": measured_on(runs),
+        "runs": _runs(runs),
+    }
 
 
 def _best_text(graph: Graph, n_sources: int) -> str:
@@ -136,27 +126,6 @@ def _best_text(graph: Graph, n_sources: int) -> str:
         return ""
     best = graph.best(n_sources)
     return f"{ms_text(best['ms'])} `{best['solver']}`"
-
-
-def _auto(graphs: list[Graph]) -> Iterator[str]:
-    yield "## What `auto` picks"
-    yield (
-        "How much slower than the fastest solver the one is that `auto` expects to be fastest on the GPU, and its\n"
-        "name if it is another; `alone` where no other solver was measured:"
-    )
-    numbers = _numbers(graphs)
-    yield table(
-        ["graph", *(f"{n:,}" for n in numbers)],
-        [[g.name, *(_behind_text(g, n) for n in numbers)] for g in graphs],
-    )
-    behind = [b for g in graphs for n in g.numbers if (b := g.behind(n)) is not None]
-    within = sum(b <= AUTO_WITHIN for b in behind)
-    on_cpu = [f"{g.name} {', '.join(map(str, few))}" for g in graphs if (few := _run_on_cpu(g))]
-    yield (
-        f"- At most {100 * AUTO_WITHIN:.0f} % slower: {within} of {len(behind)}.\n"
-        f"- Numbers of sources so small that a run would use the CPU: {'; '.join(on_cpu) or 'none'}.\n"
-        f"- The expected time of a source over the measured time: {_expected_text(graphs)}."
-    )
 
 
 def _behind_text(graph: Graph, n_sources: int) -> str:
@@ -172,74 +141,67 @@ def _run_on_cpu(graph: Graph) -> list[int]:
     return [n for n in graph.numbers if (line := graph.best(n))["run_would_take"] not in line["forecast_ms"]]
 
 
-def _expected_text(graphs: list[Graph]) -> str:
+def _expected_text(lines: list[dict[str, Any]]) -> str:
     """Return for each solver the mean, least and greatest ratio of expected to measured time."""
     texts = []
-    for solver in sorted({solver for g in graphs for solver in g.solvers}):
-        lines = [line for g in graphs for n in g.numbers if (line := g.line(n, solver))]
-        times = [line["forecast_ms"][solver] / line["ms"] for line in lines]
+    for solver in sorted({line["solver"] for line in lines}):
+        times = [line["forecast_ms"][solver] / line["ms"] for line in lines if line["solver"] == solver]
         texts.append(f"`{solver}` {geometric_mean(times):.2g} ({min(times):.2g} to {max(times):.2g})")
     return ", ".join(texts)
 
 
-def _targets(graphs: list[Graph]) -> Iterator[str]:
-    yield "## Beside the goal"
-    yield (
-        "Milliseconds of a source among many; then the vertices processed over the vertices reached, and edges a\n"
-        "second."
-    )
+def _goals(graphs: list[Graph]) -> str:
     rows = []
     for graph in graphs:
-        line, target = graph.for_target, GRAPHS[graph.name]
+        line, goal = graph.for_goal, GRAPHS[graph.name]
         rows.append(
             [
                 graph.name,
                 f"{line['n_sources']:,}",
                 f"`{line['solver']}`",
                 ms_text(line["ms"]),
-                f"{target:g}",
-                "yes" if line["ms"] <= target else f"{line['ms'] / target:.2f} times",
+                f"{goal:g}",
+                "yes" if line["ms"] <= goal else f"{line['ms'] / goal:.2f} times",
                 f"{line['processed_a_reached_vertex']:.2f}",
                 f"{line['gteps']:.1f}",
             ]
         )
     names = ("sources", "solver", "ms", "goal", "reached", "processed a vertex", "GTEPS")
-    yield table(["graph", *names], rows)
+    return table(["graph", *names], rows)
 
 
-def _copying(graphs: list[Graph]) -> Iterator[str]:
-    yield "## Copy-back beside compute"
-    yield (
-        "The same calls, milliseconds a source: device time, then wall time with every row copied to pinned host\n"
-        "memory, and the rate of the copies. The rows of a device batch are copied while the next batch is solved.\n"
-        "Each of these calls is one device batch, so nothing overlaps."
-    )
-    rows = []
-    for graph in graphs:
-        line = graph.for_target
-        rows.append(
-            [
-                graph.name,
-                f"`{line['solver']}`",
-                ms_text(line["ms"]),
-                ms_text(line["ms_with_copy_back"]),
-                f"{line['row_bytes'] / 1e6:.1f}",
-                f"{line['row_bytes'] / line['ms_with_copy_back'] / 1e6:.1f}",
-            ]
-        )
-    yield table(["graph", "solver", "compute", "with copy-back", "MB a row", "GB/s"], rows)
+def _copying(graphs: list[Graph]) -> str:
+    rows = [
+        [
+            graph.name,
+            f"`{line['solver']}`",
+            ms_text(line["ms"]),
+            ms_text(line["ms_with_copy_back"]),
+            f"{line['row_bytes'] / 1e6:.1f}",
+            f"{line['row_bytes'] / line['ms_with_copy_back'] / 1e6:.1f}",
+        ]
+        for graph in graphs
+        for line in [graph.for_goal]
+    ]
+    return table(["graph", "solver", "compute", "with copy-back", "MB a row", "GB/s"], rows)
 
 
-def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
-    yield "## From the stored graph to Parquet"
-    yield (
-        "A run of the command on an ingested graph, written to local Parquet (`benchmarks/pipeline.py --solvers`).\n"
-        "The columns: the vertices with a distance; sources a second between the first and the last committed batch\n"
-        "(with metrics alone, in the whole solve stage with its start); the share of that time in which the GPU\n"
-        "solved; the GPU's time in all; the threads that encoded and wrote, and the cores of the machine; the bytes\n"
-        "written a second; the seconds of the whole command.\n"
-        f"{measured_on(runs)}"
-    )
+def _runs(runs: list[dict[str, Any]]) -> str:
+    rows = [
+        [
+            run["input"],
+            f"`{run['solver']}`" + (" (`auto`)" if run["asked_for"] == "auto" else ""),
+            f"{run['sources']:,}",
+            _kept(run),
+            f"{run['sources_per_s']:,.0f}",
+            "" if run["gpu_busy"] is None else f"{100 * run['gpu_busy']:.0f} %",
+            "" if run["gpu_busy"] is None else f"{run['solve_ms'] * run['sources'] / 1e3:.2f}",
+            f"{run['cores_writing']:.1f} on {run['machine']['cores']}",
+            f"{run['written_mb_per_s']:,.0f}",
+            f"{run['command_s']:.1f}",
+        ]
+        for run in runs
+    ]
     names = (
         "solver",
         "sources",
@@ -251,24 +213,7 @@ def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
         "MB/s",
         "command, s",
     )
-    yield table(
-        ["input", *names],
-        [
-            [
-                run["input"],
-                f"`{run['solver']}`" + (" (`auto`)" if run["asked_for"] == "auto" else ""),
-                f"{run['sources']:,}",
-                _kept(run),
-                f"{run['sources_per_s']:,.0f}",
-                "" if run["gpu_busy"] is None else f"{100 * run['gpu_busy']:.0f} %",
-                "" if run["gpu_busy"] is None else f"{run['solve_ms'] * run['sources'] / 1e3:.2f}",
-                f"{run['cores_writing']:.1f} on {run['machine']['cores']}",
-                f"{run['written_mb_per_s']:,.0f}",
-                f"{run['command_s']:.1f}",
-            ]
-            for run in runs
-        ],
-    )
+    return table(["input", *names], rows)
 
 
 def _kept(run: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from record import RESULTS
@@ -12,6 +13,13 @@ from record import RESULTS
 def stored_lines(name: str) -> list[dict[str, Any]]:
     """Return the lines of `results/<name>.jsonl`, the oldest first."""
     return [json.loads(text) for text in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
+
+
+def filled(template: str, values: dict[str, Any]) -> str:
+    """Return `templates/<template>.md` with `values` in place of its `{names}`."""
+    return (
+        (Path(__file__).parent / "templates" / f"{template}.md").read_text(encoding="utf-8").format(**values)
+    )
 
 
 def measured_on(lines: Iterable[dict[str, Any]]) -> str:

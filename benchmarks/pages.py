@@ -18,11 +18,13 @@ import adds_page
 import auto_page
 import many_sources_page
 import scaling_page
+from page_text import filled
 from papers import report
 
 from sssp_pipeline.bench.figures import has_matplotlib
 
-#: Each module has `PAGE`, the path of the page, and `text()`. One with a figure also has `FIGURE` and `draw(path)`.
+#: Each module has `PAGE`, the path of the page, and `values()` for its template. One with a figure also has `FIGURE`
+#: and `draw(path)`.
 PAGES: dict[str, ModuleType] = {
     "adds": adds_page,
     "auto": auto_page,
@@ -31,9 +33,15 @@ PAGES: dict[str, ModuleType] = {
 }
 
 
-def render(module: ModuleType) -> None:
-    """Write the page of `module`, and its figure."""
-    module.PAGE.write_text(module.text(), encoding="utf-8")
+def text(name: str) -> str:
+    """Return the page `name` of `PAGES` as Markdown."""
+    return filled(name.replace("-", "_"), PAGES[name].values())
+
+
+def render(name: str) -> None:
+    """Write the page `name` of `PAGES`, and its figure."""
+    module = PAGES[name]
+    module.PAGE.write_text(text(name), encoding="utf-8")
     if hasattr(module, "FIGURE"):
         module.draw(module.FIGURE)
 
@@ -59,7 +67,7 @@ def main() -> None:
     if not has_matplotlib():
         sys.exit("the figures need matplotlib: pip install '.[figures]'")
     for name in given.names or names:
-        render_papers() if name == "papers" else render(PAGES[name])
+        render_papers() if name == "papers" else render(name)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ def test_a_program_prints_its_help(benchmark_module, monkeypatch, capsys, name):
 
 @pytest.mark.parametrize("name", ["adds", "auto", "many-sources", "scaling"])
 def test_a_page_is_what_the_stored_lines_give(benchmark_module, name):
-    page = benchmark_module("pages").PAGES[name]
-    assert page.PAGE.read_text(encoding="utf-8") == page.text()
+    pages = benchmark_module("pages")
+    assert pages.PAGES[name].PAGE.read_text(encoding="utf-8") == pages.text(name)
 
 
 @pytest.mark.parametrize("name", ["matrix", "hbf-table-3"])

@@ -45,6 +45,16 @@ ADDS_TABLE_5: dict[str, tuple[tuple[int, ...], float]] = {
     "static delta, RTX 3090": ((32, 18, 28, 29, 57, 44, 14), 2.4),
     "two buckets, RTX 3090": ((22, 22, 52, 40, 35, 37, 14), 2.2),
 }
+#: Figures 11 to 15, RTX 2080 Ti: the kind of graph, the speed-up over NF, and the vertices processed by ADDS over those
+#: of NF, which the paper gives inverted.
+ADDS_FIGURES_11_TO_15: dict[str, tuple[str, float, float]] = {
+    "road-USA": ("road", 3.09, 1 / 0.19),
+    "BenElechi1": ("mesh", 4.0, 1 / 2.12),
+    "msdoor": ("mesh", 5.57, 1 / 4.0),
+    "c-big": ("other", 1.6, 1 / 3.35),
+    "rmat22": ("R-MAT", 2.29, 1 / 2.18),
+}
+
 #: The systems of table 2 of H-BF's paper, in its order, and the corresponding solvers.
 HBF_SYSTEMS: dict[str, str] = {
     "Bellman-Ford, queue, one thread": "queue-bellman-ford",
