@@ -8,7 +8,6 @@ A graph read from a file needs the folder with the real graphs; the others are m
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from papers.cnr_2000 import adjacency_list
 from scipy.spatial import cKDTree
 
 from sssp_pipeline.csr import CsrGraph
@@ -70,15 +70,6 @@ def north_east(data: Path) -> CsrGraph:
 def wave(data: Path) -> CsrGraph:
     src, dst, _, n_vertices = read(data / "wave.graph.bz2")
     return csr_of(src, dst, hashed_weights(src, dst, 1000), n_vertices)
-
-
-def adjacency_list(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return src, dst and the number of vertices, which the first line of a file tells; the others list targets."""
-    with gzip.open(path, "rt") as file:
-        n_vertices = int(file.readline())
-        rows = [np.array(line.split(), np.uint32) for line in file]
-    src = np.repeat(np.arange(n_vertices, dtype=np.uint32), [len(row) for row in rows])
-    return src, np.concatenate(rows), n_vertices
 
 
 def cnr(data: Path) -> CsrGraph:

@@ -1,24 +1,23 @@
-"""Many sources on one GPU: what a source takes by how many share a call; renders docs/many-sources-on-an-h200.md.
+"""The time of a source on one GPU by the number of sources in a call, for docs/many-sources-on-an-h200.md.
 
-    python benchmarks/many_sources.py measure --data FOLDER [--cache FOLDER] [--graphs ny,rmat-20] [--numbers 1,1024]
+    python benchmarks/many_sources.py --data FOLDER [--cache FOLDER] [--graphs ny,rmat-20] [--numbers 1,1024]
         [--rounds 3] [--most-s 2] [--most-gib 16] [--budget-s 150]
-    python benchmarks/many_sources.py page
 
-The first needs a GPU, and the folder with the real graphs. It writes a line for each graph, solver and number of
-sources as soon as it is measured. The sources are random, no two alike, each with a large reach; the first sources of
-the longest call make up the shorter ones. Times are device time by CUDA events with the distances left on the device,
-the mean over the sources of a call, and wall time of the whole call, which copies them to pinned host memory; each the
-median of the rounds, after a call that warms up. Of every call a sample of rows is compared with the CPU's
-delta-stepping; if one differs, the line is left out and the program fails in the end.
+It needs a GPU and the folder with the real graphs. There is one line for each graph, solver and number of sources,
+written as soon as it is measured. The sources are random and different, and each has a large reach; a shorter call
+takes the first sources of the longest one. There are two times, each the median of the rounds after a warm-up. One
+is the device time by CUDA events, with the distances left on the device, as the mean over the sources. The other is
+the wall time of the whole call, which copies the distances to pinned host memory. A sample of the rows of every
+call is compared with the CPU's delta-stepping. If one differs, there is no line, and the program fails at the end.
 
-Where the time is short, what matters most comes first: the solver with the best forecast, with the most sources; then
-the others. Left out, and listed in the end, are calls whose rows take more than `--most-gib` or half of the memory
-that is free, those expected to last longer than twice `--most-s`, and all that had not begun after `--budget-s`. A
-call is repeated until it was timed `--rounds` times or has taken `--most-s`; a call that takes longer is timed once,
-without one that warms up.
+The most important calls come first: those of the solver with the best forecast, the largest first; then the others.
+The program leaves out and lists the calls whose rows take more than `--most-gib` or half of the free memory, those
+that are expected to take more than twice `--most-s`, and all that have not begun after `--budget-s`. A call is
+repeated until it was timed `--rounds` times or has taken `--most-s`. A longer call is timed once, without a
+warm-up.
 
-The second needs none of that: it renders the newest line of each graph, solver and number, and draws the figure with
-matplotlib (`pip install '.[figures]'`). Commit both what was measured and what was rendered.
+`bench` cannot do this: it compares every row, and it has neither forecasts nor times with copies. `pages.py
+many-sources` renders the newest line of each graph, solver and number.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from pathlib import Path
 import many_sources_page
 import numpy as np
 import psutil
-from gpu_solvers import LARGE_REACH, solved_by_cpu
 from graphs import checked_names, load
-from many_sources_page import FIGURE, GRAPHS, PAGE, draw, newest, newest_runs, page
-from record import RESULTS, record
+from many_sources_page import GRAPHS
+from record import record
+from sources import LARGE_REACH, solved_by_cpu
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
@@ -47,23 +46,22 @@ from sssp_pipeline.pipeline.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import make_plan
 from sssp_pipeline.workflow.models import Output, Solve
 
-NAME = "many_sources"
 NUMBERS = (1, 4, 16, 64, 256, 1024, 4096)
 GPU_SOLVERS: dict[str, Solver] = {name: SOLVERS[name] for name in many_sources_page.GPU_SOLVERS}
-#: The solvers that take one source after another, or a few together: more of them change nothing.
+#: The solvers that solve one source after another. More sources than `MOST_ONE_BY_ONE` change nothing for them.
 ONE_BY_ONE = tuple(s.name for s in GPU_SOLVERS.values() if not isinstance(s, GpuBatchSolver))
 MOST_ONE_BY_ONE = 64
-#: Rows of a call that are compared.
+#: Rows of a call to compare.
 CHECKED = 4
-#: Most calls to find sources of a large reach, each with as many candidates as are wanted.
+#: Calls at most to find sources with a large reach; each has as many candidates as sources are wanted.
 TRIES = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A graph with the sources of its longest call, and the true distances (V,) from those of them that are compared.
+    """A graph with the sources of its longest call.
 
-    `rows` has them by their place among the sources.
+    `rows` has the true distances (V,) of the rows to compare, by place among the sources.
     """
 
     name: str
@@ -77,7 +75,7 @@ class Case:
 
 
 def prepared(name: str, graph: CsrGraph, numbers: list[int]) -> Case:
-    """Return a graph to measure with calls of `numbers`, and sources for them."""
+    """Return a graph with sources for calls of `numbers` sources."""
     sources = far_reaching(graph, max(numbers))
     places = sorted({place for n in numbers for place in places_of(n) if place < len(sources)})
     solved = solved_by_cpu(graph, sources[places])
@@ -85,14 +83,14 @@ def prepared(name: str, graph: CsrGraph, numbers: list[int]) -> Case:
 
 
 def places_of(n_sources: int) -> list[int]:
-    """Return the places, from the first to the last, of the rows that are compared of a call."""
+    """Return the places of the rows to compare of a call, spread from the first to the last."""
     return sorted({round(place) for place in np.linspace(0, n_sources - 1, CHECKED).tolist()})
 
 
 def far_reaching(graph: CsrGraph, count: int) -> np.ndarray:
-    """Return up to `count` different random sources with a large reach, as the solver with the best forecast sees it.
+    """Return up to `count` different random sources with a large reach, found by the solver with the best forecast.
 
-    Vertices without edges are not tried: they are many in R-MAT.
+    Vertices without edges are no candidates: R-MAT has many.
     """
     solver = GPU_SOLVERS[by_forecast(graph, count)[0]]
     candidates = np.flatnonzero(np.diff(graph.row_offsets)).astype(np.uint32)
@@ -104,19 +102,19 @@ def far_reaching(graph: CsrGraph, count: int) -> np.ndarray:
         if len(found) >= count:
             break
     if not found:
-        raise SsspError(f"of {len(candidates)} vertices none has a large reach")
+        raise SsspError(f"none of {len(candidates)} vertices has a large reach")
     return np.array(found[:count], np.uint32)
 
 
 def by_forecast(graph: CsrGraph, n_sources: int) -> list[str]:
-    """Return the GPU solvers for a call of so many sources, the one expected to be fastest first."""
+    """Return the GPU solvers for a call of `n_sources`, the fastest by forecast first."""
     able = [name for name in GPU_SOLVERS if n_sources <= MOST_ONE_BY_ONE or name not in ONE_BY_ONE]
     return sorted(able, key=lambda name: SOLVERS[name].forecast(graph.traits, n_sources).source_s)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is measured: timed rounds, seconds of a call repeated, end of it all (`time.monotonic`)."""
+    """Timed rounds, seconds in which a call is repeated, and the end of the measurement (`time.monotonic`)."""
 
     rounds: int
     most_s: float
@@ -124,7 +122,7 @@ class Limits:
 
 
 def measure_all(cases: list[Case], numbers: list[int], limits: Limits) -> tuple[list[str], list[str]]:
-    """Record a line for each case, solver and number; return what was left out, and what went wrong."""
+    """Record a line for each case, solver and number; return the calls left out, and the faults."""
     calls = [
         (rank > 0, -n, rank, place, solver)
         for place, case in enumerate(cases)
@@ -158,7 +156,7 @@ def measure(case: Case, solver: str, n_sources: int, limits: Limits) -> None:
     graph, sources = case.graph, case.sources[:n_sources]
 
     def call() -> tuple[float, list[SourceMetrics]]:
-        # The rows are gone when it returns, so that the next call gets the same pinned memory.
+        # This frees the rows on return, so that the next call gets the same pinned memory.
         began = time.perf_counter()
         solution = GPU_SOLVERS[solver].solve(graph, sources, SolveOptions())
         wall_s = time.perf_counter() - began
@@ -177,7 +175,7 @@ def measure(case: Case, solver: str, n_sources: int, limits: Limits) -> None:
     metrics = timed[0][1]
     reached = [m.reached for m in metrics]
     record(
-        NAME,
+        "many_sources",
         graph=case.name,
         solver=solver,
         n_sources=n_sources,
@@ -208,7 +206,7 @@ def measure(case: Case, solver: str, n_sources: int, limits: Limits) -> None:
 
 
 def cases_of(names: list[str], given: argparse.Namespace) -> tuple[list[Case], list[str]]:
-    """Return the graphs called `names`, ready to be measured, and what went wrong with the others."""
+    """Return the cases of the graphs `names`, and the faults of the others."""
     cases, faults = [], []
     for name in names:
         graph = load(name, given.data, given.cache)
@@ -229,27 +227,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True)
-    measuring = commands.add_parser("measure", help="on a GPU: record a line a graph, solver and number")
-    measuring.add_argument("--graphs", default=",".join(GRAPHS))
-    measuring.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
-    measuring.add_argument("--cache", type=Path, help="folder in which prepared graphs are kept")
-    measuring.add_argument(
+    parser.add_argument("--graphs", default=",".join(GRAPHS))
+    parser.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
+    parser.add_argument("--cache", type=Path, help="folder in which prepared graphs are kept")
+    parser.add_argument(
         "--numbers", type=lambda text: [int(n) for n in text.split(",")], default=NUMBERS, help="of sources"
     )
-    measuring.add_argument("--rounds", type=int, default=3, help="timed calls")
-    measuring.add_argument("--most-s", type=float, default=2, help="seconds after which no call is repeated")
-    measuring.add_argument("--most-gib", type=float, default=16, help="host memory for the rows of a call")
-    measuring.add_argument("--budget-s", type=float, default=600, help="seconds after which no call begins")
-    commands.add_parser("page", help="render the page and draw the figure from the recorded lines")
+    parser.add_argument("--rounds", type=int, default=3, help="timed calls")
+    parser.add_argument("--most-s", type=float, default=2, help="seconds after which no call is repeated")
+    parser.add_argument("--most-gib", type=float, default=16, help="host memory for the rows of a call")
+    parser.add_argument("--budget-s", type=float, default=600, help="seconds after which no call begins")
     given = parser.parse_args()
-    if "graphs" not in given:
-        lines = newest((RESULTS / f"{NAME}.jsonl").read_text().splitlines())
-        runs = RESULTS / "pipeline_solvers.jsonl"
-        PAGE.write_text(page(lines, newest_runs(runs.read_text().splitlines() if runs.exists() else [])))
-        draw(lines, FIGURE)
-        return
-    cases, unprepared = cases_of(checked_names(measuring, given.graphs, given.data), given)
+    cases, unprepared = cases_of(checked_names(parser, given.graphs, given.data), given)
     limits = Limits(given.rounds, given.most_s, began + given.budget_s)
     print(f"prepared in {time.monotonic() - began:.0f} s", file=sys.stderr)
     left_out, faults = measure_all(cases, list(given.numbers), limits)

@@ -323,49 +323,6 @@ def inspect(
         _print(json.dumps(facts) if as_json else table(facts))
 
 
-@app.command(epilog="Example: sssp-pipeline cs515 --input edges.txt --output distances.txt --method opt")
-def cs515(
-    edges: Annotated[str, typer.Option("--input", "-input", help="Path or URL of the edge list.")],
-    output: Annotated[str, typer.Option("--output", "-output", help="Where to write the distances.")],
-    method: Annotated[
-        Literal["bmf", "tpe", "opt"],
-        typer.Option(
-            "--method",
-            "-method",
-            metavar="bmf|tpe|opt",
-            help="bmf: `bellman-ford`; tpe: `work-efficient`; opt: what `auto` takes, GPU or CPU.",
-        ),
-    ],
-    sync: Annotated[
-        Literal["incore", "outcore"] | None,
-        typer.Option("--sync", "-sync", metavar="incore|outcore", help="Of bmf and tpe: in-core or not."),
-    ] = None,
-    block_size: Annotated[
-        int | None, typer.Option("--bsize", "-bsize", help="Of bmf and tpe: threads of a block.")
-    ] = None,
-    block_count: Annotated[
-        int | None, typer.Option("--bcount", "-bcount", help="Of bmf and tpe: blocks; else as many as fit.")
-    ] = None,
-    order: Annotated[
-        Literal["source", "destination"] | None,
-        typer.Option(metavar="source|destination", help="Of bmf: by which end the edges are ordered."),
-    ] = None,
-    segment_minimum: Annotated[
-        bool, typer.Option("--segment-minimum", help="Of bmf by destination and out-of-core: segmented scan.")
-    ] = False,
-    source: Annotated[int, typer.Option(min=0, help="Id of the vertex to start from.")] = 0,
-    log: Log = "text",
-) -> None:
-    """Do what the CS 515 assignment asks of its program: solve one source of an edge list and print the two times."""
-    with _told(log) as progress:
-        from sssp_pipeline.pipeline.cs515 import Variant, solve_file
-
-        variant = Variant(method, sync, order, segment_minimum, block_size, block_count)
-        lines = solve_file(edges, source, variant, output, progress)
-        progress.settle()
-        _print("\n".join(lines))
-
-
 @app.command(epilog="Example: sssp-pipeline solvers")
 def solvers(as_json: Json = False) -> None:
     """List the solvers."""

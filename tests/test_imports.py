@@ -48,7 +48,7 @@ ORDER = (
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.planning", "pipeline.results"),
     *("pipeline.solving.workers", "pipeline.solving", "pipeline.verification"),
-    *("pipeline.checks", "pipeline.finished", "pipeline.inspect", "pipeline.run", "pipeline.cs515"),
+    *("pipeline.checks", "pipeline.finished", "pipeline.inspect", "pipeline.run"),
     *("bench", "completion", "console", "cli"),
 )
 

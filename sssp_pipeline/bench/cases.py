@@ -112,7 +112,7 @@ def prepare(entry: BenchGraph, graph: StoredGraph, drawn: RandomSources, progres
     try:
         loaded = graph.graph()
         if entry.hashed_weights is not None:
-            loaded = _weighted_anew(loaded, entry.hashed_weights)
+            loaded = with_hashed_weights(loaded, entry.hashed_weights)
         sources = select_sources(drawn.of(loaded.n_vertices), graph.ids, lambda: loaded)
         oracle = ORACLE if loaded.traits.min_weight >= 0 else SIGNED_ORACLE
         rows, metrics = _true_distances(loaded, sources, oracle)
@@ -179,7 +179,8 @@ def _true_distances(
     return np.concatenate([s.distances for s in solutions]), [s.metrics[0] for s in solutions]
 
 
-def _weighted_anew(graph: CsrGraph, largest: int) -> CsrGraph:
+def with_hashed_weights(graph: CsrGraph, largest: int) -> CsrGraph:
+    """Return `graph` with weights from 1 to `largest` that depend on the ends of an edge alone, in its weight type."""
     src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
     weights = hashed_weights(src, graph.col_indices, largest).astype(graph.weight_dtype)
     return CsrGraph(graph.row_offsets, graph.col_indices, weights)

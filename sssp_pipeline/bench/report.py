@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sssp_pipeline.bench.claims import ADAPTIVE_PAPER, ADDS_PAPER, HBF_PAPER
 from sssp_pipeline.bench.figures import draw_all, has_matplotlib
-from sssp_pipeline.bench.layout import markdown
+from sssp_pipeline.bench.layout import Table, markdown
 from sssp_pipeline.bench.lines import Line, read
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import all_tables
@@ -28,6 +27,7 @@ def write_report(
     *,
     baseline: str | None = None,
     subject: str | None = None,
+    extend: Callable[[Results, list[Table], str | None], list[Table]] | None = None,
 ) -> Path:
     """Return the page written to `folder`, with its tables and figures beside it.
 
@@ -40,7 +40,9 @@ def write_report(
     progress
         Told where there is no matplotlib: then there are no figures.
     baseline, subject
-        Variants; None takes those that the newest line names that names one.
+        Variants; None takes those of the newest line that names one.
+    extend
+        Called with the results, their tables and the subject; returns the tables to write. None changes nothing.
 
     Raises
     ------
@@ -67,6 +69,8 @@ def write_report(
     baseline = baseline or next((line.baseline for line in by_date[::-1] if line.baseline), None)
     subject = subject or next((line.subject for line in by_date[::-1] if line.subject), None)
     tables = all_tables(results, baseline, subject)
+    if extend is not None:
+        tables = extend(results, tables, subject)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for table in tables:
@@ -78,7 +82,6 @@ def write_report(
             if table.name not in _NOT_ON_THE_PAGE:
                 parts += [f"## {table.title}", table.text, markdown(table.headings, table.rows)]
         parts += ["## Figures", *_figures(figures)] if figures or figures is None else []
-        parts += ["## Papers", "\n".join(f"- {paper}" for paper in (ADDS_PAPER, HBF_PAPER, ADAPTIVE_PAPER))]
         page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(

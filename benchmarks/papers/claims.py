@@ -1,7 +1,7 @@
-"""What the papers report of their own systems, to stand beside what is measured here; nothing of it is ours.
+"""The numbers that the papers report about their own systems. None of them was measured here.
 
-Each system of a paper has a counterpart among the solvers. The machines differ by years, and the graphs are others:
-what can be compared is how a system does beside the others on the same machine.
+Each system of a paper corresponds to a solver of this project. The papers' machines and graphs differ from ours. So
+compare how a system does beside the other systems of the same machine, and not the times.
 """
 
 from __future__ import annotations
@@ -19,12 +19,8 @@ ADAPTIVE_PAPER = (
 )
 
 
-#: The ranges of tables 3 and 5 of the ADDS paper end at these speed-ups, those of table 4 at these ratios.
-SPEEDUP_ENDS = (0.9, 1.1, 1.5, 2, 3, 5)
-WORK_ENDS = (0.25, 0.5, 0.75, 1, 1.5, 3)
-
-#: Table 3: of 226 graphs (NV among them), how many have such a speed-up of ADDS over each other system, RTX 2080 Ti.
-#: The solver that does as the system does, None where there is none.
+#: Table 3, RTX 2080 Ti: how many of 226 graphs have a speed-up of ADDS in each range of `SPEEDUP_ENDS`. By the paper's
+#: name of the other system: the corresponding solver, None where there is none, and the counts.
 ADDS_TABLE_3: dict[str, tuple[str | None, tuple[int, ...]]] = {
     "NF": ("near-far", (8, 13, 27, 44, 54, 59, 21)),
     "Gun-NF": ("near-far", (20, 2, 10, 14, 27, 40, 113)),
@@ -33,7 +29,8 @@ ADDS_TABLE_3: dict[str, tuple[str | None, tuple[int, ...]]] = {
     "CPU-DS": ("parallel-delta-stepping", (7, 2, 1, 8, 28, 38, 142)),
     "Dijkstra": ("dijkstra", (2, 0, 0, 0, 3, 14, 207)),
 }
-#: Table 4: of 226 graphs, how many have vertices processed by ADDS over those of the other in such a range.
+#: Table 4: how many of 226 graphs have a ratio of processed vertices, ADDS over the other system, in each range of
+#: `WORK_ENDS`.
 ADDS_TABLE_4: dict[str, tuple[str, tuple[int, ...]]] = {
     "NF": ("near-far", (10, 22, 13, 24, 75, 70, 12)),
     "Gun-NF": ("near-far", (50, 25, 38, 35, 34, 36, 8)),
@@ -41,17 +38,24 @@ ADDS_TABLE_4: dict[str, tuple[str, tuple[int, ...]]] = {
     "CPU-DS": ("parallel-delta-stepping", (18, 21, 29, 18, 39, 37, 64)),
     "Dijkstra": ("dijkstra", (0, 0, 0, 0, 30, 49, 147)),
 }
-#: Table 5: how many graphs have such a speed-up over NF, and the means of sections 6.2 and 6.5.
+#: Table 5: how many graphs have a speed-up over NF in each range, and the mean of section 6.2 or 6.5.
 ADDS_TABLE_5: dict[str, tuple[tuple[int, ...], float]] = {
     "ADDS, RTX 2080 Ti": ((8, 13, 27, 44, 54, 59, 21), 2.9),
     "ADDS, RTX 3090": ((8, 11, 16, 23, 66, 73, 25), 3.5),
     "static delta, RTX 3090": ((32, 18, 28, 29, 57, 44, 14), 2.4),
     "two buckets, RTX 3090": ((22, 22, 52, 40, 35, 37, 14), 2.2),
 }
-#: Section 6.3: vertices that ADDS processes over those of NF, in the mean.
-ADDS_WORK_OVER_NF = 1.55
+#: Figures 11 to 15, RTX 2080 Ti: the kind of graph, the speed-up over NF, and the vertices processed by ADDS over those
+#: of NF, which the paper gives inverted.
+ADDS_FIGURES_11_TO_15: dict[str, tuple[str, float, float]] = {
+    "road-USA": ("road", 3.09, 1 / 0.19),
+    "BenElechi1": ("mesh", 4.0, 1 / 2.12),
+    "msdoor": ("mesh", 5.57, 1 / 4.0),
+    "c-big": ("other", 1.6, 1 / 3.35),
+    "rmat22": ("R-MAT", 2.29, 1 / 2.18),
+}
 
-#: The systems of table 2 of H-BF's paper, in its order, and the solvers that do as they do.
+#: The systems of table 2 of H-BF's paper, in its order, and the corresponding solvers.
 HBF_SYSTEMS: dict[str, str] = {
     "Bellman-Ford, queue, one thread": "queue-bellman-ford",
     "Boost Dijkstra": "dijkstra",
@@ -59,7 +63,7 @@ HBF_SYSTEMS: dict[str, str] = {
     "WorkFront Sweep / Near-Far": "near-far",
     "H-BF": "frontier-bellman-ford",
 }
-#: Table 2: milliseconds, and millions of edges a second, of each of these systems, GTX 780.
+#: Table 2, GTX 780: milliseconds, and millions of edges a second, of each of these systems.
 HBF_TABLE_2: dict[str, tuple[tuple[float, float], ...]] = {
     "asia.osm": ((32_000, 0.8), (5_200, 4.9), (280_000, 0.1), (12_700, 2), (3_400, 7.5)),
     "USA-road-d.CAL": ((20_600, 0.2), (588, 7.9), (3_900, 1.2), (4_600, 1), (720, 6.4)),
@@ -73,18 +77,18 @@ HBF_TABLE_2: dict[str, tuple[tuple[float, float], ...]] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """That one system is so many times as fast as another, in a paper's mean.
+    """A paper's mean speed-up of one system over another.
 
     Attributes
     ----------
     faster, slower
         The paper's systems.
     variants
-        Those that do as these systems do.
+        The corresponding variants of solvers.
     times
         How many times as fast.
     where
-        The machine, the graphs, and the place in the paper.
+        The place in the paper, the machine and the graphs.
     """
 
     faster: str

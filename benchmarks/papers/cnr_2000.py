@@ -1,19 +1,29 @@
-"""The real graphs whose files have a form of their own, written as edge lists that any workflow or bench can read.
+"""Writes cnr-2000 as an edge list in Parquet, which any workflow or bench can read.
 
-    python benchmarks/paper_graphs.py --data FOLDER --output FOLDER
+    python benchmarks/papers/cnr_2000.py --data FOLDER --output FOLDER
 
-That is cnr-2000: its first line is the number of vertices, then each line lists where a vertex's edges lead.
+The first line of its file is the number of vertices. Each later line lists the targets of one vertex.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from graphs import adjacency_list
+
+
+def adjacency_list(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return src, dst and the number of vertices, which the first line of a file tells; the others list targets."""
+    with gzip.open(path, "rt") as file:
+        n_vertices = int(file.readline())
+        rows = [np.array(line.split(), np.uint32) for line in file]
+    src = np.repeat(np.arange(n_vertices, dtype=np.uint32), [len(row) for row in rows])
+    return src, np.concatenate(rows), n_vertices
 
 
 def main() -> None:
