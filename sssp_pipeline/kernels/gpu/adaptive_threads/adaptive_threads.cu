@@ -43,6 +43,7 @@
 #include "device_graph.cuh"
 #include "grid_barrier.cuh"
 #include "take_place.cuh"
+#include "warp.cuh"
 
 // Edges whose accesses a thread has under way together.
 constexpr int kTogether = 4;
@@ -55,7 +56,6 @@ constexpr word64 kAutoHalves = 3;
 // the clock ticks once a microsecond.
 constexpr int kUntimed = 2;
 constexpr int kTimed = 8;
-constexpr word32 kWholeWarp = 0xffffffffu;
 
 // What a search goes over; alternating is for tests.
 enum Mode : word32 { kAdaptive, kAll, kListed, kAlternating };
@@ -316,16 +316,7 @@ adaptive_threads_search_kernel(const edge_index* row_offsets, const edge_word* e
     }
 
     // ---- End, or pause: the counts ----
-    word64 vertices_processed = search.vertices_processed;
-    word64 edges_relaxed = search.edges_relaxed;
-    for (int by = 16; by > 0; by /= 2) {
-        vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
-        edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
-    }
-    if (threadIdx.x % 32 == 0 && vertices_processed > 0) {
-        atomicAdd(&state->vertices_processed, vertices_processed);
-        atomicAdd(&state->edges_relaxed, edges_relaxed);
-    }
+    add_counts(search.vertices_processed, search.edges_relaxed, &state->vertices_processed, &state->edges_relaxed);
     if (thread == 0) {
         state->supersteps = step;
         state->switches += switches;

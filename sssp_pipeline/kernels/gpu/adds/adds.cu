@@ -38,7 +38,6 @@ adds_search_kernel(const edge_index* row_offsets, const edge_word* edges, const 
                    Trace* traces, word64 patience_ns) {
     __shared__ Shared shared;
     __shared__ word64 cache[kBuckets];
-    const word32 lane = threadIdx.x & 31;
     const word32 warp = threadIdx.x / 32;
     const word32 n_workers = (gridDim.x - 1) * kWarps;
 
@@ -132,14 +131,5 @@ adds_search_kernel(const edge_index* row_offsets, const edge_word* edges, const 
     worker.run(queue.flags + (blockIdx.x - 1) * kWarps + warp);
 
     // ---- end: the counts ----
-    word64 vertices_processed = worker.vertices_processed;
-    word64 edges_relaxed = worker.edges_relaxed;
-    for (int by = 16; by > 0; by /= 2) {
-        vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
-        edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
-    }
-    if (lane == 0 && (vertices_processed > 0 || edges_relaxed > 0)) {
-        atomicAdd(&report->vertices_processed, vertices_processed);
-        atomicAdd(&report->edges_relaxed, edges_relaxed);
-    }
+    add_counts(worker.vertices_processed, worker.edges_relaxed, &report->vertices_processed, &report->edges_relaxed);
 }

@@ -140,17 +140,6 @@ struct Control {
     }
 };
 
-__device__ __forceinline__ word32 warp_sum(word32 x) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(kWholeWarp, x);
-#else
-    for (int by = 16; by > 0; by /= 2) {
-        x += __shfl_xor_sync(kWholeWarp, x, by);
-    }
-    return x;
-#endif
-}
-
 // What a plan leaves to be done, the same in all lanes but for `queued_here`: words waiting in the lane's bucket.
 struct Outlook {
     word32 queued_here;
@@ -206,7 +195,7 @@ __device__ __forceinline__ void control(const Queue& queue, Manager& m, Control&
     word64 age_ns = 0;
     if (tuning.n_traces > 0 || c.sweeps % kSweepsPerClock == 0) {
         age_ns = c.age.look();
-        const word32 n_reserved = warp_sum(m.buckets[threadIdx.x & 31].reserved);
+        const word32 n_reserved = sum_over_warp(m.buckets[threadIdx.x & 31].reserved);
         const word32 n_steps = __shfl_sync(kWholeWarp, load_relaxed(queue.steps), 0);
         const word64 signature =
             (static_cast<word64>(n_reserved + n_steps) << 32) ^ (seen.queued * 64ull + seen.n_idle);
@@ -232,7 +221,7 @@ __device__ __forceinline__ void control(const Queue& queue, Manager& m, Control&
 // Warp 0, at the end.
 __device__ void tell(const Queue& queue, Manager& m, const Control& c, const Outlook& seen, word32 n_workers,
                      Report* report) {
-    const word32 n_reserved = warp_sum(m.buckets[threadIdx.x & 31].reserved);
+    const word32 n_reserved = sum_over_warp(m.buckets[threadIdx.x & 31].reserved);
     if (threadIdx.x == 0) {
         report->delta_last = c.delta;
         report->delta_changes = c.delta_changes;

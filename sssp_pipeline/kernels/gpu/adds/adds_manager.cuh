@@ -17,16 +17,6 @@ constexpr int kFlagsEach = 6;
 constexpr int kBucketsEach = (kBuckets + kWarps - 1) / kWarps;
 static_assert(kWarps >= 2 && kWarps <= 32, "warp 0 plans, the others write flags");
 
-__device__ __forceinline__ word32 warp_sum_before(word32 x) {
-    const word32 lane = threadIdx.x & 31;
-    word32 sum = x;
-    for (int by = 1; by < 32; by *= 2) {
-        const word32 others = __shfl_up_sync(kWholeWarp, sum, by);
-        sum += lane >= static_cast<word32>(by) ? others : 0;
-    }
-    return sum - x;
-}
-
 // The i-th worker that this thread, which is not of warp 0, looks after.
 __device__ __forceinline__ word32 flag_of(int i) { return threadIdx.x - 32 + i * (SSSP_THREADS - 32); }
 
@@ -36,9 +26,9 @@ __device__ __forceinline__ Outlook plan(const Queue& queue, Manager& m, Control&
     const word32 lane = threadIdx.x & 31;
     const word32 idle_here = lane < kWarps ? m.idle_before[lane] : 0;
     const word32 finished = __ballot_sync(kWholeWarp, m.from_head(lane).has_finished != 0);
-    const word32 idle_before = warp_sum_before(idle_here);
+    const word32 idle_before = prefix_sum(idle_here) - idle_here;
     Outlook seen;
-    seen.n_idle = warp_sum(idle_here);
+    seen.n_idle = sum_over_warp(idle_here);
     m.idle_before[lane] = idle_before;
 
     // ---- the head moves over buckets all of whose work is done (I5) ----
@@ -62,11 +52,11 @@ __device__ __forceinline__ Outlook plan(const Queue& queue, Manager& m, Control&
     // ---- assignments: best bucket first, the words of each cut evenly (I2) ----
     Bucket& bucket = m.from_head(lane);
     const word32 there = lane < c.n_heads ? assignable(bucket) : 0;
-    seen.n_there = warp_sum(there);
+    seen.n_there = sum_over_warp(there);
     const word32 each =
         max(tuning.least_words, min(tuning.most_words, (seen.n_there + seen.n_idle) / (seen.n_idle + 1)));
     const word32 pieces = (there + each - 1) / each;
-    const word32 rank = warp_sum_before(pieces);
+    const word32 rank = prefix_sum(pieces) - pieces;
     const word32 given = min(pieces, seen.n_idle - min(seen.n_idle, rank));
     const word32 words_given = min(there, given * each);
     if (lane < kMostHeads) {
@@ -80,9 +70,9 @@ __device__ __forceinline__ Outlook plan(const Queue& queue, Manager& m, Control&
     }
     bucket.assigned = assigned;
     seen.queued_here = bucket.reserved - assigned;
-    seen.queued = warp_sum(seen.queued_here);
-    seen.n_assigned = warp_sum(words_given);
-    const word32 n_given = warp_sum(given);
+    seen.queued = sum_over_warp(seen.queued_here);
+    seen.n_assigned = sum_over_warp(words_given);
+    const word32 n_given = sum_over_warp(given);
     seen.n_busy = n_workers - seen.n_idle + n_given;
 
     // ---- the end: two sweeps in which nobody worked and nothing was left (I6) ----
@@ -113,7 +103,7 @@ __device__ __forceinline__ void hand_out(const Queue& queue, const Manager& m, c
     }
 #pragma unroll
     for (int i = 0; i < kFlagsEach; ++i) {
-        const word32 rank = rank_here + __popc(idle[i] & ((1u << lane) - 1));
+        const word32 rank = rank_here + rank_in(idle[i]);
         rank_here += __popc(idle[i]);
         if ((idle[i] >> lane & 1) == 0 || rank >= n_given) {
             continue;

@@ -63,10 +63,6 @@ struct Worker {
     word64 vertices_processed;
     word64 edges_relaxed;
 
-    __device__ __forceinline__ word32 rank_in(word32 mask) const {
-        return __popc(mask & ((1u << (threadIdx.x & 31)) - 1));
-    }
-
     // Publishes what is held back.
     __device__ void flush() {
         const word32 lane = threadIdx.x & 31;
@@ -160,13 +156,7 @@ struct Worker {
         for (int i = 0; i < kRounds; ++i) {
             const word32 k = first + 32 * i + lane;
             there[i] = k < n_edges;
-            // The owner is the first lane whose `ends` exceeds k.
-            word32 owner = 0;
-#pragma unroll
-            for (int half = 16; half > 0; half /= 2) {
-                const word32 probe = __shfl_sync(kWholeWarp, row.ends, owner + half - 1);
-                owner += probe <= k ? half : 0;
-            }
+            const word32 owner = find_owner(row.ends, k);
             const word32 before_owner = __shfl_sync(kWholeWarp, row.ends - row.degree, owner);
             const edge_index begin = __shfl_sync(kWholeWarp, row.begin, owner);
             owners[i] = owner;
@@ -266,14 +256,8 @@ struct Worker {
             push_chunks(__shfl_sync(kWholeWarp, word, whose), __shfl_sync(kWholeWarp, d, whose),
                         __shfl_sync(kWholeWarp, degree, whose));
         }
-        // Prefix sum over the lanes: `ends` is how many edges this lane and those before it have.
         const word32 own = is_hub || goes_back || !is_first ? 0 : static_cast<word32>(degree);
-        word32 ends = own;
-#pragma unroll
-        for (int by = 1; by < 32; by *= 2) {
-            const word32 others = __shfl_up_sync(kWholeWarp, ends, by);
-            ends += lane >= static_cast<word32>(by) ? others : 0;
-        }
+        const word32 ends = prefix_sum(own);
         const word32 n_edges = __shfl_sync(kWholeWarp, ends, 31);
         Row row{word, d, before, begin, own, ends, (is_old || is_fresh) && !goes_back && is_first, is_chunk};
         word32 done = 0;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "relax.cuh"
+#include "warp.cuh"
 
 constexpr word32 kBuckets = 32;
 constexpr word32 kBlockBits = 16;
@@ -21,7 +22,6 @@ constexpr word32 kSegmentWords = 32;
 constexpr word32 kSegments = kBlockWords / kSegmentWords;
 // Words of memory between two words that many warps change: a line each.
 constexpr word32 kLine = 32;
-constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kNoWord = 0xffffffffu;
 // The flag of a worker that may go home.
 constexpr word64 kLeave = ~word64{0};
@@ -140,9 +140,8 @@ __device__ __forceinline__ word32 translate(const Queue& queue, word64* cache, w
 
 // Reserves, writes and publishes a word of every lane with `has`. For a whole warp together.
 __device__ __forceinline__ void publish(const Queue& queue, word64* cache, bool has, word32 bucket, word32 word) {
-    const word32 lane = threadIdx.x & 31;
     const word32 peers = __match_any_sync(kWholeWarp, has ? bucket : kBuckets);
-    const word32 rank = __popc(peers & ((1u << lane) - 1));
+    const word32 rank = rank_in(peers);
     const word32 count = __popc(peers);
     const int leader = __ffs(peers) - 1;
     word32 index = 0;

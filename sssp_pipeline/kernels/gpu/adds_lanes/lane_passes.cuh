@@ -86,9 +86,7 @@ struct Lanes {
         if (difference != 0) {
             lower_word(word(v), lowered, seen, is_alone);
         }
-        for (int by = 16; by > 0; by /= 2) {
-            key = min(key, __shfl_xor_sync(kWholeWarp, key, by));
-        }
+        key = minimum_over_warp(key);
         if (threadIdx.x % 32 == 0) {
             atomicOr(&changed[v], mask);
             atomicMin(&keys[v], key);  // I1
@@ -100,7 +98,6 @@ struct Lanes {
 __device__ void pull_chunk(const Lanes& lanes, const DeviceGraph& incoming, const word32* targets,
                            edge_index n_edges, edge_index first, const word32* active_words, HeldEdge* held) {
     const word32 thread = threadIdx.x % 32;
-    const word32 below = (1u << thread) - 1;
     const edge_index last = min(first + kChunk, n_edges);
     const word32 row_before = first > 0 ? __ldg(targets + first - 1) : kNoSource;
     const word32 row_after = last < n_edges ? __ldg(targets + last) : kNoSource;
@@ -125,7 +122,7 @@ __device__ void pull_chunk(const Lanes& lanes, const DeviceGraph& incoming, cons
         for (word32 i = 0; i < kFiltered / 32; ++i) {
             const word32 found = __ballot_sync(kWholeWarp, is_active[i]);
             if (is_active[i]) {
-                held[count + __popc(found & below)] = {edges[i].target, __ldg(targets + some + 32 * i + thread),
+                held[count + rank_in(found)] = {edges[i].target, __ldg(targets + some + 32 * i + thread),
                                                        word_of(edges[i].weight)};
             }
             count += __popc(found);

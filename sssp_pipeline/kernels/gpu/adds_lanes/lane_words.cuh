@@ -14,6 +14,7 @@
 #pragma once
 
 #include "relax.cuh"
+#include "warp.cuh"
 
 #if SSSP_NARROW
 using lane_word = word32;
@@ -31,7 +32,6 @@ constexpr distance_bits kLaneLimit = kUnreached;
 #endif
 
 constexpr word32 kLanes = 32 * kLanesEach;
-constexpr word32 kWholeWarp = 0xffffffffu;
 // No candidate yet.
 constexpr lane_word kNoCandidate = ~lane_word{0};
 

@@ -36,6 +36,7 @@
 
 #include "device_graph.cuh"
 #include "stopwatch.cuh"
+#include "warp.cuh"
 
 // Entries of a near pile in shared memory: two piles take at most 32 KB.
 constexpr word32 kNear = (SSSP_THREADS < 512 ? 4 * SSSP_THREADS : 2048) * 32 / SSSP_BITS;
@@ -49,7 +50,6 @@ constexpr int kPacked = 4;
 // More than any pile holds; a counter that came so far is kept there, lest it wraps around.
 constexpr word32 kVeryMany = 1u << 31;
 constexpr word32 kNoVertex = 0xffffffffu;
-constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
 constexpr distance_bits kNone = ~distance_bits{0};
 // Supersteps and splits between two looks at the clock.
@@ -195,13 +195,7 @@ struct Slot {
     // Relaxes the edges of the rows that the lanes of a warp hold: `degree` from `begin` on, of a vertex at distance d.
     __device__ __forceinline__ void relax_rows(edge_index begin, edge_index degree, distance_bits d) {
         const word32 lane = threadIdx.x % 32;
-        // Prefix sum over the lanes: `ends` is how many edges this lane and those before it have.
-        edge_index ends = degree;
-#pragma unroll
-        for (int by = 1; by < 32; by *= 2) {
-            const edge_index before = __shfl_up_sync(kWholeWarp, ends, by);
-            ends += lane >= static_cast<word32>(by) ? before : 0;
-        }
+        const edge_index ends = prefix_sum(degree);
         const edge_index n_edges = __shfl_sync(kWholeWarp, ends, 31);
         for (edge_index some = 0; some < n_edges; some += 32 * kTogether) {
             word32 targets[kTogether];
@@ -214,13 +208,7 @@ struct Slot {
                 if (some + 32 * i >= n_edges) {
                     continue;
                 }
-                // The owner is the first lane whose `ends` exceeds k.
-                word32 owner = 0;
-#pragma unroll
-                for (int half = 16; half > 0; half /= 2) {
-                    const edge_index probe = __shfl_sync(kWholeWarp, ends, owner + half - 1);
-                    owner += probe <= k ? half : 0;
-                }
+                const word32 owner = find_owner(ends, k);
                 const edge_index row = __shfl_sync(kWholeWarp, begin - (ends - degree), owner);
                 const distance_bits from = __shfl_sync(kWholeWarp, d, owner);
                 if (k < n_edges) {
@@ -321,9 +309,7 @@ struct Slot {
 
     // Moves the threshold beyond the least distance that waits; returns false if there is none.
     __device__ __forceinline__ bool split() {
-        for (int by = 16; by > 0; by /= 2) {
-            far_min = min(far_min, __shfl_xor_sync(kWholeWarp, far_min, by));
-        }
+        far_min = minimum_over_warp(far_min);
         if (threadIdx.x % 32 == 0 && far_min != kNone) {
             atomicMin(&shared->far_min, far_min);
         }
@@ -415,14 +401,8 @@ struct Slot {
         }
 
         // ---- End: the counts ----
-        for (int by = 16; by > 0; by /= 2) {
-            vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
-            edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
-        }
-        if (threadIdx.x % 32 == 0) {
-            atomicAdd(&shared->counts.vertices_processed, static_cast<word64>(vertices_processed));
-            atomicAdd(&shared->counts.edges_relaxed, edges_relaxed);
-        }
+        add_counts(vertices_processed, edges_relaxed, &shared->counts.vertices_processed,
+                   &shared->counts.edges_relaxed);
         __syncthreads();
         if (threadIdx.x == 0) {
             *counts = shared->counts;

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "device_graph.cuh"
+#include "warp.cuh"
 
-constexpr word32 kWholeWarp = 0xffffffffu;
 // Edges whose accesses a lane has under way together.
 constexpr int kTogether = 2;
 
@@ -60,13 +60,4 @@ __device__ __forceinline__ Distances distances_of(distance_bits* distances, dist
         return {distances, distances};
     }
     return step % 2 == 0 ? Distances{distances, others} : Distances{others, distances};
-}
-
-// The sum of a word over the lanes of a warp, to all of them.
-__device__ __forceinline__ word64 warp_sum(word64 word) {
-#pragma unroll
-    for (int by = 16; by > 0; by /= 2) {
-        word += __shfl_xor_sync(kWholeWarp, word, by);
-    }
-    return word;
 }

@@ -25,8 +25,8 @@
 
 #include "device_graph.cuh"
 #include "grid_barrier.cuh"
+#include "warp.cuh"
 
-constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
 // Vertices that a warp can hold back; it writes them out where as many as it has edges under way may not fit.
 constexpr word32 kHeld = 192;
@@ -42,29 +42,6 @@ struct Held {
     word32 vertices[kWarps][kHeld];
     word32 counts[kWarps];
 };
-
-// How many lanes before this one, and it, have how much: the sum of `own` over them.
-template <typename Word>
-__device__ __forceinline__ Word sum_to_here(Word own) {
-    const word32 lane = threadIdx.x % 32;
-#pragma unroll
-    for (int by = 1; by < 32; by *= 2) {
-        const Word before = __shfl_up_sync(kWholeWarp, own, by);
-        own += lane >= static_cast<word32>(by) ? before : 0;
-    }
-    return own;
-}
-
-// The first lane whose `ends`, which do not fall from lane to lane, exceeds k; the last one if none does.
-template <typename Word>
-__device__ __forceinline__ word32 first_beyond(Word ends, Word k) {
-    word32 owner = 0;
-#pragma unroll
-    for (int half = 16; half > 0; half /= 2) {
-        owner += __shfl_sync(kWholeWarp, ends, owner + half - 1) <= k ? half : 0;
-    }
-    return owner;
-}
 
 // The frontier after the one numbered `turn`.
 struct NextFrontier {
@@ -96,7 +73,7 @@ struct NextFrontier {
     __device__ __forceinline__ void enter(bool is_entered, word32 v) {
         const word32 who = __ballot_sync(kWholeWarp, is_entered);
         if (is_entered) {
-            held->vertices[threadIdx.x / 32][n_held + __popc(who & ((1u << threadIdx.x % 32) - 1))] = v;
+            held->vertices[threadIdx.x / 32][n_held + rank_in(who)] = v;
         }
         n_held += __popc(who);
     }
@@ -111,10 +88,10 @@ struct NextFrontier {
             return;
         }
         n_held = 0;
-        const word32 ends = sum_to_here(lane < kWarps ? held->counts[lane] : 0);
+        const word32 ends = prefix_sum(lane < kWarps ? held->counts[lane] : 0);
         const word32 n_all = __shfl_sync(kWholeWarp, ends, 31);
         for (word32 k = threadIdx.x; k - lane < n_all; k += SSSP_THREADS) {
-            const word32 warp = first_beyond(ends, k);
+            const word32 warp = find_owner(ends, k);
             const word32 before = __shfl_sync(kWholeWarp, ends, (warp + 31) % 32);
             write_out(k < n_all, k < n_all ? held->vertices[warp][k - (warp == 0 ? 0 : before)] : 0);
         }
@@ -139,7 +116,7 @@ private:
         const word32 bits = max(piece_bits + kLogMostPieces, log_degree) - kLogMostPieces;
         const word32 n_pieces = is_cut ? static_cast<word32>((degree - 1) >> bits) + 1 : has_one;
         const word64 n_long = __popc(__ballot_sync(kWholeWarp, degree > kThinEdges));
-        const word32 ends = sum_to_here(n_pieces);
+        const word32 ends = prefix_sum(n_pieces);
         word64 place = lane == 31 ? atomicAdd(&counters[(turn + 1) % 3], n_long << kFreeBits | ends) : 0;
         place = __shfl_sync(kWholeWarp, place, 31) & kCountMask;
         if (!__any_sync(kWholeWarp, is_cut)) {
@@ -151,7 +128,7 @@ private:
         // Each lane takes a piece at a time, whosever it is: to go through the cut vertices would take far longer.
         const word32 n_all = __shfl_sync(kWholeWarp, ends, 31);
         for (word32 k = lane; k - lane < n_all; k += 32) {
-            const word32 whose = first_beyond(ends, k);
+            const word32 whose = find_owner(ends, k);
             const word32 number = k - __shfl_sync(kWholeWarp, ends - n_pieces, whose);
             const word32 cut = __shfl_sync(kWholeWarp, v, whose);
             const edge_index row = __shfl_sync(kWholeWarp, begin, whose);

@@ -222,16 +222,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
     }
 
     // ---- The counts ----
-    word64 vertices_processed = vertices_of[threadIdx.x];
-    word64 edges_relaxed = edges_of[threadIdx.x];
-    for (int by = 16; by > 0; by /= 2) {
-        vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
-        edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
-    }
-    if (lane == 0 && vertices_processed + edges_relaxed > 0) {
-        atomicAdd(&state->vertices_processed, vertices_processed);
-        atomicAdd(&state->edges_relaxed, edges_relaxed);
-    }
+    add_counts(vertices_of[threadIdx.x], edges_of[threadIdx.x], &state->vertices_processed, &state->edges_relaxed);
     if (thread == 0) {
         state->turn = search.next.turn;
         state->counted = counted;

@@ -138,7 +138,7 @@ struct Search {
         for (int i = 0; i < n; ++i) {
             const edge_index k = done + threadIdx.x % 32 + 32 * i;
             there[i] = k < n_edges;
-            owners[i] = is_one_row ? 0 : first_beyond(ends, k);
+            owners[i] = is_one_row ? 0 : find_owner(ends, k);
             e[i] = __shfl_sync(kWholeWarp, offset, owners[i]) + k;
         }
         relax<n, looks>(e, there, owners, d);
@@ -151,7 +151,7 @@ struct Search {
             return;
         }
         const bool is_one = n_rows == 1;
-        const edge_index ends = is_one ? row.degree : sum_to_here(row.degree);
+        const edge_index ends = is_one ? row.degree : prefix_sum(row.degree);
         const edge_index n_edges = __shfl_sync(kWholeWarp, ends, is_one ? 0 : 31);
         const edge_index offset = row.begin + row.degree - ends;
         edge_index done = 0;

@@ -34,9 +34,9 @@ struct WarpPrefixSum {
             of_warps[warp] = own;
         }
         __syncthreads();
-        const word64 word = lane < blockDim.x / 32 ? of_warps[lane] : 0;
-        before_in_block = warp_sum(lane < warp ? word : 0);
-        const word64 total = warp_sum(word);
+        const word64 word = lane < blockDim.x / 32 ? of_warps[lane] : word64{0};
+        before_in_block = sum_over_warp(lane < warp ? word : word64{0});
+        const word64 total = sum_over_warp(word);
         if (threadIdx.x == 0) {
             of_blocks[blockIdx.x] = total;
         }
@@ -52,13 +52,13 @@ struct WarpPrefixSum {
             sums.before += b < blockIdx.x ? word : 0;
             sums.total += word;
         }
-        sums = {warp_sum(sums.before), warp_sum(sums.total)};
+        sums = {sum_over_warp(sums.before), sum_over_warp(sums.total)};
         __syncthreads();  // P2
         if (lane == 0) {
             of_warps[threadIdx.x / 32] = sums;
         }
         __syncthreads();
         sums = lane < blockDim.x / 32 ? of_warps[lane] : Sums{0, 0};
-        return {warp_sum(sums.before) + before_in_block, warp_sum(sums.total)};
+        return {sum_over_warp(sums.before) + before_in_block, sum_over_warp(sums.total)};
     }
 };

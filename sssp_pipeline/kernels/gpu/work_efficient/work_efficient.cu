@@ -72,7 +72,6 @@ struct Filter {
     __device__ __forceinline__ word32 lane() const { return threadIdx.x % 32; }
     __device__ __forceinline__ word32 warp() const { return (blockIdx.x * blockDim.x + threadIdx.x) / 32; }
     __device__ __forceinline__ word32 n_warps() const { return gridDim.x * blockDim.x / 32; }
-    __device__ __forceinline__ word32 lanes_before() const { return (1u << lane()) - 1; }
 
     // Which of the edges from `first` are to be processed, of each 32 a mask.
     __device__ __forceinline__ void find_changed(word32 (&masks)[kTogether], word64 first, word64 end,
@@ -114,7 +113,7 @@ struct Filter {
 #pragma unroll
             for (int i = 0; i < kTogether; ++i) {
                 if ((masks[i] >> lane() & 1) != 0) {
-                    to_process[place + __popc(masks[i] & lanes_before())] =
+                    to_process[place + rank_in(masks[i])] =
                         static_cast<edge_index>(first + 32 * i + lane());
                 }
                 place += __popc(masks[i]);
@@ -145,7 +144,7 @@ struct Filter {
             lane_edges += degree;
         }
         vertices_found.give(count);
-        edges_found.give(warp_sum(lane_edges));
+        edges_found.give(sum_over_warp(lane_edges));
         if (!barrier.wait()) {
             return false;
         }
@@ -159,14 +158,9 @@ struct Filter {
         for (word64 first = range.begin; first < range.end && row < own_end; first += 32) {
             const edge_index degree = changed_degree(first + lane(), range.end, step);
             const word32 mask = __ballot_sync(kWholeWarp, degree > 0);
-            edge_index ends = degree;  // of this lane and those before it
-#pragma unroll
-            for (int by = 1; by < 32; by *= 2) {
-                const edge_index before = __shfl_up_sync(kWholeWarp, ends, by);
-                ends += lane() >= static_cast<word32>(by) ? before : 0;
-            }
+            const edge_index ends = prefix_sum(degree);
             if (degree > 0) {
-                const word64 own = row + __popc(mask & lanes_before());
+                const word64 own = row + rank_in(mask);
                 changed_vertices[own] = static_cast<word32>(first + lane());
                 first_places[own] = place + ends - degree;
             }
@@ -297,7 +291,7 @@ __device__ __forceinline__ void search(const Filter& filter, word32 source, dist
     }
 
     // ---- End: the counts ----
-    n_changed = warp_sum(n_changed);
+    n_changed = sum_over_warp(n_changed);
     if (filter.lane() == 0 && n_changed > 0) {
         atomicAdd(&state->vertices_processed, n_changed);
     }
