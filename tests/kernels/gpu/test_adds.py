@@ -95,9 +95,9 @@ def test_chunks_are_listed_once_and_go_with_the_graph_on_the_device(listings, mo
     monkeypatch.setattr(_hub_chunks, "cupy_module", lambda: np)
     graph = star(1000)
     copies = [DeviceGraph(None, None, None, False, 1000, 1998, graph.weight_dtype) for _ in range(2)]
-    first, second = (hub_chunks(graph, copy) for copy in copies)
-    assert hub_chunks(graph, copies[0]) is first
-    assert hub_chunks(graph, copies[1]) is second is not first
+    first, second = (hub_chunks(copy, graph) for copy in copies)
+    assert hub_chunks(copies[0], graph) is first
+    assert hub_chunks(copies[1], graph) is second is not first
     assert len(listings) == 2
     assert (first.n_chunks, first.n_hubs) == (8, 1)
     alive = weakref.ref(first)

@@ -163,7 +163,7 @@ def test_a_cutoff_around_the_end_of_a_narrow_lane(cutoff):
 @pytest.mark.parametrize("dtype", ["uint32", "float32", "uint64", "float64"])
 def test_edges_by_target_are_the_same_edges(dtype):
     graph = made(rmat(scale=12), dtype)
-    incoming = _incoming.incoming_edges(graph, device_graph(graph))
+    incoming = _incoming.incoming_edges(device_graph(graph), graph)
     bits = graph.weights.view(f"u{graph.weight_dtype.itemsize}")
     src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
     if graph.weight_dtype.itemsize == 4:

@@ -92,7 +92,7 @@ def test_a_subnormal_weight_is_not_zero(solver):
 def test_a_graph_is_uploaded_once_piece_by_piece_and_freed_with_the_host_graph(monkeypatch):
     import cupy
 
-    monkeypatch.setattr(device_graphs, "_PIECE", 1000)
+    monkeypatch.setattr(device_graphs, "_EDGES_AT_ONCE", 1000)
     graph = graph_of(rmat(scale=10))
     used = cupy.get_default_memory_pool().used_bytes
     before = used()

@@ -271,7 +271,7 @@ class _AddsSearch(GpuSearch):
                 "`adds` needs room for two blocks at once, and this GPU has room for one",
                 hint="set fewer threads a block among `solve.options`, or take another solver",
             )
-        self._hubs = hub_chunks(graph, on_device)
+        self._hubs = hub_chunks(on_device, graph)
         self._limit = limit_bits(on_device.dtype, options.cutoff)
         n_words = on_device.n_vertices + self._hubs.n_chunks
         self._processed = cupy.empty(n_words, bits_type(on_device.dtype))

@@ -122,7 +122,7 @@ class AddsLanes(GpuBatchSolver):
 
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         del n_sources
-        incoming_edges(graph, on_device)  # like the graph, it is there before the rest is counted
+        incoming_edges(on_device, graph)  # like the graph, it is there before the rest is counted
         return BatchNeeds(sum(_scratch_bytes(on_device).values()), 64, _FULL)
 
     def start_batch(
@@ -190,7 +190,7 @@ class _LanesSearch(BatchSearch):
         cupy = cupy_module()
         dtype = on_device.dtype
         self._solver, self._graph = solver, on_device
-        self._incoming = incoming_edges(graph, on_device)
+        self._incoming = incoming_edges(on_device, graph)
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
         self._growth = DELTA_GROWTH if options.delta is None else 1.0
         info = np.finfo(np.float32)
