@@ -14,7 +14,7 @@ from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.adaptive_threads.adaptive_threads import AdaptiveThreads
 from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
 from sssp_pipeline.kernels.solver import SolveOptions
 
 ANY = SolveOptions()
@@ -218,7 +218,7 @@ def test_a_threshold_is_measured_once_for_a_graph_and_shape():
 @pytest.mark.parametrize("mode", ["adaptive", "listed"])
 def test_a_block_that_never_comes_ends_the_run_with_an_error(mode):
     graph = made(grid(30, 30))
-    waiting = AdaptiveThreads(mode=mode, absent_blocks=1, patience_s=0.2)
+    waiting = AdaptiveThreads(mode=mode, absent_blocks=1, barrier_timeout_s=0.2)
     with pytest.raises(SsspError, match=r"`adaptive-threads` gave up source 5: after 0.2 s at barrier 1, "):
         waiting.solve(graph, np.array([5]), ANY)
     found = AdaptiveThreads(mode=mode).solve(graph, np.array([5]), ANY).distances[0]

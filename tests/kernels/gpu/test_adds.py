@@ -261,7 +261,7 @@ def test_a_worker_that_expands_many_vertices_itself_is_no_stall():
     ends = np.arange(2**20)
     graph = csr_from_edges(ends, ends + 1, np.zeros(2**20, np.uint32), 2**20 + 1)
     # One worker goes along the whole path, for a second or more, and nothing enters the worklist.
-    solution = Adds(patience_s=0.1).solve(graph, np.array([0]), SolveOptions())
+    solution = Adds(stall_timeout_s=0.1).solve(graph, np.array([0]), SolveOptions())
     assert not solution.distances.any()
     assert solution.metrics[0].solve_s > 0.2
 

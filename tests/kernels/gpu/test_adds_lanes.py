@@ -182,7 +182,7 @@ def test_edges_by_target_are_the_same_edges(dtype):
 @pytest.mark.gpu
 def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_usable():
     graph = made(grid(30, 30))
-    waiting = AddsLanes(absent_blocks=1, patience_s=0.2)
+    waiting = AddsLanes(absent_blocks=1, barrier_timeout_s=0.2)
     with pytest.raises(
         SsspError, match=r"`adds-lanes` gave up sources 0 to 1 of a batch: after 0.2 s at barrier 1, "
     ):

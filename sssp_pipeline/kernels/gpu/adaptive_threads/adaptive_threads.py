@@ -13,7 +13,7 @@ from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, search_limit
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, search_limit
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
 from sssp_pipeline.kernels.options import Tunable
@@ -24,7 +24,7 @@ BLOCK_SIZE = 512
 _THREADS_PER_SM = 1024
 #: How long a block waits for the others before it gives the run up: as long as one thread takes for the edges of the
 #: largest hub.
-PATIENCE_S = 120.0
+BARRIER_TIMEOUT_S = 120.0
 
 _KERNEL = "adaptive_threads_search_kernel"
 #: As in `adaptive_threads.cu`; one is for tests.
@@ -57,7 +57,7 @@ class AdaptiveThreads(GpuSearchSolver):
         As in `tunables`. Tests may set mode to `alternating`, which switches after each superstep.
     most_blocks
         Use no more blocks than this; None takes all that fit.
-    patience_s
+    barrier_timeout_s
         A run in which a block waits longer than this for the others is given up.
     absent_blocks
         For tests: wait for so many blocks that are not there.
@@ -101,7 +101,7 @@ class AdaptiveThreads(GpuSearchSolver):
         threshold_us: float | str = "auto",
         block_size: int = BLOCK_SIZE,
         most_blocks: int | None = None,
-        patience_s: float = PATIENCE_S,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         if threshold_us != "auto" and mode != "adaptive":
@@ -113,7 +113,7 @@ class AdaptiveThreads(GpuSearchSolver):
         self.threshold_us = threshold_us
         self.block_size = block_size
         self.most_blocks = most_blocks
-        self.patience_s = patience_s
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     @property

@@ -15,7 +15,7 @@ from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, hub_chunks
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, limit_bits
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels.solver import TRACE, SolveOptions
 
@@ -24,7 +24,7 @@ DELTA_FACTOR = 16.0
 #: Threads a block; each warp of all blocks but the first is a worker. More would spill registers.
 THREADS = 640
 #: A run that makes no progress for so long is given up.
-PATIENCE_S = 20.0
+STALL_TIMEOUT_S = 20.0
 
 _KERNEL = "adds_search_kernel"
 #: As in `bucket_queue.cuh`, `adds_worker.cuh`, `adds_manager.cuh` and `adds_control.cuh`.
@@ -148,7 +148,7 @@ class Adds(GpuSearchSolver):
     ----------
     tuning
         See `Tuning`; the ablations of the paper's section 6 are `STATIC_DELTA` and `TWO_BUCKETS`.
-    patience_s
+    stall_timeout_s
         A run without progress for so long is given up.
     pool_blocks
         Blocks of 65,536 words to begin with; None takes what is usual for the graph. A pool that is exhausted is
@@ -167,11 +167,11 @@ class Adds(GpuSearchSolver):
         self,
         tuning: Tuning | None = None,
         *,
-        patience_s: float = PATIENCE_S,
+        stall_timeout_s: float = STALL_TIMEOUT_S,
         pool_blocks: int | None = None,
     ) -> None:
         self.tuning = tuning or Tuning()
-        self.patience_s = patience_s
+        self.stall_timeout_s = stall_timeout_s
         self.pool_blocks = pool_blocks
         self.last_report: Any = None
         #: Blocks of the graphs whose pool was exhausted.
@@ -298,7 +298,7 @@ class _AddsSearch(GpuSearch):
         settings["most_delta"] = min(self._delta * tuning.growth, 1e300)
         settings["n_traces"] = self._n_traces
         settings["trace_every_ns"] = 1000 * (options.trace_every_us or 0)
-        settings["patience_ns"] = int(1e9 * solver.patience_s)
+        settings["patience_ns"] = int(1e9 * solver.stall_timeout_s)
         settings["deadline_ns"] = options.deadline_ns
         self._tuning = cupy.asarray(settings.view(np.uint8))
         self._report = cupy.empty(_REPORT.itemsize, np.uint8)
@@ -346,7 +346,7 @@ class _AddsSearch(GpuSearch):
             self._tuning,
             self._report,
             self._traces,
-            np.uint64(1e9 * self._solver.patience_s),
+            np.uint64(1e9 * self._solver.stall_timeout_s),
         )
         self._kernel(self._grid, self._threads, args)
 
@@ -400,7 +400,7 @@ class _AddsSearch(GpuSearch):
         elif poison > _INVARIANT:
             reason = f"invariant I{poison - _INVARIANT} does not hold"
         else:
-            reason = _POISON[poison].format(patience=self._solver.patience_s)
+            reason = _POISON[poison].format(patience=self._solver.stall_timeout_s)
         return SsspError(
             f"`{self._solver.name}` gave up {what}: {reason}{state}",
             hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",

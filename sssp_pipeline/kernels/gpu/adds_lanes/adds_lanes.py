@@ -21,7 +21,7 @@ from sssp_pipeline.kernels.gpu.common.compile import (
 )
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import limit_bits
 from sssp_pipeline.kernels.gpu.common.edge_lists import TRANSPOSE
 from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -36,7 +36,7 @@ DELTA_GROWTH = 2.0
 THREADS = 512
 BLOCKS_PER_SM = 2
 #: How long a block waits for the others before it gives the run up; the longest pass takes far less.
-PATIENCE_S = 30.0
+BARRIER_TIMEOUT_S = 30.0
 #: Sources of a device batch: enough groups that what the host does between batches hardly counts.
 _FULL = 256
 #: Weights up to which narrow lanes are tried: a path of 32 such edges fits.
@@ -59,7 +59,7 @@ class AddsLanes(GpuBatchSolver):
         Shape of the launch.
     narrow
         Whether distances are tried in 16 bits where they may fit.
-    patience_s
+    barrier_timeout_s
         A run in which a block waits longer than this for the others is given up.
     absent_blocks
         For tests: wait for so many blocks that are not there.
@@ -74,13 +74,13 @@ class AddsLanes(GpuBatchSolver):
         threads: int = THREADS,
         blocks_per_sm: int = BLOCKS_PER_SM,
         narrow: bool = True,
-        patience_s: float = PATIENCE_S,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         self.threads = threads
         self.blocks_per_sm = blocks_per_sm
         self.narrow = narrow
-        self.patience_s = patience_s
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     def unit(self, *, narrow: bool) -> Unit:
@@ -263,7 +263,7 @@ class _LanesSearch(BatchSearch):
                 self._is_wide,
                 self._states[run.place :],
                 np.uint32(width.grid + self._solver.absent_blocks),
-                np.uint64(1e9 * self._solver.patience_s),
+                np.uint64(1e9 * self._solver.barrier_timeout_s),
                 self._deadline_ns,
             )
             width.kernels[_SEARCH](width.grid, self._solver.threads, args)
@@ -283,11 +283,10 @@ class _LanesSearch(BatchSearch):
             if state["poison"] == PAST_DEADLINE:
                 raise DeadlineError(self._solver.name, which, self._deadline_s)
             if state["poison"]:
-                grid = run.width.grid
+                grid, timeout_s = run.width.grid, self._solver.barrier_timeout_s
                 raise SsspError(
-                    f"`adds-lanes` gave up {which}: after "
-                    f"{self._solver.patience_s:g} s at barrier {state['poison'] - 1}, {state['arrived'] % grid} of "
-                    f"{grid} blocks had come",
+                    f"`adds-lanes` gave up {which}: after {timeout_s:g} s at barrier {state['poison'] - 1}, only "
+                    f"{state['arrived'] % grid} of {grid} blocks had arrived",
                     hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
                 )
             if state["sweeps"] == 0:

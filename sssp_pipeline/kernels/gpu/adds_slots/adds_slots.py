@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.gpu.common.compile import (
 )
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import delta_bits, limit_bits
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta is so many times mean weight over mean degree, times the harmonic mean of the degrees to that power;

@@ -11,14 +11,14 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.gpu.common.compile import Kernel, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, search_limit
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, search_limit
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearchSolver
 from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
-PATIENCE_S = 30.0
+BARRIER_TIMEOUT_S = 30.0
 
 SYNC = Tunable(
     "sync",
@@ -45,7 +45,7 @@ class EdgeParallelSolver(GpuSearchSolver):
     ----------
     sync, block_size, block_count
         As their tunables say.
-    patience_s
+    barrier_timeout_s
         A run in which a block waits longer than this for the others is given up.
     absent_blocks
         For tests: wait for so many blocks that are not there.
@@ -59,13 +59,13 @@ class EdgeParallelSolver(GpuSearchSolver):
         sync: str = "in-core",
         block_size: int = 512,
         block_count: int | str = "auto",
-        patience_s: float = PATIENCE_S,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         self.sync = sync
         self.block_size = block_size
         self.block_count = block_count
-        self.patience_s = patience_s
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:

@@ -13,7 +13,7 @@ from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.gpu.common.compile import Kernel, cupy_module
 from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch
 from sssp_pipeline.kernels.host.queue_search import finished_distances
-from sssp_pipeline.kernels.host.views import from_words, to_words
+from sssp_pipeline.kernels.host.search_graph import bits_of_distances, distances_of_bits
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: The superstep of the first pause; each further one is twice as late, so that looking costs a few per cent.
@@ -30,7 +30,7 @@ class PausingSolver(Protocol):
 
     name: str
     block_size: int
-    patience_s: float
+    barrier_timeout_s: float
     absent_blocks: int
 
 
@@ -71,8 +71,8 @@ class PausingSearch(GpuSearch, Generic[S]):
     @property
     def state_arguments(self) -> tuple[Any, ...]:
         """The state, how many blocks the barrier waits for, for how many nanoseconds, and how many are left in all."""
-        patience_ns = np.uint64(1e9 * self._solver.patience_s)
-        return self._state_words, np.uint32(self._n_blocks), patience_ns, np.uint64(self._left_ns)
+        timeout_ns = np.uint64(1e9 * self._solver.barrier_timeout_s)
+        return self._state_words, np.uint32(self._n_blocks), timeout_ns, np.uint64(self._left_ns)
 
     @property
     def _n_blocks(self) -> int:
@@ -111,10 +111,11 @@ class PausingSearch(GpuSearch, Generic[S]):
         if state["poison"] == PAST_DEADLINE:
             raise self._late()
         if state["poison"]:
+            timeout_s = self._solver.barrier_timeout_s
             raise SsspError(
-                f"`{self._solver.name}` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
-                f"{state['poison'] - 1}, not all of {self._n_blocks} blocks had come; {state['supersteps']} supersteps "
-                "in earlier launches",
+                f"`{self._solver.name}` gave up source {self._source}: after {timeout_s:g} s at barrier "
+                f"{state['poison'] - 1}, some of the {self._n_blocks} blocks had not arrived; earlier launches did "
+                f"{state['supersteps']} supersteps",
                 hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
             )
         return state
@@ -131,9 +132,9 @@ class PausingSearch(GpuSearch, Generic[S]):
         ends_ns = time.monotonic_ns() + self._options.deadline_ns
         self.advance(until)
         while not self.is_over():
-            row = from_words(distances.get(), self._graph.weight_dtype)
+            row = distances_of_bits(distances.get(), self._graph.weight_dtype)
             if finished_distances(self._graph, source, row):
-                distances.set(to_words(row))
+                distances.set(bits_of_distances(row))
                 return
             self._left_ns = ends_ns - time.monotonic_ns()
             if self._left_ns <= 0:

@@ -16,7 +16,7 @@ from sssp_pipeline.kernels.forecast import (
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import search_limit
+from sssp_pipeline.kernels.gpu.common.distance_bits import search_limit
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
@@ -24,7 +24,7 @@ from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
     MOST_VERTICES,
     classified_edges,
 )
-from sssp_pipeline.kernels.gpu.near_far.near_far import PATIENCE_S, TOGETHER
+from sssp_pipeline.kernels.gpu.near_far.near_far import BARRIER_TIMEOUT_S, SOURCES_AT_ONCE
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -68,11 +68,11 @@ class FrontierBellmanFord(GpuSearchSolver):
         As `tunables` says.
     goes_alone
         Whether one block goes on alone while the frontier has a vertex for each of its warps at most.
-    together
+    sources_at_once
         How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
     most_blocks
         Use no more blocks than this for a source; None takes all that fit.
-    patience_s
+    barrier_timeout_s
         A run in which a block waits longer than this for the others is given up.
     absent_blocks
         For tests: wait for so many blocks that are not there.
@@ -132,9 +132,9 @@ class FrontierBellmanFord(GpuSearchSolver):
         cache_hints: bool = False,
         block_size: int = BLOCK_SIZE,
         goes_alone: bool = True,
-        together: int = TOGETHER,
+        sources_at_once: int = SOURCES_AT_ONCE,
         most_blocks: int | None = None,
-        patience_s: float = PATIENCE_S,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         self.edge_classes = edge_classes
@@ -145,9 +145,9 @@ class FrontierBellmanFord(GpuSearchSolver):
         self.goes_alone = goes_alone
         self.cache_hints = cache_hints
         self.block_size = block_size
-        self.together = together
+        self.sources_at_once = sources_at_once
         self.most_blocks = most_blocks
-        self.patience_s = patience_s
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     @property
@@ -178,7 +178,7 @@ class FrontierBellmanFord(GpuSearchSolver):
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         n_vertices, n_edges = traits.n_vertices, traits.n_edges
-        at_once = max(1, min(n_sources, TOGETHER))
+        at_once = max(1, min(n_sources, SOURCES_AT_ONCE))
         # On large road networks and lattices it processes vertices many times: 12 times as long on 4096 x 4096.
         times = (1 + (n_vertices / 1.5e6) ** 0.9 / skew(traits)) * skew(traits) ** -0.12
         marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
@@ -196,7 +196,7 @@ class FrontierBellmanFord(GpuSearchSolver):
     ) -> list[GpuSearch]:
         searches = [_FrontierSearch(self, graph, on_device, options)]
         fitting = 1 + free_bytes() // 2 // searches[0].device_bytes
-        for _ in range(1, min(n_sources, self.together, fitting)):
+        for _ in range(1, min(n_sources, self.sources_at_once, fitting)):
             searches.append(_FrontierSearch(self, graph, on_device, options))
         for search in searches:
             search.take_share(len(searches))

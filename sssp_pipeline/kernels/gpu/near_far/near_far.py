@@ -12,7 +12,7 @@ from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, depth
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -26,9 +26,9 @@ THREADS = 512
 BLOCKS_PER_SM = 2
 #: Searches that share the GPU when there are so many sources: one on a road graph cannot fill it. CUDA runs 8 streams
 #: at once by default (CUDA_DEVICE_MAX_CONNECTIONS): 16 and more took no less wall time on an H200, and more on R-MAT.
-TOGETHER = 8
+SOURCES_AT_ONCE = 8
 #: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
-PATIENCE_S = 30.0
+BARRIER_TIMEOUT_S = 30.0
 
 _KERNEL = "near_far_search_kernel"
 #: As in `near_far.cu`.
@@ -59,9 +59,9 @@ class NearFar(GpuSearchSolver):
         Shape of the launch.
     most_blocks
         Use no more blocks than this for a source; None takes all that fit.
-    together
+    sources_at_once
         How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
-    patience_s
+    barrier_timeout_s
         A run in which a block waits longer than this for the others is given up.
     absent_blocks
         For tests: wait for so many blocks that are not there.
@@ -78,15 +78,15 @@ class NearFar(GpuSearchSolver):
         threads: int = THREADS,
         blocks_per_sm: int = BLOCKS_PER_SM,
         most_blocks: int | None = None,
-        together: int = TOGETHER,
-        patience_s: float = PATIENCE_S,
+        sources_at_once: int = SOURCES_AT_ONCE,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         self.threads = threads
         self.blocks_per_sm = blocks_per_sm
         self.most_blocks = most_blocks
-        self.together = together
-        self.patience_s = patience_s
+        self.sources_at_once = sources_at_once
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     @property
@@ -95,7 +95,7 @@ class NearFar(GpuSearchSolver):
         return (Unit("near_far", (_KERNEL,), macros, cooperative=True),)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        at_once = max(1, min(n_sources, TOGETHER))
+        at_once = max(1, min(n_sources, SOURCES_AT_ONCE))
         scratch = traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17) + traits.n_edges // 16
         # What several at once share is the waiting; on R-MAT 22 and 24 reading edges takes longer than that.
         source_s = max(18e-6 / at_once * depth(traits) + 40e-12 * traits.n_edges, LAUNCH_S)
@@ -107,7 +107,7 @@ class NearFar(GpuSearchSolver):
     def start_many(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> list[GpuSearch]:
-        count = max(1, min(n_sources, self.together, _fitting(on_device)))
+        count = max(1, min(n_sources, self.sources_at_once, _fitting(on_device)))
         return [_NearFarSearch(self, graph, on_device, options, count) for _ in range(count)]
 
 
@@ -130,7 +130,7 @@ def _fitting(graph: DeviceGraph) -> int:
 
 class _NearFarSearch(GpuSearch):
     def __init__(
-        self, solver: NearFar, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, together: int
+        self, solver: NearFar, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_searches: int
     ) -> None:
         cupy = cupy_module()
         self._solver = solver
@@ -138,7 +138,7 @@ class _NearFarSearch(GpuSearch):
         (unit,) = solver.units
         self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
         fits = self._kernel.resident_blocks(solver.threads)
-        self._grid = max(1, min(fits // together, solver.most_blocks or fits))
+        self._grid = max(1, min(fits // n_searches, solver.most_blocks or fits))
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
         self._delta_bits, self._delta = delta_bits(on_device.dtype, delta)
         self._limit = limit_bits(on_device.dtype, options.cutoff)
@@ -170,7 +170,7 @@ class _NearFarSearch(GpuSearch):
             self._hub_chunks,
             self._state,
             np.uint32(self._grid + self._solver.absent_blocks),
-            np.uint64(1e9 * self._solver.patience_s),
+            np.uint64(1e9 * self._solver.barrier_timeout_s),
             self._deadline_ns,
         )
         self._kernel(self._grid, self._solver.threads, args)
@@ -181,8 +181,9 @@ class _NearFarSearch(GpuSearch):
             raise DeadlineError(self._solver.name, self._source, self._deadline_s)
         if state["poison"]:
             raise SsspError(
-                f"`near-far` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
-                f"{state['poison'] - 1}, not all of {self._grid} blocks had come; far pile {state['far_count'].max()}",
+                f"`near-far` gave up source {self._source}: after {self._solver.barrier_timeout_s:g} s at barrier "
+                f"{state['poison'] - 1}, some of the {self._grid} blocks had not arrived; far pile "
+                f"{state['far_count'].max()}",
                 hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
             )
         return SearchCounts(
