@@ -99,8 +99,8 @@ from sssp_pipeline.numba_cache import njit
 CORES_LOCK = threading.Lock()
 #: One thread for so many edges. Fewer edges are relaxed before another thread is awake.
 EDGES_A_THREAD = 50_000
-#: Delta over that of `delta-stepping`. A larger delta needs fewer barriers. With two threads, factors of 1, 2 and 4
-#: differ little (`benchmarks/results/parallel_cpu.jsonl`).
+#: Delta over that of `delta-stepping`. A larger delta needs fewer barriers, which cost more with more threads
+#: (`benchmarks/kernel_constants.md`).
 DELTA_TIMES = 2.0
 #: Vertices of the frontier that a thread takes at once, at most and at least.
 LARGEST_CHUNK, SMALLEST_CHUNK = np.uint64(64), np.uint64(8)

@@ -106,34 +106,34 @@ def test_chunks_are_listed_once_and_go_with_the_graph_on_the_device(listings, mo
     assert alive() is None
 
 
-def test_a_pool_has_no_more_blocks_than_places_can_number():
+def test_a_pool_has_no_more_pages_than_32_bits_can_number():
     graph = made(grid(5, 5))
     assert Adds().pool_for(graph, 25) == 68
-    assert Adds().pool_for(graph, 2**31) == Adds(pool_blocks=2**17).pool_for(graph, 25) == 2**16
+    assert Adds().pool_for(graph, 2**31) == Adds(pool_pages=2**17).pool_for(graph, 25) == 2**16
 
 
-def search_with_pool(n_blocks):
-    """A search, with memory of the host, whose last launch ended for want of blocks."""
+def search_with_pool(n_pages):
+    """A search, with memory of the host, whose last launch ended for want of pages."""
     search = object.__new__(adds._AddsSearch)
     search._solver, search._host_graph = Adds(), made(grid(5, 5))
     search._grid, search._threads = 2, 64
-    search._n_blocks, search._known_poison = n_blocks, adds._POOL_EXHAUSTED
+    search._n_pages, search._known_poison = n_pages, adds._POOL_EXHAUSTED
     return search
 
 
-def test_a_pool_grows_to_the_most_blocks_and_no_further(monkeypatch):
+def test_a_pool_grows_to_the_most_pages_and_no_further(monkeypatch):
     made_of = []
     host = SimpleNamespace(empty=lambda count, dtype: made_of.append(count))
     monkeypatch.setattr(adds, "cupy_module", lambda: host)
     search = search_with_pool(40_000)
     assert search.grow()
-    assert search._n_blocks == search._solver.pool_for(search._host_graph, 25) == 2**16
+    assert search._n_pages == search._solver.pool_for(search._host_graph, 25) == 2**16
     assert made_of[0] == 2**32
     search = search_with_pool(2**16)
     with pytest.raises(SsspError) as caught:
         search.grow()
     assert caught.value.message == (
-        "`adds` ran out of blocks for its worklist: 65,536 were too few, and there can be no more"
+        "the worklist of `adds` is full: its 65,536 pages are too few, and that is the most there can be"
     )
 
 
@@ -153,7 +153,7 @@ def test_a_pool_that_finds_no_memory_says_how_much_it_needs(monkeypatch):
     with pytest.raises(SsspError) as caught:
         search_with_pool(100).grow()
     assert caught.value.message == (
-        "`adds` ran out of blocks for its worklist: 100 were too few, and 200 need 52 MiB and 1 are free"
+        "the worklist of `adds` is full: its 100 pages are too few, and 200 need 52 MiB, of which 1 are free"
     )
     assert caught.value.hint == "use `near-far`, whose worklist does not grow"
     assert kept == []
@@ -224,7 +224,7 @@ def test_any_delta_is_exact(delta):
 
 @pytest.mark.gpu
 def test_a_worklist_that_is_too_small_grows():
-    assert_exact(Adds(pool_blocks=32), star(2**20), [0])
+    assert_exact(Adds(pool_pages=32), star(2**20), [0])
 
 
 @pytest.mark.gpu
@@ -235,11 +235,11 @@ def test_a_worklist_that_runs_out_goes_on_from_the_source_where_it_did(monkeypat
     launch = adds._AddsSearch.launch
 
     def counted(search, distances, source):
-        launched.append((source, search._n_blocks))
+        launched.append((source, search._n_pages))
         launch(search, distances, source)
 
     monkeypatch.setattr(adds._AddsSearch, "launch", counted)
-    solver = Adds(pool_blocks=32)
+    solver = Adds(pool_pages=32)
     assert_exact(solver, graph, [*alone[:3], 0, *alone[3:]])
     sources = [source for source, _ in launched]
     n_tries = sources.count(0)

@@ -80,7 +80,12 @@ def lanes(*, narrow: bool) -> Mirrored:
         **({"kLaneLimit": adds_lanes._NARROW_LIMIT} if narrow else {}),
     }
     unit = SOLVERS["adds-lanes"].unit(narrow=narrow)
-    return Mirrored(unit, {"State": adds_lanes._state(n_lanes)}, numbers | PAST_DEADLINE)
+    return Mirrored(
+        unit,
+        {"State": adds_lanes._state(n_lanes)},
+        numbers | PAST_DEADLINE,
+        BARRIER | {"n_chunks": "n_pieces"},
+    )
 
 
 MIRRORED = {
@@ -95,7 +100,7 @@ MIRRORED = {
             "kChunkEdges": hub_chunks.CHUNK_EDGES,
             "kMostChain": adds._MOST_CHAIN,
             "kBuckets": adds._BUCKETS,
-            "kBlockWords": adds._BLOCK_WORDS,
+            "kBlockWords": adds._PAGE_ENTRIES,
             "kSegments": adds._SEGMENTS,
             "kMostHeads": adds._MOST_HEADS,
             "kFlagsEach": adds._FLAGS_EACH,
@@ -105,7 +110,14 @@ MIRRORED = {
             "kStalled": min(adds._POISON),
             "kIndexSpent": max(adds._POISON),
         },
-        {"arrived": "barrier.arrived", "barrier_poison": "barrier.poison"},
+        {
+            "arrived": "barrier.arrived",
+            "barrier_poison": "barrier.poison",
+            "least_entries": "least_words",
+            "most_entries": "most_words",
+            "pages_used": "blocks_used",
+            "entries_reserved": "words_reserved",
+        },
     ),
     "adds-lanes": lanes(narrow=False),
     "adds-lanes-narrow": lanes(narrow=True),

@@ -1,4 +1,4 @@
-"""Bellman-Ford by a frontier on one GPU (H-BF), negative weights too; `frontier_bellman_ford.cu` tells how and why."""
+"""Bellman-Ford by a frontier on one GPU (H-BF), negative weights too; `frontier_bellman_ford.cu` explains it."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Threads a block.
 BLOCK_SIZE = 512
-#: Edges above which a vertex is for all blocks: the paper's T_DP (section 5.3).
+#: All blocks share a vertex with more edges than this: the paper's T_DP (section 5.3).
 WHOLE_BLOCKS = 64
 
-#: Registers for 64 of each thread, so that none are spilled.
+#: So few threads on a multiprocessor that each has 64 registers, and none are spilled.
 _THREADS_PER_SM = 1024
-#: Places in a frontier for each vertex, where duplicates stay in it.
+#: Places in a frontier for each vertex if duplicates are not removed.
 _DUPLICATES = 8
 _KERNEL = "frontier_bellman_ford_kernel"
-#: As in `frontier.cuh`: the words of an entry, and how many edges it may have.
+#: As in `frontier.cuh`: the 32-bit words of an entry, and the edges that it may have at most.
 _ENTRY_WORDS = 4
 _MOST_EDGES = 2**26 - 1
 _STATE = np.dtype(
@@ -55,7 +55,7 @@ _STATE = np.dtype(
         ("edges_relaxed", "u8"),
     ]
 )
-#: A frontier with more entries is replaced by all vertices.
+#: A frontier with more entries than this is replaced by all vertices.
 _MOST_ENTRIES = 2**32 - 1
 
 
@@ -67,15 +67,15 @@ class FrontierBellmanFord(GpuSearchSolver):
     edge_classes, remove_duplicates, virtual_warps, whole_blocks, cache_hints, block_size
         As `tunables` says.
     goes_alone
-        Whether one block goes on alone while the frontier has a vertex for each of its warps at most.
+        Whether one block continues alone while the frontier has at most one vertex for each of its warps.
     sources_at_once
-        How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
+        How many sources of one call share the GPU in equal parts; fewer where memory is short.
     most_blocks
         Use no more blocks than this for a source; None takes all that fit.
     barrier_timeout_s
-        A run in which a block waits longer than this for the others is given up.
+        A search in which a block waits longer than this at a barrier is given up.
     absent_blocks
-        For tests: wait for so many blocks that are not there.
+        For tests: the barrier waits for this many blocks more than there are.
 
     References
     ----------
@@ -152,7 +152,7 @@ class FrontierBellmanFord(GpuSearchSolver):
 
     @property
     def kernel_unit(self) -> Unit:
-        """Its search kernel, compiled for its options."""
+        """The search kernel, compiled for this solver's options."""
         macros = (
             ("SSSP_THREADS", self.block_size),
             ("SSSP_BLOCKS_PER_SM", _THREADS_PER_SM // self.block_size),
@@ -179,11 +179,11 @@ class FrontierBellmanFord(GpuSearchSolver):
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         n_vertices, n_edges = traits.n_vertices, traits.n_edges
         at_once = max(1, min(n_sources, SOURCES_AT_ONCE))
-        # On large road networks and lattices it processes vertices many times: 12 times as long on 4096 x 4096.
+        # On large road networks and lattices it processes vertices many times.
         times = (1 + (n_vertices / 1.5e6) ** 0.9 / skew(traits)) * skew(traits) ** -0.12
         marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
         alone_s = times * one_source_s(traits)
-        # Eight at once took half to a third of the time each on roads; on meshes and random graphs, as long as alone.
+        # Several searches at once help on roads, but not on meshes and random graphs.
         edges_s = 100e-12 * n_edges / (1 + skew(traits) / 64)
         source_s = max(alone_s / at_once**0.35, min(alone_s, edges_s), LAUNCH_S)
         return Forecast(source_s, n_vertices * 40 + n_edges // 2, at_once, marked)
@@ -240,13 +240,13 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
         self._frontiers = cupy.empty(2 * _ENTRY_WORDS * self._capacity, np.uint32)
 
     def take_share(self, n_searches: int) -> None:
-        """Take as many blocks as `n_searches` can each have at once."""
+        """Use as many blocks as each of `n_searches` searches can have at once."""
         fits = self.kernel.resident_blocks(self._solver.block_size)
         self.grid = max(1, min(fits // n_searches, self._solver.most_blocks or fits))
 
     @property
     def device_bytes(self) -> int:
-        """Its scratch memory, and a row of distances."""
+        """Scratch memory and one row of distances."""
         arrays = (self._stamps, self._frontiers, self._state_words)
         row = self._edges.n_vertices * self._edges.dtype.itemsize
         return row + sum(array.nbytes for array in arrays if array is not None)

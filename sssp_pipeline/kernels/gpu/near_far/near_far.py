@@ -1,4 +1,4 @@
-"""Near-Far on one GPU: two piles, a fixed delta, one persistent kernel; `near_far.cu` tells how and why."""
+"""Near-Far on one GPU: two piles, a fixed delta, one persistent kernel; `near_far.cu` explains it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, delta_bits
 from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta is this many times the mean weight over the mean degree. Of 4, 16, 64 and 256, the best on an H200 was 256 on
-#: road graphs and lattices, 64 on a mesh and a web graph and 4 on R-MAT; 64 takes 1.22 times as long as the best of
-#: each in the geometric mean (benchmarks/results/gpu_solvers.jsonl).
+#: Delta in units of mean weight over mean degree. No factor is the best on all graphs; this one is the least bad
+#: (`benchmarks/results/gpu_solvers.jsonl`).
 DELTA_FACTOR = 64.0
-#: Threads a block, and blocks on a multiprocessor: of 1, 2 and 3 times 512 and 1 and 2 times 1,024, the best or within
-#: 3 % of it on every graph but R-MAT 22 (7 %).
+#: Threads of a block and blocks of a multiprocessor, the best or nearly so on every graph measured
+#: (`benchmarks/kernel_constants.md`).
 THREADS = 512
 BLOCKS_PER_SM = 2
-#: Searches that share the GPU when there are so many sources: one on a road graph cannot fill it. CUDA runs 8 streams
-#: at once by default (CUDA_DEVICE_MAX_CONNECTIONS): 16 and more took no less wall time on an H200, and more on R-MAT.
+#: Searches that share the GPU if there are as many sources: one search on a road graph cannot fill it. CUDA runs 8
+#: streams at once by default (CUDA_DEVICE_MAX_CONNECTIONS), and more searches were not faster.
 SOURCES_AT_ONCE = 8
-#: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
+#: Seconds that a block waits at a barrier. The longest superstep takes far less.
 BARRIER_TIMEOUT_S = 30.0
 
 _KERNEL = "near_far_search_kernel"
@@ -60,11 +59,11 @@ class NearFar(GpuSearchSolver):
     most_blocks
         Use no more blocks than this for a source; None takes all that fit.
     sources_at_once
-        How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
+        How many sources of one call share the GPU in equal parts; fewer where memory is short.
     barrier_timeout_s
-        A run in which a block waits longer than this for the others is given up.
+        A search in which a block waits longer than this at a barrier is given up.
     absent_blocks
-        For tests: wait for so many blocks that are not there.
+        For tests: the barrier waits for this many blocks more than there are.
     """
 
     name = "near-far"
@@ -97,7 +96,7 @@ class NearFar(GpuSearchSolver):
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         at_once = max(1, min(n_sources, SOURCES_AT_ONCE))
         scratch = traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17) + traits.n_edges // 16
-        # What several at once share is the waiting; on R-MAT 22 and 24 reading edges takes longer than that.
+        # Searches at once share the time of waiting at barriers, not the time of reading edges.
         source_s = max(18e-6 / at_once * depth(traits) + 40e-12 * traits.n_edges, LAUNCH_S)
         return Forecast(source_s, scratch, at_once)
 
@@ -112,18 +111,18 @@ class NearFar(GpuSearchSolver):
 
 
 def pick_delta(graph: CsrGraph) -> float:
-    """Return a fixed factor times mean weight over mean degree.
+    """Return delta: a fixed factor times mean weight over mean degree.
 
     References
     ----------
-    Davidson, Baxter, Garland, Owens, IPDPS 2014, as told in Wang, Fussell, Lin, PPoPP 2021, section 4.3.
+    Davidson, Baxter, Garland, Owens, IPDPS 2014, as described in Wang, Fussell, Lin, PPoPP 2021, section 4.3.
     """
     traits = graph.traits
     return DELTA_FACTOR * traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
 
 
 def _fitting(graph: DeviceGraph) -> int:
-    """Return how many searches fit into half the memory that is free."""
+    """Return how many searches fit half of the free memory."""
     per_search = graph.n_vertices * (2 * graph.dtype.itemsize + 17) + graph.n_edges // 16 + 4096
     return free_bytes() // 2 // per_search
 
