@@ -30,7 +30,7 @@ HELPERS = (
     "csr.py",
     *(
         f"kernels/{name}.py"
-        for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/team")
+        for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/kernel_threads")
     ),
     *(f"pipeline/formats/parsing/{name}.py" for name in ("byte_streams", "numbers_in_text")),
 )

@@ -10,7 +10,7 @@ _is_told = False
 
 
 @contextmanager
-def told_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
+def on_first_compilation(tell: Callable[[], None]) -> Iterator[None]:
     """Call `tell` when the first kernel that this process compiles is compiled in the block."""
     _listeners.append(tell)
     try:

@@ -41,7 +41,7 @@ class Forecast:
         0 on a CPU.
     at_once
         How many sources of a call are under way together.
-    most_cores, meeting_s
+    most_cores, barrier_s
         How many cores share a source at most, and the seconds that each of them adds by meeting the others. Where they
         are several, one source is under way at a time.
     off_by
@@ -55,7 +55,7 @@ class Forecast:
     at_once: int = 1
     fixed_bytes: int = 0
     most_cores: int = 1
-    meeting_s: float = 0.0
+    barrier_s: float = 0.0
     off_by: float = 3.0
     most_in_search: int = 2**32
 
@@ -69,7 +69,7 @@ class Forecast:
         sharing = min(cores, self.most_cores)
         if sharing <= 1:
             return self.source_s
-        return self.source_s / sharing**CORES_EXPONENT + sharing * self.meeting_s
+        return self.source_s / sharing**CORES_EXPONENT + sharing * self.barrier_s
 
 
 #: What negative integers take for a solver that gets reweighted edges: potentials, for each vertex and edge of the

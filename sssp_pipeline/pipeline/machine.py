@@ -22,7 +22,7 @@ from sssp_pipeline.kernels.gpu.common.compile import load_kernels
 from sssp_pipeline.kernels.gpu.common.cupy_setup import Finding, gpu_findings, gpu_missing
 from sssp_pipeline.kernels.gpu.common.device_graph import obtainable_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import SUMMARY
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Those that are there only for a GPU.

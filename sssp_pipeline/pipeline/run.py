@@ -18,7 +18,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.compile_notice import told_of_compiling
+from sssp_pipeline.kernels.compile_notice import on_first_compilation
 from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.finished import (
     batch_shape,
@@ -76,7 +76,7 @@ class _Timings:
 
 def _say_if_compiling(progress: Progress) -> AbstractContextManager[None]:
     """Let `progress` say in the block that kernels are compiled, if they are."""
-    return told_of_compiling(
+    return on_first_compilation(
         lambda: progress.say("compiling, once: later runs find the compiled kernels", "compiling")
     )
 

@@ -23,7 +23,7 @@ def told(monkeypatch):
     """Give the list of what was told, of a process that has compiled nothing yet."""
     monkeypatch.setattr(compile_notice, "_is_told", False)
     calls: list[str] = []
-    with compile_notice.told_of_compiling(lambda: calls.append("compiling")):
+    with compile_notice.on_first_compilation(lambda: calls.append("compiling")):
         yield calls
 
 

@@ -6,7 +6,7 @@ import pytest
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.host.numba_tools import bit_length
-from sssp_pipeline.kernels.host.views import distance_limit
+from sssp_pipeline.kernels.host.search_graph import distance_limit
 from sssp_pipeline.kernels.solver import (
     MetricsColumns,
     SolveOptions,

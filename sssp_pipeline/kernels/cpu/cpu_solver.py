@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.search import Search, finish_row, search_limit
-from sssp_pipeline.kernels.host.views import as_searched
+from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import (
     ANOTHER_SOLVER,

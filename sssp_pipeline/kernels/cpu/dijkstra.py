@@ -33,7 +33,7 @@ from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.host.views import SearchGraph
+from sssp_pipeline.kernels.host.search_graph import SearchGraph
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.numba_cache import njit
 

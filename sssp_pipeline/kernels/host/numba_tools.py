@@ -190,7 +190,7 @@ def pause(typing_context: Any) -> Any:
 
 
 @intrinsic
-def give_core_away(typing_context: Any) -> Any:
+def yield_core(typing_context: Any) -> Any:
     """Let other threads have this core first, if any wait for it (POSIX `sched_yield`)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -208,11 +208,11 @@ def clock_ns(typing_context: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         int32, int64 = ir.IntType(32), ir.IntType(64)
         time_type = ir.ArrayType(int64, 2)  # seconds, nanoseconds
-        told = cgutils.alloca_once(builder, time_type)
+        time_spec = cgutils.alloca_once(builder, time_type)
         function_type = ir.FunctionType(int32, [int32, time_type.as_pointer()])
         function = cgutils.get_or_insert_function(builder.module, function_type, "clock_gettime")
-        builder.call(function, [int32(time.CLOCK_MONOTONIC), told])
-        seconds, nanoseconds = (builder.extract_value(builder.load(told), i) for i in range(2))
+        builder.call(function, [int32(time.CLOCK_MONOTONIC), time_spec])
+        seconds, nanoseconds = (builder.extract_value(builder.load(time_spec), i) for i in range(2))
         return builder.add(builder.mul(seconds, int64(10**9)), nanoseconds)
 
     return types.uint64(), generate

@@ -20,7 +20,7 @@ from sssp_pipeline.kernels.host.numba_tools import (
     fits,
     sum_of,
 )
-from sssp_pipeline.kernels.host.views import SearchGraph, as_searched
+from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 from sssp_pipeline.numba_cache import njit
 
 

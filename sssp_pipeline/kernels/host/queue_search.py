@@ -46,7 +46,7 @@ from sssp_pipeline.kernels.host.numba_tools import (
     sum_of,
 )
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.host.views import SearchGraph
+from sssp_pipeline.kernels.host.search_graph import SearchGraph
 from sssp_pipeline.numba_cache import njit
 
 #: How a search ended.

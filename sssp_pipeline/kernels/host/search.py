@@ -11,7 +11,7 @@ from sssp_pipeline.csr import CsrGraph, unreached_distance, wider_dtype
 from sssp_pipeline.errors import PathTooLongError
 from sssp_pipeline.kernels.host.mean import mantissa_bits, mean_distance, sums
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.kernels.host.views import (
+from sssp_pipeline.kernels.host.search_graph import (
     SearchGraph,
     as_searched,
     distance_limit,

@@ -27,7 +27,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.host.numba_tools import ONE, fits, sum_of
 from sssp_pipeline.kernels.host.predecessors import walk_tight_edges
-from sssp_pipeline.kernels.host.views import SearchGraph, as_searched, distance_limit
+from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched, distance_limit
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.numba_cache import njit
 

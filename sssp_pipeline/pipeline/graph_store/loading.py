@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.store import (
     INGEST_AGAIN,
     PART_EDGES,

@@ -34,7 +34,7 @@ from sssp_pipeline.errors import (
     StoreAwayError,
 )
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident

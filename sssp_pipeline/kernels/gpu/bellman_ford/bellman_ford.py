@@ -1,4 +1,4 @@
-"""Bellman-Ford on one GPU: every edge in every superstep; `bellman_ford.cu` tells how and why."""
+"""Bellman-Ford on one GPU: every edge in every superstep; `bellman_ford.cu` explains it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BellmanFord(EdgeParallelSolver):
     Raises
     ------
     InputError
-        `segment_minimum` without edges by destination or in-core.
+        `segment_minimum` is given without `order: destination`, or without `sync: out-of-core`.
     """
 
     name = "bellman-ford"

@@ -25,7 +25,7 @@ from sssp_pipeline.kernels.gpu.common.device_rows import (
     Summariser,
     copy_to_host,
 )
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.gpu_solver import (
     GPU_LOCK,
     GpuSolver,

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -17,8 +19,11 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.forecast import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 
-#: Edges on their way at a time: 256 MB of targets and weights beside the graph.
-_PIECE = 2**25
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Edges that are uploaded at a time. They take 256 MB on the device beside the graph.
+_EDGES_AT_ONCE = 2**25
 #: Graphs of earlier calls stay only while one half of the device is free beside a new one: searches are faster the
 #: more of them have room.
 _FREE_SHARE = 2
@@ -90,6 +95,27 @@ def device_graph(graph: CsrGraph) -> DeviceGraph:
         return copy
 
 
+def kept_with_graph(
+    make: Callable[Concatenate[DeviceGraph, P], T],
+) -> Callable[Concatenate[DeviceGraph, P], T]:
+    """Return a function like `make` that keeps each result for as long as its first argument, a device graph.
+
+    `make` runs once for each device graph, in one thread at a time. Its result must not refer to that device graph:
+    then neither would ever be freed.
+    """
+    kept: weakref.WeakKeyDictionary[DeviceGraph, T] = weakref.WeakKeyDictionary()
+    lock = threading.RLock()
+
+    @wraps(make)
+    def kept_or_made(on_device: DeviceGraph, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with lock:
+            if on_device not in kept:
+                kept[on_device] = make(on_device, *args, **kwargs)
+            return kept[on_device]
+
+    return kept_or_made
+
+
 def drop_others(graph: CsrGraph) -> bool:
     """Keep no device's copy of any other graph; return whether one was kept."""
     with _lock:
@@ -110,7 +136,7 @@ def _make_room(n_bytes: int) -> None:
 def _device_bytes(graph: CsrGraph, wide_offsets: bool) -> int:
     """Return what a copy of `graph` takes, and what is on its way to it."""
     each = 4 + graph.weight_dtype.itemsize
-    on_its_way = min(graph.n_edges, _PIECE) if each == 8 else 0
+    on_its_way = min(graph.n_edges, _EDGES_AT_ONCE) if each == 8 else 0
     return (graph.n_vertices + 1) * (8 if wide_offsets else 4) + (graph.n_edges + on_its_way) * each
 
 
@@ -141,10 +167,10 @@ def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dty
     """Fill `edges` (2E,) on the device with target and weight in turn, piece by piece."""
     cupy = cupy_module()
     kernel = load_kernels(UPLOAD, dtype)["interleave_kernel"]
-    size = min(len(targets), _PIECE)
+    size = min(len(targets), _EDGES_AT_ONCE)
     on_device = [cupy.empty(size, np.uint32) for _ in range(2)]
-    for first in range(0, len(targets), _PIECE):
-        count = min(_PIECE, len(targets) - first)
+    for first in range(0, len(targets), _EDGES_AT_ONCE):
+        count = min(_EDGES_AT_ONCE, len(targets) - first)
         for array, values in zip(on_device, (targets, bits), strict=True):
             array[:count].set(np.ascontiguousarray(values[first : first + count]))
         kernel(-(-count // 256), 256, (*on_device, np.uint64(count), edges[2 * first :]))

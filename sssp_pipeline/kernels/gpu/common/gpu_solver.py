@@ -38,12 +38,12 @@ from sssp_pipeline.kernels.gpu.common.device_rows import (
     copy_to_host,
     pinned_array,
 )
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
-from sssp_pipeline.kernels.host.views import from_words
+from sssp_pipeline.kernels.host.search_graph import distances_of_bits
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import (
     ANOTHER_SOLVER,
@@ -247,7 +247,7 @@ class GpuSearchSolver(GpuSolver):
                 began.record()
                 search.launch(on_device, source)
                 ended.record()
-                row = from_words(on_device.get(), graph.weight_dtype)
+                row = distances_of_bits(on_device.get(), graph.weight_dtype)
                 counts = search.finish()
                 refuse_too_short(graph, source, row)
                 facts = finish_row(graph, source, row, options.cutoff)

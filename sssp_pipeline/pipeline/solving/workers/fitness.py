@@ -19,7 +19,7 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.gpu.common.device_graph import obtainable_bytes
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import keep_within
 from sssp_pipeline.pipeline.machine import Machine

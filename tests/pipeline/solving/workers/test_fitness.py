@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 
 from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder

@@ -45,7 +45,7 @@ def as_searched(graph: CsrGraph, values: np.ndarray) -> np.ndarray:
     return values.view(f"u{values.dtype.itemsize}")
 
 
-def from_words(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def distances_of_bits(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return, in the same memory, the distances of `dtype` whose words with SSSP_SIGNED (`relax.cuh`) are given."""
     sign = words.dtype.type(1 << (8 * dtype.itemsize - 1))
     inverted = np.where(words < sign, ~words.dtype.type(0), sign) if dtype.kind == "f" else sign
@@ -53,8 +53,8 @@ def from_words(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return words.view(dtype)
 
 
-def to_words(distances: np.ndarray) -> np.ndarray:
-    """Return the words with SSSP_SIGNED of `distances`, in memory of their own; the inverse of `from_words`."""
+def bits_of_distances(distances: np.ndarray) -> np.ndarray:
+    """Return the words with SSSP_SIGNED of `distances`, in memory of their own; the inverse of `distances_of_bits`."""
     bits = distances.view(f"u{distances.dtype.itemsize}")
     sign = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
     negative_float = (bits >= sign) & (distances.dtype.kind == "f")

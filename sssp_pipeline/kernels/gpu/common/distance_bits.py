@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sssp_pipeline.csr import unreached_distance
-from sssp_pipeline.kernels.host.views import distance_limit, to_words
+from sssp_pipeline.kernels.host.search_graph import bits_of_distances, distance_limit
 
 
 def bits_type(dtype: np.dtype) -> np.dtype:
@@ -27,7 +27,7 @@ def search_limit(dtype: np.dtype, cutoff: float | None, signed: bool) -> np.gene
     """
     if not signed:
         return limit_bits(dtype, cutoff)
-    word: np.generic = to_words(np.array([unreached_distance(dtype)]))[0]
+    word: np.generic = bits_of_distances(np.array([unreached_distance(dtype)]))[0]
     return word
 
 
