@@ -136,7 +136,7 @@ MODULES = [
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.csr_build",
     "sssp_pipeline.pipeline.ingest.id_mapping",
-    "sssp_pipeline.pipeline.storage.files",
+    *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems", "listing")),
     *(
         f"sssp_pipeline.pipeline.formats.registry.{path.stem}"
         for path in Path(
