@@ -352,9 +352,17 @@ def test_columns_begin_at_the_same_place():
 
 def test_doctor_warns_of_a_python_whose_workers_may_stand_still(monkeypatch):
     releases = ((3, 11, 0), (3, 11, 8), (3, 11, 9), (3, 12, 0), (3, 12, 2), (3, 12, 3), (3, 13, 0))
-    assert [machine.profiler_locks(r) for r in releases] == [True, True, False, True, True, False, False]
+    assert [machine.profiler_may_deadlock(r) for r in releases] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
     for locks, state in ((True, "warning"), (False, "ok")):
-        monkeypatch.setattr(machine, "profiler_locks", lambda locks=locks: locks)
+        monkeypatch.setattr(machine, "profiler_may_deadlock", lambda locks=locks: locks)
         checks = {check["name"]: check for check in json.loads(invoke("doctor", "--json").stdout)}
         assert checks["python"]["state"] == state
         assert ("PROFILE__ENABLED=False" in (checks["python"]["hint"] or "")) == locks

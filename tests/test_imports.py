@@ -100,7 +100,7 @@ def test_each_library_has_its_place(module):
     relative = module.removeprefix("sssp_pipeline.")
     if "fsspec" in roots:
         # `doctor` names the installed fsspec, it opens nothing.
-        assert relative in ("pipeline.storage.files", "pipeline.machine")
+        assert relative in ("pipeline.storage.filesystems", "pipeline.machine")
     if roots & {"dask", "distributed"}:
         assert relative.startswith("pipeline.solving.workers.")
     if roots & {"cupy"}:

@@ -22,9 +22,9 @@ def describe_input(spec: Graph) -> dict[str, Any]:
     InputError
         It cannot be read, or can be read in two ways.
     """
-    from sssp_pipeline.pipeline.ingest.input import look
+    from sssp_pipeline.pipeline.ingest.input import preview
 
-    reading, files = look(spec)
+    reading, files = preview(spec)
     return {
         "kind": "edge list",
         "files": ", ".join(str(file["url"]) for file in files),

@@ -29,7 +29,7 @@ _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed"
 _GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
 
 
-def profiler_locks(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
+def profiler_may_deadlock(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
     """Return whether a worker that Dask profiles may stand still for ever on this Python, or on `release`.
 
     The profiler asks for the frames of a thread while that thread starts or ends
@@ -144,7 +144,7 @@ def diagnose() -> list[Finding]:
 
 def _check_python() -> Finding:
     release = platform.python_version()
-    if not profiler_locks():
+    if not profiler_may_deadlock():
         return Finding("python", "ok", release)
     return Finding(
         "python",

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from sssp_pipeline.pipeline.storage.files import (
     CHOOSE_A_FOLDER,
     STANDARD_INPUT,
-    is_never_written,
+    is_read_only,
     redacted,
 )
 from sssp_pipeline.workflow.cluster import Cluster, cluster_contradictions
@@ -406,7 +406,7 @@ def _places_never_written(
     output: Mapping[str, Any], graph: Mapping[str, Any]
 ) -> Iterator[tuple[Path, str, str]]:
     for path, url in ((("output", "path"), output.get("path")), (("graph", "store"), graph.get("store"))):
-        if isinstance(url, str) and is_never_written(url):
+        if isinstance(url, str) and is_read_only(url):
             yield path, f"`{dotted(path)}` is `{redacted(url)}`, which cannot be written", CHOOSE_A_FOLDER
 
 

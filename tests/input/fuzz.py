@@ -137,7 +137,7 @@ MODULES = [
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.csr_build",
     "sssp_pipeline.pipeline.ingest.id_mapping",
-    "sssp_pipeline.pipeline.storage.files",
+    *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems", "listing")),
     *(
         ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts)
         for path in sorted((_PACKAGE / "pipeline" / "formats").rglob("*.py"))

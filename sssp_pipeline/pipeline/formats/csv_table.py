@@ -32,7 +32,7 @@ from sssp_pipeline.pipeline.formats.edge_list import (
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     long_line_error,
-    opened,
+    open_decompressed,
     read_lines,
     text_encoding,
 )
@@ -41,7 +41,7 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     Layout,
     Sample,
     cells_of_text,
-    decide,
+    decide_layout,
     is_number,
     read_sample,
 )
@@ -50,11 +50,11 @@ from sssp_pipeline.pipeline.formats.parsing.line_reader import (
     ZERO_LED_HINT,
     carriage_return_error,
     control_error,
-    lost_in_float64,
+    float64_fault,
+    line_place,
     not_utf8_error,
     weight_error,
-    where,
-    zero_led,
+    zero_led_problem,
 )
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.reading import Reading
@@ -133,10 +133,10 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
                 if "\n" in text:
                     n_lines = text.count("\n") + 1
                     raise InputError(
-                        f"{_line(table, row)}: a quoted cell takes {n_lines} lines, so these are no row",
+                        f"{_line_of_row(table, row)}: a quoted cell takes {n_lines} lines, so these are no row",
                         hint="end its quotes; only then can the rows after it be read",
                     )
-            skipped.add(len(table.malformed), (_malformed(table, *row) for row in table.malformed))
+            skipped.add(len(table.malformed), (_malformed_row_text(table, *row) for row in table.malformed))
 
     return EdgeList(
         Reading(
@@ -146,7 +146,7 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
             header=layout.has_header,
             ids=layout.ids,
             ids_why=layout.ids_why,
-            **layout.columns.read(),
+            **layout.columns.reading_fields(),
         ),
         layout.columns.weight is not None,
         read,
@@ -162,7 +162,7 @@ def _open_table(url: str, options: ReadOptions) -> _Table:
             f"{sample.place}: `{sample.rows[0][:60]}` has no comma, semicolon, `|` or tab between columns",
             hint="columns that white space separates are read by `graph.format: text`",
         )
-    layout = decide(sample, partial(cells_of, delimiter=delimiter), options)
+    layout = decide_layout(sample, partial(cells_of, delimiter=delimiter), options)
     line = sample.lines[0]
     return _Table(layout, delimiter, line if layout.has_header else line - 1, options)
 
@@ -240,7 +240,7 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
         table.malformed.append((row.number - table.n_skipped - 1, row.text))
         return "skip"
 
-    with opened(table.url, table.options.encoding) as stream, _arrow_errors(table, block_bytes):
+    with open_decompressed(table.url, table.options.encoding) as stream, _arrow_errors(table, block_bytes):
         reader = pa_csv.open_csv(
             _CheckedLines(stream, table.url),
             pa_csv.ReadOptions(
@@ -266,7 +266,7 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
                 yield _Rows(table, n_rows, batch)
             n_rows += len(batch)
     if not n_rows:
-        raise _no_rows(table.url)
+        raise _no_edges_error(table.url)
 
 
 class _CheckedLines(io.RawIOBase):
@@ -307,7 +307,7 @@ class _CheckedLines(io.RawIOBase):
         return len(content)
 
     def _place(self, text: bytes, position: int) -> str:
-        return where(self._url, self._n_lines + text.count(b"\n", 0, position) + 1)
+        return line_place(self._url, self._n_lines + text.count(b"\n", 0, position) + 1)
 
 
 #: What no cell of a table holds.
@@ -325,7 +325,7 @@ def _arrow_errors(table: _Table, block_bytes: int) -> Iterator[None]:
             row, wanted, got = map(int, found.groups())
             plural = "" if got == 1 else "s"
             raise InputError(
-                f"{_line(table, row - table.n_skipped - 1)} has {got} column{plural}, wanted {wanted}",
+                f"{_line_of_row(table, row - table.n_skipped - 1)} has {got} column{plural}, wanted {wanted}",
                 hint="every row has as many columns as the first: check separators and quotes; "
                 "`graph.unreadable: skip` leaves others out",
             ) from error
@@ -333,7 +333,7 @@ def _arrow_errors(table: _Table, block_bytes: int) -> Iterator[None]:
             place = f"a row of `{files.redacted(table.url)}`"
             raise long_line_error(place, block_bytes) from error
         if "Empty CSV" in str(error):
-            raise _no_rows(table.url) from error
+            raise _no_edges_error(table.url) from error
         raise InputError(
             f"`{files.redacted(table.url)}` cannot be read as a table: {error}",
             hint="check its separators and quotes",
@@ -364,7 +364,7 @@ def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
             shown = table.delimiter.join(
                 cell[row].as_py().decode("utf-8", "replace") for cell in cells[:n_used]
             )
-            left_out.append(f"{bad[row](_place(table, rows.n_before + row)).message}: {shown}")
+            left_out.append(f"{bad[row](_row_place(table, rows.n_before + row)).message}: {shown}")
         left_out += [""] * (len(bad) - len(left_out))
         places = np.delete(places, list(bad))
         bad, lost = {}, {}
@@ -372,7 +372,7 @@ def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
         chunk = _converted(table, rows.batch.take(pa.array(places)).columns, id_kind, bad, lost)
     if found := bad | lost:
         row = min(found)
-        raise found[row](_place(table, rows.n_before + int(places[row])))
+        raise found[row](_row_place(table, rows.n_before + int(places[row])))
     return chunk, left_out
 
 
@@ -472,7 +472,7 @@ def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | Non
             _id_error, wrong=f"vertex id `{shown}` is negative", hint="ids are whole numbers from 0"
         )
     if not keeps_zeros and re.fullmatch(r"\+[0-9]+|0[0-9]+", text):
-        return partial(_id_error, wrong=zero_led(shown), hint=ZERO_LED_HINT)
+        return partial(_id_error, wrong=zero_led_problem(shown), hint=ZERO_LED_HINT)
     if not re.fullmatch(r"[0-9]+", text):
         hint = "ids are whole numbers from 0; for names set `graph.ids: string`"
         return partial(_id_error, wrong=f"`{shown}` is not a vertex id", hint=hint)
@@ -555,7 +555,7 @@ def _check_decimals(
         text, value = texts[row].as_py(), float(values[row])
         code: int | None = faults.NOT_FINITE
         if np.isfinite(value):
-            code = lost_in_float64(text, value, options.rounds, options.exact_scale)
+            code = float64_fault(text, value, options.rounds, options.exact_scale)
         if code is not None:
             shown = text.replace(".", options.point)[:60]
             found = bad if code == faults.NOT_FINITE else lost
@@ -574,14 +574,14 @@ def _cast(texts: pa.Array, type_: pa.DataType) -> np.ndarray | None:
         return None
 
 
-def _place(table: _Table, row: int) -> str:
+def _row_place(table: _Table, row: int) -> str:
     """Return the words for the line of a row, with `row` rows of the right number of columns before it."""
     for n_before, _ in sorted(table.malformed):
         row += n_before <= row
-    return _line(table, row)
+    return _line_of_row(table, row)
 
 
-def _line(table: _Table, row: int) -> str:
+def _line_of_row(table: _Table, row: int) -> str:
     """Return the words for the line of a row with `row` others before it; the file is read again up to there."""
     options = table.options
     lines = read_lines(table.url, options.encoding, options.max_line_bytes)
@@ -592,16 +592,16 @@ def _line(table: _Table, row: int) -> str:
         for cells in reader:
             if cells:
                 if n_rows == row:
-                    return where(table.url, table.n_skipped + begins)
+                    return line_place(table.url, table.n_skipped + begins)
                 n_rows += 1
             begins = reader.line_num + 1
     return f"`{files.redacted(table.url)}` row {row + 1}"
 
 
-def _malformed(table: _Table, row: int, text: str) -> str:
+def _malformed_row_text(table: _Table, row: int, text: str) -> str:
     n_columns, wanted = len(cells_of(text, table.delimiter)), len(table.layout.columns.names)
-    return f"{_line(table, row)} has {n_columns} columns, wanted {wanted}: {text[:500]}"
+    return f"{_line_of_row(table, row)} has {n_columns} columns, wanted {wanted}: {text[:500]}"
 
 
-def _no_rows(url: str) -> InputError:
+def _no_edges_error(url: str) -> InputError:
     return InputError(f"`{files.redacted(url)}` holds no edges", hint="check that this is the file you mean")

@@ -13,7 +13,7 @@ from sssp_pipeline.pipeline.formats.dimacs import VARIANTS
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     BYTE_ORDER_MARK,
-    opened,
+    open_decompressed,
     read_lines,
     zip_members,
 )
@@ -57,7 +57,7 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     """
     if _is_scipy_npz(url):
         return "scipy-npz"
-    with opened(url, options.encoding) as stream:
+    with open_decompressed(url, options.encoding) as stream:
         head = stream.read(4096)
     if not head:
         raise InputError(f"`{files.redacted(url)}` is empty", hint="check that this is the file you mean")
@@ -68,13 +68,13 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     text = head.removeprefix(BYTE_ORDER_MARK)
     for magic, what in _NOT_READ.items():
         if text.lstrip().startswith(magic) or head.startswith(magic):
-            raise _unknown(url, f"is {what}, which is not read")
+            raise _unreadable_error(url, f"is {what}, which is not read")
     if b"\0" in head:
         for encoding in ("utf-16-le", "utf-16-be"):
             if _is_printable(head[: len(head) // 2 * 2].decode(encoding, "replace")):
                 what = "may be UTF-16 without a byte order mark"
-                raise _unknown(url, what, f"`graph.encoding: {encoding}`")
-        raise _unknown(url, "is in no known format")
+                raise _unreadable_error(url, what, f"`graph.encoding: {encoding}`")
+        raise _unreadable_error(url, "is in no known format")
     if text.startswith(b"%%MatrixMarket"):
         return "matrix-market"
     if text.lstrip()[:1] in (b"c", b"p") and _has_problem_line(url):
@@ -87,7 +87,7 @@ def _row_format(url: str, options: ReadOptions) -> str:
     sample = read_sample(url, options, True)
     rows = sample.rows
     if "\ufffd" in rows[0] and not _is_printable(rows[0]):
-        raise _unknown(url, "is in no known format")
+        raise _unreadable_error(url, "is in no known format")
     words = cells_of_text(rows[0])
     if _has_metis_name(url) and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
         return "metis"
@@ -176,11 +176,11 @@ def _is_scipy_npz(url: str) -> bool:
         try:
             names = set(zip_members(raw))
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-            return False  # `opened` says what is wrong with it
+            return False  # `open_decompressed` says what is wrong with it
     if {"format.npy", "shape.npy", "data.npy"} <= names:
         return True
     if names and all(name.endswith(".npy") for name in names):
-        raise _unknown(url, "is a NumPy archive that `scipy.sparse.save_npz` did not write")
+        raise _unreadable_error(url, "is a NumPy archive that `scipy.sparse.save_npz` did not write")
     return False
 
 
@@ -191,7 +191,7 @@ READ = (
 )
 
 
-def _unknown(url: str, what: str, instead: str = "") -> InputError:
+def _unreadable_error(url: str, what: str, instead: str = "") -> InputError:
     return InputError(
         f"`{files.redacted(url)}` {what}",
         hint=f"set {instead} if it is" if instead else f"convert it; what is read: {READ}",

@@ -32,17 +32,17 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
     EdgeCounter,
+    common_n_vertices,
     declared_count,
     declared_reading,
+    line_excerpt,
     refuse_columns,
-    same_n_vertices,
-    shown_line,
 )
 from sssp_pipeline.pipeline.formats.parsing.line_reader import (
     Fault,
+    line_place,
     read_edges,
     scan_files,
-    where,
 )
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
@@ -75,7 +75,7 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
         A header is missing or wrong, or files differ in their headers.
     """
     headers = [_read_header(url, options.max_line_bytes) for url in urls]
-    n_vertices = same_n_vertices(urls, [n for _, _, n, _ in headers])
+    n_vertices = common_n_vertices(urls, [n for _, _, n, _ in headers])
     variant = headers[0][0]
     for url, (other, _, _, _) in zip(urls, headers, strict=True):
         if other != variant:
@@ -123,13 +123,13 @@ def _read_header(url: str, max_line_bytes: int) -> tuple[_Variant, LineFile, int
     """Return the variant, where the rows begin, and the declared numbers of vertices and edges."""
     file, words = _problem_line(url)
     if len(words) != 4 or words[1] not in VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
-        shown = shown_line(b" ".join(words))
+        shown = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{where(url, file.n_lines)}: `{shown}` is not a problem line",
+            f"{line_place(url, file.n_lines)}: `{shown}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
-    n_vertices = declared_count(where(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
-    n_edges = declared_count(where(url, file.n_lines), words[3], "edges", MAX_EDGES)
+    n_vertices = declared_count(line_place(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
+    n_edges = declared_count(line_place(url, file.n_lines), words[3], "edges", MAX_EDGES)
     return VARIANTS[words[1]], replace(file, max_line_bytes=max_line_bytes), n_vertices, n_edges
 
 
@@ -143,7 +143,7 @@ def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
             return LineFile(url, n_bytes, n_lines), words
         if words and not words[0].startswith(b"c"):
             raise InputError(
-                f"{where(url, n_lines)} begins with `{shown_line(words[0])}` before any problem line",
+                f"{line_place(url, n_lines)} begins with `{line_excerpt(words[0])}` before any problem line",
                 hint="a DIMACS file begins with comments and a line such as `p sp VERTICES EDGES`",
             )
     raise InputError(
@@ -171,12 +171,12 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     """
     file, words = _problem_line(url)
     if words[:4] != [b"p", b"aux", b"sp", b"co"] or len(words) != 5 or not words[4].isdigit():
-        shown = shown_line(b" ".join(words))
+        shown = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{where(url, file.n_lines)}: `{shown}` is not the header of coordinates",
+            f"{line_place(url, file.n_lines)}: `{shown}` is not the header of coordinates",
             hint="it reads `p aux sp co VERTICES`",
         )
-    n_given = declared_count(where(url, file.n_lines), words[4], "vertices", MAX_VERTICES)
+    n_given = declared_count(line_place(url, file.n_lines), words[4], "vertices", MAX_VERTICES)
     if n_given != n_vertices:
         raise InputError(
             f"`{storage.redacted(url)}` has coordinates of {n_given} vertices, the graph has {n_vertices}",

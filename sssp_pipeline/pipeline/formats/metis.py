@@ -23,10 +23,10 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     MAX_EDGES,
     declared_count,
     declared_reading,
+    line_excerpt,
     refuse_columns,
-    shown_line,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import Fault, scan_files, where
+from sssp_pipeline.pipeline.formats.parsing.line_reader import Fault, line_place, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files
 
@@ -97,21 +97,21 @@ def _read_header(url: str, max_line_bytes: int) -> _Header:
             continue
         if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
             raise InputError(
-                f"{where(url, n_lines)}: `{shown_line(line)}` is not a METIS header",
+                f"{line_place(url, n_lines)}: `{line_excerpt(line)}` is not a METIS header",
                 hint="it reads `VERTICES EDGES`, and perhaps a format such as 001",
             )
-        n_vertices = declared_count(where(url, n_lines), words[0], "vertices", MAX_VERTICES)
-        n_edges = declared_count(where(url, n_lines), words[1], "edges", MAX_EDGES)
+        n_vertices = declared_count(line_place(url, n_lines), words[0], "vertices", MAX_VERTICES)
+        n_edges = declared_count(line_place(url, n_lines), words[1], "edges", MAX_EDGES)
         layout = (words[2].decode().lstrip("0") or "0") if len(words) > 2 else "0"
         if layout not in _FORMATS:
             raise InputError(
-                f"{where(url, n_lines)}: unknown METIS format `{words[2].decode()[:20]}`",
+                f"{line_place(url, n_lines)}: unknown METIS format `{words[2].decode()[:20]}`",
                 hint="known formats: " + ", ".join(name.zfill(3) for name in _FORMATS),
             )
         has_size, has_vertex_weights, has_edge_weights = (digit == "1" for digit in layout.zfill(3))
         n_vertex_weights = 1
         if len(words) > 3:
-            n_vertex_weights = declared_count(where(url, n_lines), words[3], "vertex weights", 2**20)
+            n_vertex_weights = declared_count(line_place(url, n_lines), words[3], "vertex weights", 2**20)
         n_skipped = has_size + (n_vertex_weights if has_vertex_weights else 0)
         file = LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes)
         return _Header(file, n_vertices, n_edges, has_edge_weights, n_skipped)

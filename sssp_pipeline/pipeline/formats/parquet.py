@@ -19,15 +19,15 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import is_compressed, opened
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import is_compressed, open_decompressed
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.parsing.tables import (
     EdgeColumns,
     are_numbered,
+    check_same_columns,
     choose_columns,
-    same_columns,
 )
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files
@@ -66,7 +66,7 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
         column of a type that cannot serve, or files differ in what they hold.
     """
     tables = [_open_table(url, options) for url in urls]
-    same_columns(urls, [table.columns for table in tables])
+    check_same_columns(urls, [table.columns for table in tables])
     first = tables[0]
     for table in tables:
         if table.id_kind != first.id_kind:
@@ -91,7 +91,7 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
             )
 
     return EdgeList(
-        Reading(format="parquet", ids=first.id_kind, ids_why=first.ids_why, **first.columns.read()),
+        Reading(format="parquet", ids=first.id_kind, ids_why=first.ids_why, **first.columns.reading_fields()),
         bool(dtypes),
         read,
         weight_dtype=np.result_type(*dtypes) if dtypes else None,
@@ -161,7 +161,7 @@ def _weight_dtype(url: str, field: pa.Field) -> np.dtype:
 @contextmanager
 def _record_batches(url: str, rows: int, names: list[str] | None = None) -> Iterator[tuple]:
     """Give the schema of a file and an iterator over its batches of at most `rows` rows, of the columns `names`."""
-    with opened(url) as stream:
+    with open_decompressed(url) as stream:
         magic = stream.read(6)
     is_stream = not magic.startswith((PARQUET_MAGIC, ARROW_FILE_MAGIC))
     if not is_stream and is_compressed(url):
@@ -169,7 +169,7 @@ def _record_batches(url: str, rows: int, names: list[str] | None = None) -> Iter
             f"`{files.redacted(url)}` is compressed as a whole, but such a table is read from its end",
             hint="decompress it: its columns are compressed inside",
         )
-    with opened(url) as stream, _arrow_errors(url):
+    with open_decompressed(url) as stream, _arrow_errors(url):
         if magic.startswith(PARQUET_MAGIC):
             file = pq.ParquetFile(stream)
             yield file.schema_arrow, file.iter_batches(rows, columns=names)

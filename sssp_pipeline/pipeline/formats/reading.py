@@ -91,7 +91,7 @@ class Reading:
         parts += [f"{self.ids} ids", self.edges]
         found = ["; ".join(part for part in parts if part)]
         if self.sample:
-            found.append("first edges: " + "; ".join(_shown(edge) for edge in self.sample))
+            found.append("first edges: " + "; ".join(_edge_text(edge) for edge in self.sample))
         return found
 
     def facts(self) -> dict[str, str]:
@@ -110,9 +110,9 @@ class Reading:
         if self.unused:
             found["not used"] = ", ".join(f"`{name}`" for name in self.unused)
         found |= {"ids": f"{self.ids}: {self.ids_why}", "weights": self.weights, "edges": self.edges}
-        return found | {"first edges": "; ".join(map(_shown, self.sample))}
+        return found | {"first edges": "; ".join(map(_edge_text, self.sample))}
 
 
-def _shown(edge: tuple) -> str:
+def _edge_text(edge: tuple) -> str:
     ends = f"{edge[0]} -> {edge[1]}"
     return f"{ends} ({edge[2]})" if len(edge) > 2 else ends

@@ -19,12 +19,12 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     COMMENTS,
     Layout,
     cells_of_text,
-    decide,
+    decide_layout,
     read_sample,
 )
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
-from sssp_pipeline.pipeline.formats.parsing.tables import same_columns
+from sssp_pipeline.pipeline.formats.parsing.tables import check_same_columns
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files as storage
@@ -39,7 +39,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
         A file holds no edge, its first row can be read in two ways, files differ in their columns, or the options name
         a column that is not there.
     """
-    layouts = [decide(read_sample(url, options, True), cells_of_text, options) for url in urls]
+    layouts = [decide_layout(read_sample(url, options, True), cells_of_text, options) for url in urls]
     refuse_different(urls, layouts)
     _refuse_other_places(urls, layouts)
     first = layouts[0]
@@ -76,7 +76,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
             header=first.has_header,
             ids=first.ids,
             ids_why=first.ids_why,
-            **columns.read(),
+            **columns.reading_fields(),
         ),
         columns.weight is not None,
         read,
@@ -100,7 +100,7 @@ def refuse_different(urls: list[str], layouts: list[Layout]) -> None:
                 f"{layout.sample.place} has {n_columns} columns, but {first.sample.place} has {n_first}",
                 hint="files read together have the same columns",
             )
-    same_columns(urls, [layout.columns for layout in layouts])
+    check_same_columns(urls, [layout.columns for layout in layouts])
 
 
 def _refuse_other_places(urls: list[str], layouts: list[Layout]) -> None:

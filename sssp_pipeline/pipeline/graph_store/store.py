@@ -208,7 +208,7 @@ def read_manifest(store: str, content_id: str | None = None) -> Manifest:
             f"`{files.redacted(store)}` is not a graph store: it has no {MANIFEST}",
             hint="make one with `sssp-pipeline ingest`",
         )
-    newest = _parsed(text, store, url)
+    newest = _parse_manifest(text, store, url)
     if content_id is None or newest.content_id == content_id:
         return newest
     url = _version_url(store, content_id)
@@ -217,7 +217,7 @@ def read_manifest(store: str, content_id: str | None = None) -> Manifest:
             f"`{files.redacted(store)}` holds no version of the graph with content id `{content_id}`",
             hint="name the store that the run was solved on",
         )
-    return _parsed(text, store, url)
+    return _parse_manifest(text, store, url)
 
 
 def older_versions(store: str, newest: Manifest) -> dict[str, Manifest]:
@@ -247,7 +247,7 @@ def _version_url(store: str, content_id: str) -> str:
     return files.join(store, _VERSIONS, f"{content_id}.json")
 
 
-def _parsed(text: bytes, store: str, url: str) -> Manifest:
+def _parse_manifest(text: bytes, store: str, url: str) -> Manifest:
     """Return the manifest that the file `url` of a store holds as `text`."""
     try:
         content = json.loads(text)
@@ -293,8 +293,8 @@ def newest_version(store: str) -> Manifest | None:
     """
     url = files.join(store, MANIFEST)
     if files.exists(url):
-        return _parsed(files.read_bytes(url), store, url)
-    foreign = [name for name in files.list_names(store) if not _is_left_over(store, name)]
+        return _parse_manifest(files.read_bytes(url), store, url)
+    foreign = [name for name in files.list_names(store) if not _is_leftover(store, name)]
     if foreign:
         raise InputError(
             f"`{files.redacted(store)}` is not empty and is not a graph store: it has {shortened(foreign)}",
@@ -309,7 +309,7 @@ def is_complete(store: str, manifest: Manifest) -> bool:
     return all(sizes.get(part.path) == part.bytes for part in manifest.parts)
 
 
-def _is_left_over(store: str, name: str) -> bool:
+def _is_leftover(store: str, name: str) -> bool:
     """Return whether `name`, right in the folder `store`, is of an ingest that was killed."""
     if name in _FOLDERS:
         below = files.list_files(files.join(store, name))
@@ -370,7 +370,7 @@ class StoreWriter:
         url = files.join(self._store, MANIFEST)
         versions = {}
         if (text := files.read_if_there(url)) is not None:
-            before = _parsed(text, self._store, url)
+            before = _parse_manifest(text, self._store, url)
             versions = older_versions(self._store, before)
             if is_complete(self._store, before):
                 versions[before.content_id] = before

@@ -45,10 +45,10 @@ def is_up_to_date(manifest: Manifest, inputs: list[dict[str, Any]]) -> bool:
 def check_same_graph(store: str, manifest: Manifest, spec: workflow.Graph) -> None:
     """Raise `InputError`, which names what differs, unless a version of the graph of `spec` is in the store."""
     here = options_of(spec)
-    there = _known(manifest, here)
+    there = _stored_options(manifest, here)
     old, new = _flat(there), _flat(here)
     differ = [
-        f"`graph.{key}` is {_shown(old.get(key))} there and {_shown(new.get(key))} here"
+        f"`graph.{key}` is {_value_text(old.get(key))} there and {_value_text(new.get(key))} here"
         for key in dict.fromkeys([*new, *old])
         if key not in _NOT_OF_THE_GRAPH and not _is_same(key, old.get(key), new.get(key))
     ]
@@ -59,7 +59,7 @@ def check_same_graph(store: str, manifest: Manifest, spec: workflow.Graph) -> No
         )
 
 
-def _known(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
+def _stored_options(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a stored graph; options that its release did not know get their defaults."""
     defaults = workflow.Graph(input="-").model_dump(mode="json", exclude={"store", "input", "coordinates"})
     there = _merged(defaults, manifest.options)
@@ -69,7 +69,10 @@ def _known(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
     files = [str(given["url"]) for given in manifest.inputs]
     there["coordinates"] = files.pop() if manifest.coordinates and len(files) > 1 else None
     matched = all(
-        any(_place(file) == _place(url) or fnmatch(_place(file), _place(url)) for url in here["input"])
+        any(
+            _absolute(file) == _absolute(url) or fnmatch(_absolute(file), _absolute(url))
+            for url in here["input"]
+        )
         for file in files
     )
     return there | {"input": here["input"] if matched else files}
@@ -93,19 +96,19 @@ def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _is_same(key: str, old: Any, new: Any) -> bool:
-    return bool(_place(old) == _place(new) if key in ("input", "coordinates") else old == new)
+    return bool(_absolute(old) == _absolute(new) if key in ("input", "coordinates") else old == new)
 
 
-def _place(value: Any) -> Any:
+def _absolute(value: Any) -> Any:
     """Return where a URL or each of a list leads, the same for two ways to write the path of one local file."""
     if isinstance(value, list):
-        return [_place(item) for item in value]
+        return [_absolute(item) for item in value]
     if isinstance(value, str) and "://" not in value:
         return os.path.abspath(value)  # noqa: PTH100 (as text: a pattern is no path)
     return value
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(_shown, value))
+        return ", ".join(map(_value_text, value))
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -97,7 +97,7 @@ class IntegerIds:
             self._first_id = first
             return VertexIds(IdMapping(kind="offset", type="int64", first_id=first), None, n_vertices)
         small = np.empty(self._n_small, np.int64)
-        _marked(self._bits, small)
+        _write_marked_ids(self._bits, small)
         table = pa.array(np.concatenate([small, large]))
         return VertexIds(IdMapping(kind="table", type="int64"), table, n_vertices)
 
@@ -116,7 +116,7 @@ class IntegerIds:
         if self._first_id is not None:
             return _shifted(kept, self._first_id)
         vertices = np.empty(len(kept), np.uint32)
-        _ranks_of(kept, self._bits, self._ranks, vertices)
+        _write_ranks(kept, self._bits, self._ranks, vertices)
         if len(self._large[0]):
             beyond = np.flatnonzero(kept >= BITMAP_IDS)
             vertices[beyond] = self._n_small + np.searchsorted(self._large[0], kept[beyond])
@@ -175,7 +175,7 @@ def _mark(bits: np.ndarray, ids: np.ndarray, narrow: np.ndarray) -> None:
 
 
 @njit(nogil=True)
-def _marked(bits: np.ndarray, out: np.ndarray) -> None:
+def _write_marked_ids(bits: np.ndarray, out: np.ndarray) -> None:
     n = 0
     for word in range(len(bits)):
         rest = bits[word]
@@ -187,7 +187,7 @@ def _marked(bits: np.ndarray, out: np.ndarray) -> None:
 
 
 @njit(nogil=True)
-def _ranks_of(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndarray) -> None:
+def _write_ranks(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndarray) -> None:
     one = np.uint64(1)
     n_ids = np.uint64(64 * len(bits))
     for i in range(len(ids)):

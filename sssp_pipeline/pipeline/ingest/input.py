@@ -23,10 +23,10 @@ from sssp_pipeline.workflow import models as workflow
 #: Edges that are shown.
 SAMPLE_EDGES = 3
 #: Bytes that are read to show them.
-_LOOK_BYTES = 1 << 18
+_PREVIEW_BYTES = 1 << 18
 
 
-def files_of(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
+def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the URLs to read, and what tells whether any of them has changed.
 
     Raises
@@ -41,7 +41,7 @@ def files_of(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
     return urls, [storage.fingerprint(url) for url in read]
 
 
-def opened_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
+def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
     """Return the edge list in the files `urls`, read as `spec` says; raises as `open_edge_list` does."""
     options = ReadOptions(
         format=spec.format,
@@ -72,14 +72,14 @@ def chunks_of(edge_list: EdgeList, spec: workflow.Graph, n_threads: int) -> Iter
             yield chunk
 
 
-def mirrors(edge_list: EdgeList, spec: workflow.Graph) -> bool:
+def adds_reverses(edge_list: EdgeList, spec: workflow.Graph) -> bool:
     """Return whether the reverse of every edge is to be added."""
     return edge_list.symmetric == "mirror" or (
         spec.directed is False and edge_list.symmetric != "both-listed"
     )
 
 
-def look(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
+def preview(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
     """Return how the input would be read, and its files, after reading no more than their beginnings.
 
     Raises
@@ -87,8 +87,8 @@ def look(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
     InputError
         The input cannot be read, as far as its beginning tells.
     """
-    urls, files = files_of(spec)
-    edge_list = opened_input(spec, urls, _LOOK_BYTES)
+    urls, files = input_files(spec)
+    edge_list = open_input(spec, urls, _PREVIEW_BYTES)
     sample: list[tuple] = []
     weights = ""
     chunks = chunks_of(edge_list, spec, 1)
@@ -100,10 +100,10 @@ def look(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
         if len(sample) == SAMPLE_EDGES:
             break
     chunks.close()  # type: ignore[attr-defined]
-    return complete(edge_list, spec, sample, weights), files
+    return complete_reading(edge_list, spec, sample, weights), files
 
 
-def complete(edge_list: EdgeList, spec: workflow.Graph, sample: list[tuple], weights: str) -> Reading:
+def complete_reading(edge_list: EdgeList, spec: workflow.Graph, sample: list[tuple], weights: str) -> Reading:
     """Return the reading of an edge list with what is known after edges were read."""
     if not edge_list.has_weights:
         weights = f"every edge weighs {spec.weights.default}"

@@ -36,11 +36,11 @@ from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up
 from sssp_pipeline.pipeline.ingest.id_mapping import IdCollector, collector
 from sssp_pipeline.pipeline.ingest.input import (
     SAMPLE_EDGES,
+    adds_reverses,
     chunks_of,
-    complete,
-    files_of,
-    mirrors,
-    opened_input,
+    complete_reading,
+    input_files,
+    open_input,
     sample_of,
 )
 from sssp_pipeline.pipeline.ingest.spill import Spill
@@ -74,22 +74,22 @@ def ingest(
         The input cannot be used, the store holds another graph or files of another kind, or it cannot be written;
         the store is as it was before.
     """
-    urls, inputs = files_of(spec)
-    current = _current(spec, store, inputs)
+    urls, inputs = input_files(spec)
+    current = _stored_if_current(spec, store, inputs)
     if current is not None and not remove_old_versions:
         return current, False
     if current is None:
-        opened_input(spec, urls)  # what is no edge list makes no folder
+        open_input(spec, urls)  # what is no edge list makes no folder
 
     def waits(who: str) -> None:
         shown = files.redacted(store)
         progress.say(f"{who} is writing to the graph store `{shown}`: waiting until it ends", "waiting")
 
-    with exclusive(store, waits) as still_ours:
-        current = _current(spec, store, inputs)  # another process may have ingested it meanwhile
-        manifest = current or _ingested(spec, urls, inputs, store, still_ours, progress)
+    with exclusive(store, waits) as check_held:
+        current = _stored_if_current(spec, store, inputs)  # another process may have ingested it meanwhile
+        manifest = current or _ingest_into(spec, urls, inputs, store, check_held, progress)
         if remove_old_versions:
-            still_ours()
+            check_held()
             remove_older_versions(store)
     if current is None and (older := older_versions(store, manifest)):
         held = in_bytes(sum(part.bytes for version in older.values() for part in version.parts))
@@ -100,7 +100,7 @@ def ingest(
     return manifest, current is None
 
 
-def _current(spec: workflow.Graph, store: str, inputs: list[dict[str, Any]]) -> Manifest | None:
+def _stored_if_current(spec: workflow.Graph, store: str, inputs: list[dict[str, Any]]) -> Manifest | None:
     """Return the manifest of the graph in the store if it is that of `spec` and up to date; raises as `ingest`."""
     newest = newest_version(store)
     if newest is None:
@@ -109,30 +109,32 @@ def _current(spec: workflow.Graph, store: str, inputs: list[dict[str, Any]]) -> 
     return newest if is_up_to_date(newest, inputs) and is_complete(store, newest) else None
 
 
-def _ingested(
+def _ingest_into(
     spec: workflow.Graph,
     urls: list[str],
     inputs: list[dict[str, Any]],
     store: str,
-    still_ours: Callable[[], None],
+    check_held: Callable[[], None],
     progress: Progress,
 ) -> Manifest:
     """Return the manifest of the graph that `spec` describes after writing it to the store, which is held."""
     files.check_writable(store)
     threads = usable_cores()
-    edge_list = opened_input(spec, urls)
+    edge_list = open_input(spec, urls)
     with Spill() as spill, StoreWriter(store) as writer:
         ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
         sample: list[tuple] = []
         weights = _read_edges(edge_list, ids, spill, spec, threads, progress, sample)
-        dtype, why = weights.dtype(spec.weights, edge_list.weight_dtype, _place(spec))
+        dtype, why = weights.dtype(spec.weights, edge_list.weight_dtype, _input_name(spec))
         vertex_ids = ids.finish()
         if vertex_ids.n_vertices > MAX_VERTICES:
             raise InputError(
                 f"the graph has {vertex_ids.n_vertices} vertices, at most {MAX_VERTICES} are possible",
                 hint="leave out vertices, or contract them",
             )
-        graph, counts = _build(spill, ids, vertex_ids, weights, dtype, spec, edge_list, threads, progress)
+        graph, counts = _build_graph(
+            spill, ids, vertex_ids, weights, dtype, spec, edge_list, threads, progress
+        )
         one_way = _first_one_way(graph, threads)
         if one_way is not None and edge_list.symmetric == "both-listed":
             u, v = (vertex_ids.original(end) for end in one_way)
@@ -174,13 +176,13 @@ def _ingested(
             counts=counts,
             inputs=inputs,
             options=options_of(spec),
-            reading=complete(edge_list, spec, sample, f"{dtype.name}: {why}"),
+            reading=complete_reading(edge_list, spec, sample, f"{dtype.name}: {why}"),
             row_offsets=row_offsets,
             edges=edges,
             vertices=vertices,
         )
-        _keep_skipped(store, edge_list)
-        still_ours()  # what it removes may be what another ingest is about to commit
+        _write_skipped(store, edge_list)
+        check_held()  # what it removes may be what another ingest is about to commit
         writer.commit(manifest)
     return manifest
 
@@ -196,7 +198,7 @@ def _read_edges(
 ) -> WeightRange:
     progress.stage("read edges")
     seen = WeightRange()
-    place = _place(spec)
+    place = _input_name(spec)
     if not edge_list.has_weights:
         seen.add(default_weight(spec.weights))
     for chunk in chunks_of(edge_list, spec, threads):
@@ -227,12 +229,12 @@ def _read_edges(
     return seen
 
 
-def _place(spec: workflow.Graph) -> str:
+def _input_name(spec: workflow.Graph) -> str:
     """Return the words for the input."""
     return f"`{files.redacted(spec.inputs[0])}`" if len(spec.inputs) == 1 else "the input"
 
 
-def _build(
+def _build_graph(
     spill: Spill,
     ids: IdCollector,
     vertex_ids: VertexIds,
@@ -246,11 +248,11 @@ def _build(
     """Return the CSR graph of the spilled edges, by the policies of `spec`, and what became of the edges."""
     progress.stage("build rows")
     drop_loops = spec.self_loops == "drop"
-    mirror = mirrors(edge_list, spec)
+    mirror = adds_reverses(edge_list, spec)
     _check_memory(vertex_ids.n_vertices, seen.n_edges * (2 if mirror else 1), dtype)
     row_offsets = np.zeros(vertex_ids.n_vertices + 1, np.int64)
     loops = 0
-    for src, dst, _ in _translated(spill, ids):
+    for src, dst, _ in _translate(spill, ids):
         loops += csr_build.count_rows(src, dst, drop_loops, mirror, row_offsets)
     np.cumsum(row_offsets, out=row_offsets)
     n_placed = int(row_offsets[-1])
@@ -271,7 +273,7 @@ def _build(
     if spec.duplicates == "error" and (e := csr_build.first_duplicate(row_offsets, col_indices)) >= 0:
         u = int(np.searchsorted(row_offsets, e, side="right")) - 1
         raise InputError(
-            f"{_place(spec)}: the edge from `{vertex_ids.original(u)}` to "
+            f"{_input_name(spec)}: the edge from `{vertex_ids.original(u)}` to "
             f"`{vertex_ids.original(int(col_indices[e]))}` is listed twice",
             hint="`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
         )
@@ -304,7 +306,7 @@ def _place_edges(spill: Spill, ids: IdCollector, default: float, rows: tuple, th
     *_, cursors, col_indices, weights = rows
     ranges = csr_build.row_ranges(np.append(cursors, len(col_indices)), threads)
     with ThreadPoolExecutor(threads) as pool:
-        for src, dst, given in _translated(spill, ids):
+        for src, dst, given in _translate(spill, ids):
             values = given if given is not None else np.full(len(src), default)
             if weights.dtype.kind == "f":
                 # Integers of one chunk stand as decimals in another, cut elsewhere: both are rounded the same way.
@@ -313,7 +315,7 @@ def _place_edges(spill: Spill, ids: IdCollector, default: float, rows: tuple, th
             list(pool.map(lambda r, e=edges: csr_build.place_edges(*r, *e, *rows), ranges))
 
 
-def _translated(spill: Spill, ids: IdCollector) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+def _translate(spill: Spill, ids: IdCollector) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
     """Yield the vertices at both ends of the spilled edges, and the weights, translated one group ahead."""
     with ThreadPoolExecutor(2) as pool:
         ahead: tuple[Future, Future, np.ndarray | None] | None = None
@@ -341,7 +343,7 @@ def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int] | None:
     return int(np.searchsorted(graph.row_offsets, edge, side="right")) - 1, int(graph.col_indices[edge])
 
 
-def _keep_skipped(store: str, edge_list: EdgeList) -> None:
+def _write_skipped(store: str, edge_list: EdgeList) -> None:
     """Write the first rows that were left out beside the graph; remove those of an earlier ingest."""
     url = files.join(store, SKIPPED)
     if edge_list.skipped.count:

@@ -37,7 +37,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
-from sssp_pipeline.pipeline.graph_store.stored_graph import resident
+from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_folder import NO_DISTANCES, Place, RunFolder
@@ -46,8 +46,8 @@ from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.solving.workers.interface import Workers
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.redaction import told
-from sssp_pipeline.pipeline.storage.retries import expect_answers
+from sssp_pipeline.pipeline.storage.redaction import error_text
+from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import (
     Level,
     Progress,
@@ -145,7 +145,7 @@ def solve_task(task: SolveTask) -> TaskDone:
         The store does not hold the expected graph, the folder no longer holds the run, or a path is longer than
         the weights' type holds.
     """
-    expect_answers(files.redacted(task.store), files.redacted(task.run))
+    mark_reachable(files.redacted(task.store), files.redacted(task.run))
     with _switching_sooner, worker_metrics.counted(task.attempt):
         done = _solved(task)
         worker_metrics.add(
@@ -162,7 +162,7 @@ def solve_task(task: SolveTask) -> TaskDone:
 
 def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
-    stored = resident(task.store, task.content_id)
+    stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
     try:
@@ -343,7 +343,7 @@ def scatter(
         else:
             given.errors += 1
             given.alone = False
-            reason = told(error)
+            reason = error_text(error)
             if given.errors > retries:
                 if isinstance(error, StoreAwayError):  # the batches after it would find it away, too
                     hopeless.append((tried.numbers[0], error))

@@ -14,7 +14,7 @@ import numpy as np
 
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, lent
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, share_with_tasks
 from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -119,7 +119,7 @@ class Solving:
         )
         self._trials = Trials(plan, needs.batches_per_task)
         self.progress.stage("solve")
-        with lent(self.stored), source.workers(needs) as workers:
+        with share_with_tasks(self.stored), source.workers(needs) as workers:
             self._begin(workers)
             n_threads = workers.n_threads
 

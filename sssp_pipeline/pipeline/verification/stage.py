@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, lent
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.distance_files import LARGEST_GROUP_ROWS, LONG_GROUP_ROWS, DistanceFormat
 from sssp_pipeline.pipeline.results.run_folder import NO_DISTANCES, RunFolder, judged
@@ -116,7 +116,7 @@ class Verifying:
                 least_bytes=self.task_bytes,
             )
         )
-        with lent(self.stored), source.workers(needs) as workers:
+        with share_with_tasks(self.stored), source.workers(needs) as workers:
             shared = min(SHARED_BYTES // max(batch_bytes, 1), len(chosen) // (TASKS_EACH * workers.n_threads))
             tasks = self._tasks(wanted, chosen, max(needs.batches_per_task, shared))
             failed = scatter(workers, tasks, self.retries, take_in, self.progress, work=verify_task)

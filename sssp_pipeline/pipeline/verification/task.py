@@ -24,7 +24,7 @@ from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
-from sssp_pipeline.pipeline.graph_store.stored_graph import resident
+from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.graph_store.units import in_input_unit
 from sssp_pipeline.pipeline.machine import memory_bytes
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, read_distances, read_targets
@@ -33,7 +33,7 @@ from sssp_pipeline.pipeline.results.run_folder import NO_DISTANCES, OF_LENGTHS, 
 from sssp_pipeline.pipeline.results.wide_files import read_wide_files
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.retries import expect_answers
+from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.vertex_ids import VertexIds, digest_of
 
 #: The metrics that follow from the distances alone.
@@ -87,8 +87,8 @@ def verify_task(task: VerifyTask) -> Checked:
     InputError
         The store does not hold the expected graph, or a file of the run is missing or damaged.
     """
-    expect_answers(files.redacted(task.store), files.redacted(task.run))
-    stored = resident(task.store, task.content_id)
+    mark_reachable(files.redacted(task.store), files.redacted(task.run))
+    stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
     with _room.held(task.n_bytes, _memory_limit() - stored.manifest.graph_bytes):
         return _checked(task, graph, ids)

@@ -420,8 +420,8 @@ def test_leavings_of_a_killed_first_ingest_are_no_other_files(store, tmp_path):
 INGEST = """
 import sys, time
 from sssp_pipeline.pipeline.ingest import stage as module
-real = module._ingested
-module._ingested = lambda *args: (time.sleep(1.0), real(*args))[1]
+real = module._ingest_into
+module._ingest_into = lambda *args: (time.sleep(1.0), real(*args))[1]
 from sssp_pipeline.cli import main
 sys.argv = ["sssp-pipeline", "ingest", sys.argv[1]]
 main()

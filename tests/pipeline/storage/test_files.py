@@ -198,7 +198,7 @@ def test_standard_input_is_no_destination():
     "url", ["./data/run", "/data:x/run", "s3://bucket/run", "memory://run", "file:///run", "ftp://host/run"]
 )
 def test_other_places_may_be_written(url):
-    assert not files.is_never_written(url)
+    assert not files.is_read_only(url)
 
 
 def test_a_path_that_the_locale_cannot_hold(monkeypatch):

@@ -39,9 +39,9 @@ class Ailing(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(retries, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(retries, "RETRY_S", 0.5)
     monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))
-    monkeypatch.setattr(retries, "_answered", set())
+    monkeypatch.setattr(retries, "_reached", set())
     with ThreadingHTTPServer(("127.0.0.1", 0), Ailing) as ailing:
         ailing.asked, ailing.ailments = 0, []
         thread = threading.Thread(target=ailing.serve_forever, kwargs={"poll_interval": 0.01})
@@ -122,7 +122,7 @@ def test_a_store_that_has_answered_is_waited_for_when_it_refuses_connections(ser
 def test_a_store_that_another_process_has_reached_is_waited_for(server):
     server.shutdown()
     server.server_close()
-    retries.expect_answers(url_of(server))
+    retries.mark_reachable(url_of(server))
     with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
         files.read_bytes(url_of(server))
 
@@ -145,7 +145,7 @@ def unknown_hosts(monkeypatch):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(retries, "_answered", set())
+    monkeypatch.setattr(retries, "_reached", set())
 
 
 AZURE = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint={}/a;"
@@ -158,7 +158,7 @@ AZURE = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoin
 def test_the_first_contact_with_nobody_ends_at_once(url, host, monkeypatch, request):
     if host.startswith("host"):
         request.getfixturevalue("unknown_hosts")
-    monkeypatch.setattr(retries, "_answered", set())
+    monkeypatch.setattr(retries, "_reached", set())
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}")
@@ -177,8 +177,8 @@ def test_the_first_contact_with_nobody_ends_at_once(url, host, monkeypatch, requ
 
 @pytest.mark.parametrize("port", ["99999", "9" * 5000])
 def test_a_port_that_is_none_is_an_error_of_the_url(monkeypatch, port):
-    monkeypatch.setattr(retries, "_answered", set())
-    with pytest.raises(InputError, match="has a port that is no number up to 65535"):
+    monkeypatch.setattr(retries, "_reached", set())
+    with pytest.raises(InputError, match="has a port that is not a number up to 65535"):
         files.read_bytes(f"http://127.0.0.1:{port}/x")
 
 
@@ -196,9 +196,9 @@ def test_causes_are_followed_however_a_client_keeps_them():
         kept(inner_exception=kept(reason=refused)),
         Exception("retries", kept(reason=refused)),
     ):
-        assert retries.is_unconnected(error)
+        assert retries.is_unreachable(error)
     for error in (ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError(), ValueError("no"), None):
-        assert not retries.is_unconnected(error)
+        assert not retries.is_unreachable(error)
 
 
 # ---- proxies ----
@@ -237,7 +237,7 @@ def test_a_proxy_of_the_environment_is_asked(proxy, monkeypatch):
     assert files.read_bytes("http://edges.invalid/file") == CONTENT
     assert set(proxy.asked) == {"http://edges.invalid/file"}
     monkeypatch.setenv("no_proxy", "edges.invalid")
-    monkeypatch.setattr(retries, "_answered", set())
+    monkeypatch.setattr(retries, "_reached", set())
     with pytest.raises(StoreAwayError, match="cannot be reached"):
         files.read_bytes("http://edges.invalid/file")
 
@@ -251,7 +251,7 @@ def test_a_store_behind_a_proxy_is_not_asked_directly(proxy, monkeypatch, unknow
 
 def test_an_impatient_caller_tries_once(server):
     server.ailments = [503] * 9
-    with retries.impatient(), pytest.raises(InputError):
+    with retries.without_retries(), pytest.raises(InputError):
         files.read_bytes(url_of(server))
     assert server.asked == 1
 
@@ -265,7 +265,7 @@ def test_what_is_no_failure_of_a_store_goes_through(raised):
         raise raised
 
     with pytest.raises(raised):
-        retries.patiently("place", action)
+        retries.call_with_retries("place", action)
     assert calls == [1]
 
 
@@ -281,7 +281,7 @@ def test_an_interrupt_ends_the_waiting(monkeypatch):
 
     monkeypatch.setattr(time, "sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        retries.patiently("place", action)
+        retries.call_with_retries("place", action)
     assert calls == [1]
 
 
@@ -313,15 +313,15 @@ def s3_error(code: str, status: int) -> Exception:
     ],
 )
 def test_answers_of_s3(code, status, passes):
-    assert retries.passes(s3_error(code, status)) is passes
+    assert retries.is_temporary(s3_error(code, status)) is passes
 
 
 def test_certificates_do_not_pass_and_broken_connections_do():
     from botocore.exceptions import EndpointConnectionError, NoCredentialsError, ReadTimeoutError, SSLError
 
     url = "https://store"
-    assert not retries.passes(SSLError(endpoint_url=url, error="certificate verify failed"))
-    assert retries.passes(SSLError(endpoint_url=url, error="EOF occurred in violation of protocol"))
-    assert retries.passes(EndpointConnectionError(endpoint_url=url))
-    assert retries.passes(ReadTimeoutError(endpoint_url=url))
-    assert not retries.passes(NoCredentialsError())
+    assert not retries.is_temporary(SSLError(endpoint_url=url, error="certificate verify failed"))
+    assert retries.is_temporary(SSLError(endpoint_url=url, error="EOF occurred in violation of protocol"))
+    assert retries.is_temporary(EndpointConnectionError(endpoint_url=url))
+    assert retries.is_temporary(ReadTimeoutError(endpoint_url=url))
+    assert not retries.is_temporary(NoCredentialsError())

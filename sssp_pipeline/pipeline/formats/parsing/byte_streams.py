@@ -57,7 +57,7 @@ def is_compressed(url: str) -> bool:
 
 
 @contextmanager
-def opened(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
+def open_decompressed(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
     """Give `url` opened for reading its decompressed bytes, those of its only member if it is a zip or tar file.
 
     Text in another `encoding`, or in UTF-16 with a byte order mark, is given as UTF-8.
@@ -105,7 +105,7 @@ def _check_encoding(encoding: str) -> None:
 
 def text_encoding(url: str, asked: str) -> str | None:
     """Return the encoding of a text that is not UTF-8: the one `asked` for, or UTF-16 by its byte order mark."""
-    with opened(url, asked) as stream:
+    with open_decompressed(url, asked) as stream:
         transcoded = getattr(stream, "raw", None)
         return transcoded.encoding if isinstance(transcoded, _Transcoded) else None
 
@@ -288,7 +288,7 @@ def read_lines(url: str, encoding: str = "auto", max_line_bytes: int = MAX_LINE_
     InputError
         A line is longer than `max_line_bytes`.
     """
-    with opened(url, encoding) as stream:
+    with open_decompressed(url, encoding) as stream:
         for number in count(1):
             line = stream.readline(max_line_bytes + 1)
             if len(line) > max_line_bytes:
@@ -355,7 +355,7 @@ def read_blocks(files: list[LineFile], block_bytes: int) -> Iterator[TextBlock]:
 
 def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
     block_bytes = min(block_bytes, file.max_line_bytes)  # so that a line within a block is not too long
-    with opened(file.url, file.encoding) as stream:
+    with open_decompressed(file.url, file.encoding) as stream:
         move_to(stream, file.skip_bytes)
         carry = np.empty(0, np.uint8)
         n_given = file.skip_bytes

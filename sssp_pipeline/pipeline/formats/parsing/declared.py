@@ -9,7 +9,7 @@ from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files as storage
 
 
-def same_n_vertices(urls: list[str], counts: list[int]) -> int:
+def common_n_vertices(urls: list[str], counts: list[int]) -> int:
     """Return the number of vertices that all files declare.
 
     Raises
@@ -79,7 +79,7 @@ def declared_count(place: str, word: bytes, what: str, most: int) -> int:
     return int(digits)
 
 
-def shown_line(line: bytes) -> str:
+def line_excerpt(line: bytes) -> str:
     """Return the beginning of a line of a header, to be shown."""
     text = line[:200].decode("utf-8", "replace").strip()
     return text if len(text) <= 60 else text[:60] + "…"

@@ -16,8 +16,8 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK,
 from sssp_pipeline.pipeline.formats.parsing.line_reader import (
     carriage_return_error,
     control_error,
+    line_place,
     not_utf8_error,
-    where,
 )
 from sssp_pipeline.pipeline.formats.parsing.tables import (
     EdgeColumns,
@@ -68,7 +68,7 @@ class Sample:
     @property
     def place(self) -> str:
         """The words for the line of the first row."""
-        return where(self.url, self.lines[0])
+        return line_place(self.url, self.lines[0])
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,9 @@ def _rows(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[t
         n_bytes += len(content)
         row = (content.removeprefix(BYTE_ORDER_MARK) if line == 1 else content).rstrip(b"\r\n")
         if (control := _CONTROLS.search(row)) is not None:
-            raise control_error(where(url, line), control[0][0])
+            raise control_error(line_place(url, line), control[0][0])
         if b"\r" in row.strip():
-            raise carriage_return_error(where(url, line))
+            raise carriage_return_error(line_place(url, line))
         first = row.lstrip()[:1]
         if not first or (first in COMMENTS and (comments_anywhere or not seen)):
             continue
@@ -147,7 +147,7 @@ def is_number(cell: str, point: str = ".") -> bool:
     return _NUMBER.fullmatch(cell if point == "." else cell.replace(".", "x").replace(point, ".")) is not None
 
 
-def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptions) -> Layout:
+def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: ReadOptions) -> Layout:
     """Return the layout of the rows of a file, which `split` cuts into cells.
 
     Raises
@@ -176,7 +176,7 @@ def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptio
     columns = choose_columns(place, names, options, numeric, by_name=by_name)
     if not by_name and options.source_column == options.target_column == "auto":
         _refuse_edge_ids(place, body, columns)
-    first_edge = where(sample.url, sample.lines[has_header]) if len(sample.lines) > has_header else place
+    first_edge = line_place(sample.url, sample.lines[has_header]) if len(sample.lines) > has_header else place
     ids, why = _id_kind(first_edge, body, columns, options)
     return Layout(sample, has_header, columns, ids, why)
 

@@ -77,7 +77,7 @@ class ScannedEdges:
     skipped: list[Fault] = field(default_factory=list)
 
 
-def where(url: str, line: int) -> str:
+def line_place(url: str, line: int) -> str:
     """Return the words that name a line of a file."""
     return f"`{storage.redacted(url)}` line {line}"
 
@@ -129,11 +129,11 @@ def scan_files(
             n_lines = block.file.n_lines
         if control >= 0 and (scanned.fault is None or control < scanned.fault.position):
             line = n_lines + block.data[:control].tobytes().count(b"\n") + 1
-            raise control_error(where(block.file.url, line), block.data[control])
+            raise control_error(line_place(block.file.url, line), block.data[control])
         if scanned.fault:
-            raise _explained(scanned.fault, block, n_lines, syntax)
+            raise fault_error(scanned.fault, block, n_lines, syntax)
         if skipped is not None and scanned.skipped:
-            faults_ = ((_explained(fault, block, n_lines, syntax), fault) for fault in scanned.skipped)
+            faults_ = ((fault_error(fault, block, n_lines, syntax), fault) for fault in scanned.skipped)
             skipped.add(
                 len(scanned.skipped), (f"{error.message}: {_line_of(block, f)}" for error, f in faults_)
             )
@@ -254,13 +254,13 @@ def _parse_decimals(
         suspects = np.flatnonzero(is_suspect)
     found = []
     for i in suspects.tolist():
-        why = lost_in_float64(texts[i].as_py(), float(values[i]), syntax.rounds, syntax.scale)
+        why = float64_fault(texts[i].as_py(), float(values[i]), syntax.rounds, syntax.scale)
         if why is not None:
             found.append((i, why))
     return values, found
 
 
-def lost_in_float64(text: str, value: float, rounds: bool, scale: int) -> int | None:
+def float64_fault(text: str, value: float, rounds: bool, scale: int) -> int | None:
     """Return the fault of a weight that is written as `text` and is `value` in float64, None if there is none.
 
     Parameters
@@ -290,11 +290,11 @@ def lost_in_float64(text: str, value: float, rounds: bool, scale: int) -> int | 
     return None
 
 
-def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax) -> InputError:
+def fault_error(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax) -> InputError:
     """Return the error that tells of a fault in a block with `n_lines` lines before it."""
     before = block.data[: fault.position].tobytes()
     line = n_lines + before.count(b"\n") + 1
-    place = where(block.file.url, line)
+    place = line_place(block.file.url, line)
     token = _token_at(block.data, fault.position).decode("utf-8", "replace")
     shown = token if len(token) <= 60 else token[:57] + "..."
     match fault.code:
@@ -313,7 +313,7 @@ def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax)
         case faults.HUGE_ID:
             return InputError(f"{place}: vertex id `{shown}` is above 2^63 - 1", hint=_id_hint(syntax))
         case faults.ZERO_LED_ID:
-            return InputError(f"{place}: {zero_led(shown)}", hint=ZERO_LED_HINT)
+            return InputError(f"{place}: {zero_led_problem(shown)}", hint=ZERO_LED_HINT)
         case faults.ID_OUT_OF_RANGE:
             return InputError(
                 f"{place}: vertex id `{shown}` is outside {syntax.min_id} to {syntax.max_id}",
@@ -367,7 +367,7 @@ def carriage_return_error(place: str) -> InputError:
     )
 
 
-def zero_led(shown: str) -> str:
+def zero_led_problem(shown: str) -> str:
     """Return what is wrong with an id of digits that is no plain number."""
     sign = "a plus sign" if shown.startswith("+") else "a leading zero"
     return f"vertex id `{shown}` has {sign}, which an integer would lose, and the ids before it are integers"

@@ -65,7 +65,7 @@ class EdgeColumns:
         """The columns to be read: source, target and perhaps weight."""
         return [self.source, self.target, *([self.weight] if self.weight is not None else [])]
 
-    def read(self) -> dict[str, Any]:
+    def reading_fields(self) -> dict[str, Any]:
         """Return the part of a `Reading` that is about columns."""
         weight = None if self.weight is None else self.names[self.weight]
         unused = tuple(name for i, name in enumerate(self.names) if i not in self.used)
@@ -127,7 +127,7 @@ def choose_columns(
     if twice is not None:
         raise InputError(f"{place} has two columns `{twice}`", hint="give each column its own name")
     asked = [
-        _asked(place, names, column, key)
+        _requested_column(place, names, column, key)
         for column, key in (
             (options.source_column, "columns.source"),
             (options.target_column, "columns.target"),
@@ -139,7 +139,7 @@ def choose_columns(
         double = next(i for i in taken if asked.count(i) > 1)
         raise InputError(
             f"{place}: column `{names[double]}` is named twice, for two parts of an edge",
-            hint=_lines(names, [None, None, None], options),
+            hint=_columns_example(names, [None, None, None], options),
         )
     rest = [i for i in range(len(names)) if i not in taken]
     source, target = asked[0], asked[1]
@@ -149,8 +149,8 @@ def choose_columns(
         if len(found) != 1:
             what = "none is known as" if not found else "more than one pair could be"
             raise InputError(
-                f"{place}: of the columns {_listed(names)} {what} source and target of an edge",
-                hint=_lines(names, [*(found[0] if found else (None, None)), asked[2]], options),
+                f"{place}: of the columns {_names_text(names)} {what} source and target of an edge",
+                hint=_columns_example(names, [*(found[0] if found else (None, None)), asked[2]], options),
             )
         by = "by its name" if by_name else "by its place"
         why[:2] = [by if i is None else why[0] for i in (source, target)]
@@ -160,11 +160,13 @@ def choose_columns(
         why[2] = "no weight, as the workflow says"
     elif weight is None:
         left = [i for i in range(len(names)) if i not in (source, target)]
-        weight, why[2] = _weight(place, names, left, numeric, (source, target), options, by_name=by_name)
+        weight, why[2] = _choose_weight(
+            place, names, left, numeric, (source, target), options, by_name=by_name
+        )
     return EdgeColumns(tuple(names), source, target, weight, (why[0], why[1], why[2]))
 
 
-def same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
+def check_same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
     """Raise `InputError` unless all tables have the same names for source, target and weight."""
     for url, table in zip(urls, tables, strict=True):
         first, other = ([t.names[i] for i in t.used] for t in (tables[0], table))
@@ -177,8 +179,8 @@ def same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
                     hint="set `graph.weights.column: none` to leave them out",
                 )
             raise InputError(
-                f"`{files.redacted(urls[0])}` has the columns {_listed(first)}, "
-                f"`{files.redacted(url)}` {_listed(other)}",
+                f"`{files.redacted(urls[0])}` has the columns {_names_text(first)}, "
+                f"`{files.redacted(url)}` {_names_text(other)}",
                 hint="files read together name their columns alike: set `graph.columns` and `graph.weights.column`",
             )
 
@@ -221,7 +223,7 @@ for _source, _target in (*PAIRS, *WEAK_PAIRS):
     _PARTNERS.setdefault(_source, []).append(_target)
 
 
-def _weight(
+def _choose_weight(
     place: str,
     names: Sequence[str],
     left: list[int],
@@ -247,13 +249,13 @@ def _weight(
             else "no column is known as the weight"
         )
         raise InputError(
-            f"{place}: of the columns {_listed(names)} {known}: {_listed([names[i] for i in possible])}",
-            hint=_lines(names, [*ends, possible[0]], options, [names[i] for i in possible[1:]]),
+            f"{place}: of the columns {_names_text(names)} {known}: {_names_text([names[i] for i in possible])}",
+            hint=_columns_example(names, [*ends, possible[0]], options, [names[i] for i in possible[1:]]),
         )
     return None, "no weight: no other column holds numbers" if left else "no weight: there is no other column"
 
 
-def _lines(
+def _columns_example(
     names: Sequence[str], found: Sequence[int | None], options: ReadOptions, others: Sequence[str] = ()
 ) -> str:
     """Return what to write into the workflow to name the columns, as an example with the best guess."""
@@ -275,12 +277,12 @@ def _quoted(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "'" + name.replace("'", "''") + "'"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     shown = ", ".join(f"`{name[:60]}`" for name in names[:20])
     return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-def _asked(place: str, names: Sequence[str], asked: str, key: str) -> int | None:
+def _requested_column(place: str, names: Sequence[str], asked: str, key: str) -> int | None:
     if asked == "auto":
         return None
     if asked in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sssp_pipeline.pipeline.machine import profiler_locks
+from sssp_pipeline.pipeline.machine import profiler_may_deadlock
 from sssp_pipeline.workflow.cluster import Cluster
 
 #: Only processes of the same machine or pod can connect to this address.
@@ -12,10 +12,12 @@ LOOPBACK = "127.0.0.1"
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-ttl": "60s",
-    **({"distributed.worker.profile.enabled": False} if profiler_locks() else {}),
+    **({"distributed.worker.profile.enabled": False} if profiler_may_deadlock() else {}),
 }
 #: Shell lines with the setting of workers that a shell starts on another machine.
-WITHOUT_PROFILER = ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if profiler_locks() else []
+WITHOUT_PROFILER = (
+    ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if profiler_may_deadlock() else []
+)
 #: Threads of a worker in a job or pod with a GPU: one solves, one writes and one waits. A task of one batch writes on
 #: its own thread, so there is one more.
 _GPU_THREADS = 4

@@ -92,7 +92,7 @@ def test_all_workers_that_cannot_are_named_with_the_reason(client, demands, make
 
 def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, demands, monkeypatch):
     told: list[int] = []
-    monkeypatch.setattr(fitness, "keep_within", told.append)
+    monkeypatch.setattr(fitness, "limit_resident_bytes", told.append)
     check(client, demands, 10 * MB, 50 * MB)
     assert (
         told == [300 * MB] * 2
