@@ -308,7 +308,7 @@ def inspect(
         from sssp_pipeline.pipeline.storage import files as storage
 
         if storage.is_file(url):
-            from sssp_pipeline.workflow.yaml_file import workflow_from_options
+            from sssp_pipeline.workflow.options import workflow_from_options
 
             facts = inspection.describe_input(
                 workflow_from_options([url], ["0"], (), "unused", overrides).graph
@@ -524,7 +524,9 @@ def _load(
     elif needs_input:
         _check_there(inputs)
 
-    from sssp_pipeline.workflow.yaml_file import load_workflow, workflow_from_options, workflow_yaml
+    from sssp_pipeline.workflow.options import workflow_from_options
+    from sssp_pipeline.workflow.yaml_file import load_workflow
+    from sssp_pipeline.workflow.yaml_text import workflow_yaml
 
     if files:
         loaded = load_workflow(inputs[0], overrides)

@@ -161,7 +161,8 @@ def test_a_workflow_is_not_saved_with_a_secret_in_it(folder, host, caplog):
     code, said = told(caplog, "run", url, "--from", "1", "--out", "run", "--save-workflow", "saved.yaml")
     assert code == 2
     assert (
-        f"error: `graph.input` is `http://{host}/edges.gr` with a secret, which a file is not to hold" in said
+        f"error: `graph.input` is `http://{host}/edges.gr` with a secret, and secrets do not belong into a file"
+        in said
     )
     assert "--set 'graph.input=${NAME}'" in said
     assert searched(folder) == 0

@@ -14,7 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
-from sssp_pipeline.workflow.yaml_file import load_workflow, workflow_from_options, workflow_yaml
+from sssp_pipeline.workflow.options import workflow_from_options
+from sssp_pipeline.workflow.yaml_file import load_workflow
+from sssp_pipeline.workflow.yaml_text import workflow_yaml
 
 EDGES = "".join(f"{i} {(i + 1) % 30} {i + 1}\n{i} {(i + 7) % 30} 9\n" for i in range(30))
 #: Keys of `sources` that say nothing of which vertices are meant.
@@ -151,7 +153,7 @@ def test_all_targets_are_no_targets(at):
         ),
         (
             ["edges.txt", "--from", "1", "--from", "random:3", "--out", "r"],
-            "`--from random:3` stands beside 1 more `--from`",
+            "`--from random:3` is given beside 1 more `--from`",
             "only ids may be repeated: give ids alone, or one `--from` of another kind",
         ),
         (
@@ -161,13 +163,12 @@ def test_all_targets_are_no_targets(at):
         ),
         (
             ["edges.txt", "--from", "1", "--out", "r", "--set", "graph.store=r/g"],
-            "`--set graph.store`: `graph.store` and `output.path` lie in one another",
+            "`--set graph.store`: one of the folders `graph.store` and `output.path` is inside the other",
             "give each its own folder",
         ),
         (
             ["edges.txt", "--from", "1", "--to", "2", "--out", "r", "--set", "verify=certificate"],
-            "`--set verify`: `output.targets` leaves `certificate` nothing to prove: "
-            "it needs the distances to every vertex",
+            "`--set verify`: `certificate` needs the distances to every vertex, which `output.targets` does not write",
             "set `verify: sample`, or remove the targets",
         ),
         (

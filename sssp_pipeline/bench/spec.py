@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sssp_pipeline.workflow import models as workflow
 from sssp_pipeline.workflow.section import Positive, Section, Text
+from sssp_pipeline.workflow.vertices import RandomVertices, Sources
 
 Value = bool | int | float | str
 
@@ -25,11 +26,11 @@ class RandomSources(Section):
     min_reach: Positive | Annotated[float, Field(gt=0, lt=1)] = 1
     """Draw only vertices that reach at least so many vertices, themselves included; below 1, such a share of all."""
 
-    def of(self, n_vertices: int) -> workflow.Sources:
+    def of(self, n_vertices: int) -> Sources:
         """Return the same as a workflow says it of a graph with so many vertices."""
         reach = self.min_reach if self.min_reach >= 1 else max(1, math.ceil(self.min_reach * n_vertices))
-        random = workflow.RandomVertices(count=self.count, seed=self.seed, min_reach=int(reach))
-        return workflow.Sources(random=random)
+        random = RandomVertices(count=self.count, seed=self.seed, min_reach=int(reach))
+        return Sources(random=random)
 
 
 class BenchGraph(Section):

@@ -1,1 +1,1 @@
-"""The workflow file: its models, what contradicts itself, its schema, and its text with line numbers."""
+"""The workflow file: its models, contradictions, schema, and text with line numbers. Nothing here reads a graph."""

@@ -1,4 +1,4 @@
-"""What the models of a YAML file say: their JSON schema, and the same in words for messages and reference pages."""
+"""The JSON schema of a YAML file, and its content in words for messages and reference pages."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from typing import Any
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.section import Path, Section
 
-#: The keys by which an array and an object of names with a value each describe what is in them.
+#: Keys of JSON schema: the entries of an array, and the values of an object with any names.
 _ITEMS, _VALUES = "items", "additionalProperties"
 
 
 @cache
 def schema(model: type[Section] = Workflow) -> dict[str, Any]:
-    """Return the JSON schema of a file of `model`; shared, not to be changed."""
+    """Return the JSON schema of a file of `model`. The result is shared; do not change it."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
 
 
 def schema_json(model: type[Section] = Workflow) -> str:
-    """Return the JSON schema of a file of `model` as committed text."""
+    """Return the text of the committed file with the JSON schema of `model`."""
     return json.dumps(schema(model), indent=2, ensure_ascii=False) + "\n"
 
 
 @cache
 def whole(model: type[Section] = Workflow) -> dict[str, Any]:
-    """Return the schema of a file of `model` with every part in its place, none referred to; shared."""
-    told = schema(model)
-    in_place: dict[str, Any] = _in_place({k: v for k, v in told.items() if k != "$defs"}, told["$defs"])
-    return in_place
+    """Return the schema of a file of `model` with each `$ref` replaced by its part. The result is shared."""
+    referring = schema(model)
+    top = {key: value for key, value in referring.items() if key != "$defs"}
+    resolved: dict[str, Any] = _resolved(top, referring["$defs"])
+    return resolved
 
 
 def schema_at(path: Path, model: type[Section] = Workflow) -> dict[str, Any]:
-    """Return the part of `whole(model)` that describes `path`."""
+    """Return the part of `whole(model)` that describes the key at `path`."""
     part = whole(model)
     for step in path:
         if isinstance(step, int):
@@ -45,46 +46,46 @@ def schema_at(path: Path, model: type[Section] = Workflow) -> dict[str, Any]:
 
 
 def section_of(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of the section that `part` describes, empty if it is no section."""
+    """Return the schema of the section that `part` describes; empty if it is not a section."""
     return next((option for option in _alternatives(part) if "properties" in option), {})
 
 
 def items_of(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of the entries of the list that `part` describes, empty if it is no list."""
+    """Return the schema of the entries of the list that `part` describes; empty if it is not a list."""
     return next((option[_ITEMS] for option in _alternatives(part) if _ITEMS in option), {})
 
 
 def properties(part: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the keys of the section that `part` describes, empty if it is no section."""
+    """Return the keys of the section that `part` describes; empty if it is not a section."""
     found: dict[str, dict[str, Any]] = section_of(part).get("properties", {})
     return found
 
 
 def choices(part: dict[str, Any]) -> list[str]:
-    """Return the names that `part` allows, empty if it is not about names."""
+    """Return the names that `part` allows; empty if it allows other values."""
     return [str(choice) for option in _alternatives(part) for choice in _constants(option)]
 
 
 def wanted(part: dict[str, Any]) -> str:
-    """Return in words which values `part` allows, such as "`auto` or an integer above 0"."""
+    """Return the values that `part` allows in words, such as "`auto` or an integer above 0"."""
     words = list(dict.fromkeys(word for option in _alternatives(part) for word in _words(option)))
-    # An integer is a number too: "an integer above 0 or a number above 0" says it twice.
+    # An integer is a number too, so "an integer above 0 or a number above 0" is shortened.
     words = [
         w for w in words if not (w.startswith("an integer") and w.replace("an integer", "a number") in words)
     ]
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
-def _in_place(part: Any, defs: dict[str, Any]) -> Any:
-    """Return `part` with what it refers to as an alternative: the only one, where it is no choice of several."""
+def _resolved(part: Any, defs: dict[str, Any]) -> Any:
+    """Return `part` with each `$ref` replaced by an `anyOf` with the part that it names."""
     if isinstance(part, list):
-        return [_in_place(item, defs) for item in part]
+        return [_resolved(item, defs) for item in part]
     if not isinstance(part, dict):
         return part
-    resolved = {key: _in_place(value, defs) for key, value in part.items() if key != "$ref"}
+    plain = {key: _resolved(value, defs) for key, value in part.items() if key != "$ref"}
     if "$ref" in part:
-        resolved["anyOf"] = [_in_place(defs[part["$ref"].rpartition("/")[2]], defs)]
-    return resolved
+        plain["anyOf"] = [_resolved(defs[part["$ref"].rpartition("/")[2]], defs)]
+    return plain
 
 
 def _alternatives(part: dict[str, Any]) -> list[dict[str, Any]]:

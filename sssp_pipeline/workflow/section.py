@@ -1,4 +1,4 @@
-"""What all sections of the workflow are made of."""
+"""What all sections of the workflow share: their base class, common types, and the path of a key."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ Auto = Literal["auto"]
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(gt=0)]
 
-#: Where a key stands in the workflow: ("graph", "input", 1) is the second URL of `graph.input`.
+#: The names of the formats that a graph is read from.
+Format = Literal[
+    "text", "csv", "dimacs", "galois", "matrix-market", "metis", "networkx", "parquet", "scipy-npz"
+]
+
+#: Where a key is in the workflow: ("graph", "input", 1) is the second URL of `graph.input`.
 Path = tuple[str | int, ...]
 
 
 class Section(BaseModel):
-    """What all parts of the workflow share: no unknown key, no value turned silently into another type."""
+    """The base of all sections: unknown keys are refused, and no value is converted to another type."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+
+def dotted(path: Path) -> str:
+    """Return `path` as a user writes it: `graph.input[1]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")

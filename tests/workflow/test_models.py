@@ -139,7 +139,7 @@ def test_a_workflow_is_frozen_and_pickles():
         ),
         (
             {"cluster": {"kind": "slurm"}},
-            "kind `slurm` needs `cluster.memory_limit`: what each worker asks for",
+            "kind `slurm` needs `cluster.memory_limit`: the memory of each worker",
             "add `memory_limit: 16GB`, or what `sssp-pipeline plan` says a worker needs",
         ),
         (
@@ -154,7 +154,7 @@ def test_a_workflow_is_frozen_and_pickles():
         ),
         (
             {"solve": {"options": {"block_size": 64}}},
-            "`solve.options` are those of one solver, and `solve.solver` is `auto`",
+            "`solve.options` belong to one solver, and `solve.solver` is `auto`",
             "name the solver, or remove the options",
         ),
         (
@@ -179,12 +179,12 @@ def test_a_workflow_is_frozen_and_pickles():
         ),
         (
             {"output": {"targets": {"ids": [1]}}, "verify": "certificate"},
-            "`output.targets` leaves `certificate` nothing to prove: it needs the distances to every vertex",
+            "`certificate` needs the distances to every vertex, which `output.targets` does not write",
             "set `verify: sample`, or remove the targets",
         ),
         (
             {"output": {"distances": "none"}, "verify": "certificate"},
-            "`output.distances: none` leaves `certificate` nothing to prove: it needs the distances to every vertex",
+            "`certificate` needs the distances to every vertex, which `output.distances: none` does not write",
             "set `verify: sample`, or set `output.distances: full`",
         ),
         *(
@@ -227,12 +227,12 @@ def test_a_workflow_is_frozen_and_pickles():
         ),
         (
             {"graph": {"store": "out/graph"}},
-            "`graph.store` and `output.path` lie in one another",
+            "one of the folders `graph.store` and `output.path` is inside the other",
             "give each its own folder",
         ),
         (
             {"graph": {"store": "out/"}},
-            "`graph.store` and `output.path` lie in one another",
+            "one of the folders `graph.store` and `output.path` is inside the other",
             "give each its own folder",
         ),
     ],

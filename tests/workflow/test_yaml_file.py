@@ -10,7 +10,8 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.workflow import yaml_file
-from sssp_pipeline.workflow.yaml_file import MAX_FAULTS_SHOWN, MAX_FILE_BYTES, load_workflow
+from sssp_pipeline.workflow.faults import MAX_FAULTS_SHOWN
+from sssp_pipeline.workflow.yaml_file import MAX_FILE_BYTES, load_workflow
 
 LEAST = "graph:\n  input: edges.txt\nsources: {all: true}\noutput:\n  path: out\n"
 WORKFLOWS = Path(__file__).parents[2] / "workflows"
@@ -81,12 +82,12 @@ verify: of
         "`road.yaml` line 3: environment variable `ROAD` is not set",
         "`road.yaml` line 4: unknown key `formt` in `graph`",
         "`road.yaml` line 5: `graph.directed` is `yes`, wanted `true`, `false` or `reversed`",
-        "`road.yaml` line 6: `graph.store` and `output.path` lie in one another",
+        "`road.yaml` line 6: one of the folders `graph.store` and `output.path` is inside the other",
         "`road.yaml` line 7: `sources.ids[1]` is `-2`, wanted an integer of at least 0 or text",
         "`road.yaml` line 7: `sources.random.count` is `0`, wanted an integer above 0",
         "`road.yaml` line 7: `sources` has `ids` and `random`",
         "`road.yaml` line 9: `solve.delta` is `-5`, wanted `auto` or a number above 0",
-        "`road.yaml` line 10: key `delta` stands twice",
+        "`road.yaml` line 10: key `delta` is given twice",
         "`road.yaml` line 12: `cluster.kind` is `addres`, wanted `auto`, `local-cpu`, `local-cuda`, "
         "`address`, `slurm` or `kubernetes`",
         "`road.yaml` line 15: layout `wide` has no place for predecessors",
@@ -167,7 +168,7 @@ verify: of
             "`road.yaml` line 6: `cluster.memory_limit` is `4`, wanted `auto` or text such as `4GB`",
             None,
         ),
-        ("verify: off\nverify: off\n", "`road.yaml` line 7: key `verify` stands twice", "keep one of them"),
+        ("verify: off\nverify: off\n", "`road.yaml` line 7: key `verify` is given twice", "keep one of them"),
         ("? [a]\n: b\n", "`road.yaml` line 6: a key is not text", "write `key: value`"),
         (
             "name: !!python/name:os.system\n",
@@ -187,7 +188,7 @@ def test_a_broken_key_hides_no_other_fault(load):
     assert error.message.splitlines() == [
         "`road.yaml` line 6: a key is not text",
         "`road.yaml` line 8: `verify` is `of`, wanted `off`, `sample` or `certificate`",
-        "`road.yaml` line 9: key `verify` stands twice",
+        "`road.yaml` line 9: key `verify` is given twice",
     ]
 
 
@@ -210,8 +211,8 @@ def test_missing_keys(load):
     ]
     assert error.hint.splitlines() == [
         "`road.yaml`: add `sources`: The vertices to start from.",
-        "line 1: add `input`: One URL, a list of URLs, or a glob; "
-        "a local path without a scheme starts at the current folder.",
+        "line 1: add `input`: One URL, a list of URLs, or a glob. "
+        "A local path without a scheme starts at the current folder.",
     ]
 
 
@@ -453,8 +454,8 @@ def test_an_override_may_use_the_environment(load):
         (
             "name.first=x",
             "`--set name.first`: `name` is a section, wanted text",
-            "correct `name`: Name shown in logs and in the report; in a file the default is the file's name "
-            "without its ending.",
+            "correct `name`: Name in logs and in the report. "
+            "The default is the name of the workflow file without its extension.",
         ),
         (
             "sources.ids=[1]",
@@ -511,8 +512,8 @@ def test_the_graph_store_may_have_the_name(load):
 def test_other_names_in_braces_are_refused_with_their_line(load, key, value, unknown, known):
     with pytest.raises(InputError) as caught:
         load(LEAST, [f"{key}='{value}'"])
-    assert caught.value.message == f"`--set {key}`: `{key}` has `{unknown}`, which stands for nothing"
+    assert caught.value.message == f"`--set {key}`: `{key}` has `{unknown}`, which is not a known name"
     assert caught.value.hint == f"known here: {known}"
     error = refused(load, LEAST.replace("path: out", "path: '{day}'"))
     line = LEAST[: LEAST.index("path: out")].count("\n") + 1
-    assert error.message == f"`road.yaml` line {line}: `output.path` has `{{day}}`, which stands for nothing"
+    assert error.message == f"`road.yaml` line {line}: `output.path` has `{{day}}`, which is not a known name"

@@ -16,12 +16,8 @@ from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import SHOWN, VertexIds, listed
-from sssp_pipeline.workflow.models import (
-    Output,
-    RandomVertices,
-    Sources,
-    Vertices,
-)
+from sssp_pipeline.workflow.models import Output
+from sssp_pipeline.workflow.vertices import RandomVertices, Sources, Vertices
 
 
 @dataclass

@@ -17,7 +17,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompressed
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.workflow.models import Vertices
+from sssp_pipeline.workflow.vertices import Vertices
 
 #: Names of columns that hold ids; a first line with one of them is a header.
 _COLUMN_NAMES = frozenset(("source", "target", "id", "vertex"))

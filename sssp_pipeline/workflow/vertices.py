@@ -1,0 +1,72 @@
+"""The choice of vertices: `sources` and `output.targets` of the workflow."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from sssp_pipeline.workflow.section import Positive, Section, Text
+
+VertexId = Annotated[int, Field(ge=0)] | Text
+
+
+class RandomVertices(Section):
+    """Vertices drawn at random. The same graph and seed give the same vertices."""
+
+    count: Positive
+    """How many different vertices to draw."""
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the draw."""
+
+    min_reach: Positive = 1
+    """Draw only vertices that reach at least this many vertices, themselves included."""
+
+
+class Vertices(Section):
+    """Some vertices: exactly one of `ids`, `file`, `random` and `top_degree`."""
+
+    #: The keys that choose vertices. Exactly one is given. The other keys say how to read it.
+    KINDS: ClassVar[tuple[str, ...]] = ("ids", "file", "random", "top_degree")
+
+    ids: Annotated[tuple[VertexId, ...], Field(min_length=1, strict=False)] | None = None
+    """Vertex ids, as in the input."""
+
+    file: Text | None = None
+    """URL of a file with vertex ids: one on each line, or a column of a CSV, Parquet or Arrow file. `-` is standard
+    input."""
+
+    random: RandomVertices | None = None
+    """Vertices drawn at random."""
+
+    top_degree: Positive | None = None
+    """How many vertices to take, those with the most outgoing edges first."""
+
+    column: Positive | Text | None = None
+    """Column of `file` that holds the ids: its name, or its number from 1. `null` takes the only column, or the one
+    named `source` (in `output.targets`: `target`), `id` or `vertex`."""
+
+    header: bool | None = None
+    """Whether the first line of `file` names its columns. `null` looks at that line."""
+
+    unknown: Literal["error", "skip"] = "error"
+    """What to do with ids that are not in the graph. `error` stops and names them. `skip` leaves them out and counts
+    them."""
+
+    @property
+    def kind(self) -> str:
+        """The key that is set."""
+        return next(name for name in self.KINDS if getattr(self, name) is not None)
+
+
+class Sources(Vertices):
+    """The vertices to start from: exactly one of `ids`, `file`, `random`, `top_degree` and `all`."""
+
+    KINDS: ClassVar[tuple[str, ...]] = (*Vertices.KINDS, "all")
+
+    all: Literal[True] | None = None
+    """Every vertex."""
+
+    order: Literal["ascending", "given"] = "ascending"
+    """Order of the sources in the results: by vertex, or the order of `ids` or `file`."""
