@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -36,12 +38,9 @@ class Ailing(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(retries, "RETRY_S", 0.5)
-    monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))
-    monkeypatch.setattr(retries, "_reached", set())
+@contextmanager
+def serving():
+    """Give a server that answers on a port of its own."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Ailing) as ailing:
         ailing.asked, ailing.ailments = 0, []
         thread = threading.Thread(target=ailing.serve_forever, kwargs={"poll_interval": 0.01})
@@ -49,6 +48,21 @@ def server(monkeypatch):
         yield ailing
         ailing.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Forget earlier failures, and give a store up after half a second."""
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(retries, "RETRY_S", 0.5)
+    monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))
+    monkeypatch.setattr(retries, "_reached", set())
+
+
+@pytest.fixture
+def server(quick):
+    with serving() as ailing:
+        yield ailing
 
 
 def url_of(server) -> str:
@@ -109,6 +123,22 @@ def test_the_outage_of_one_store_takes_no_patience_from_another(server, caplog):
         StoreAwayError, match="after 1 attempt in"
     ):  # what `back` answers ends no outage of `away`
         files.read_bytes(away)
+
+
+def test_of_two_stores_that_fail_at_once_each_is_waited_for_by_itself(quick, caplog):
+    with serving() as recovers, serving() as stays_away, ThreadPoolExecutor(8) as pool:
+        for round_ in range(2):
+            recovers.ailments, stays_away.ailments = [503] * 4, [503] * 10_000
+            read = [
+                pool.submit(files.read_bytes, url_of(s)) for s in (recovers, stays_away) for _ in range(4)
+            ]
+            assert [one.result() for one in read[:4]] == [CONTENT] * 4
+            for one in read[4:]:
+                with pytest.raises(StoreAwayError, match=f":{stays_away.server_port}/file"):
+                    one.result()
+            assert f":{recovers.server_port}/file" in "".join(caplog.messages), round_
+        stays_away.ailments = []
+        assert files.read_bytes(url_of(stays_away)) == CONTENT
 
 
 def test_a_store_that_has_answered_is_waited_for_when_it_refuses_connections(server):
