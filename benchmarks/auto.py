@@ -36,12 +36,15 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.kept import Nothing
 from sssp_pipeline.kernels.solver import DEADLINE_S, SolveOptions, metrics_column
 from sssp_pipeline.pipeline.machine import this_machine
-from sssp_pipeline.pipeline.planning.plan import Plan, make_plan
+from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.progress import Quiet
-from sssp_pipeline.workflow.models import Output, Solve
+from sssp_pipeline.workflow.models import Solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "auto-on-an-h200.md"
 MOST_TIMES = 2.0
@@ -62,7 +65,7 @@ TUNED_ON = "notredame-both"
 HELD_OUT = ("points-2d", "points-8d", "tree", "hubs", "communities", "lattice-3d")
 #: A run sized for S seconds takes the best solver S seconds divided or multiplied by this, if `SIZINGS` steps do.
 NEAR, SIZINGS = 1.25, 4
-NONE = np.empty(0, np.uint32)
+METRICS = MetricsAlone(DistanceFormat("long", None, "none", predecessors=False))
 ON_GPU = tuple(name for name, solver in SOLVERS.items() if solver.device == "gpu")
 
 
@@ -103,8 +106,8 @@ def drawn(graph: CsrGraph, count: int) -> np.ndarray:
 
 def planned(graph: CsrGraph, sources: np.ndarray, solver: str) -> Plan:
     """Return the plan of a run with metrics alone; `auto` chooses among the solvers of a GPU that is ready."""
-    output = Output(path="x", distances="none")
-    make = partial(make_plan, graph.traits, sources, output=output, machine=this_machine(), targets=NONE)
+    batches = cut(graph.traits, sources, Solve(), METRICS.kept)
+    make = partial(make_plan, graph.traits, batches, output=METRICS, machine=this_machine())
     plan = make(solve=Solve(solver=solver))
     if plan.solver in ON_GPU:
         return plan
@@ -120,8 +123,8 @@ def took(
     None if that takes longer than `most_s`.
     """
     plan = planned(graph, sources, solver)
-    trials = Trials(plan, plan.together)
-    options = SolveOptions(targets=NONE, deadline_s=min(most_s, DEADLINE_S))
+    trials = Trials(plan, plan.batches_per_call)
+    options = SolveOptions(kept=Nothing(), deadline_s=min(most_s, DEADLINE_S))
     solved: Counter[str] = Counter()
     began, n_done = time.perf_counter(), 0
     while n_done < len(sources):
@@ -159,7 +162,7 @@ def best_of_some(
 def cells(graph: CsrGraph, counts: list[int], run_s: list[float]) -> Iterator[dict]:
     """Yield what all solvers take for each number of sources, and for as many as make a run of `run_s`."""
     for name in ON_GPU:
-        SOLVERS[name].solve(graph, drawn(graph, 1), SolveOptions(targets=NONE))
+        SOLVERS[name].solve(graph, drawn(graph, 1), SolveOptions(kept=Nothing()))
     per_source_s: dict[str, float] = {}
     for count in [*counts, *run_s]:
         taken: dict[str, float] = {}

@@ -99,8 +99,7 @@ class Variant:
         """Return the solver for such a graph."""
         if self.method != "opt":
             return solver_named(_SOLVERS[self.method], self.options())
-        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-        return choose_solver("auto", Work(traits, SolveOptions(), 1, 1, row_bytes), this_machine())[0]
+        return choose_solver("auto", Work(traits, SolveOptions(), 1, 1), this_machine())[0]
 
 
 def solve_file(url: str, source: int, variant: Variant, output: str, progress: Progress) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import yaml
 
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.units import in_input_unit
-from sssp_pipeline.pipeline.results.run_folder import judged
+from sssp_pipeline.pipeline.results.outputs import recorded_output
 
 _BINS = 32
 _WIDTH, _HEIGHT = 640, 120
@@ -43,7 +43,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
     name = escape(run["name"])
     body = [
         f"<h1>{name}</h1>",
-        _verdict(run["verify"], judged(run.get("targets"))),
+        _verdict(run["verify"], recorded_output(run).judged),
         _section("Input", _rows(_input_facts(run["workflow"], run["graph"]))),
         _section("Graph", _rows(_graph_facts(run["graph"]))),
         _section("Solve", _rows(_solve_facts(run, metrics))),
@@ -107,8 +107,7 @@ def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
     yield "solver", f"{run['solver']} ({run['solver_reason']})"
     yield "sources", run["sources"]
-    if (targets := run.get("targets")) is not None:
-        yield "targets", targets or "none: metrics alone"
+    yield from recorded_output(run).facts()
     for name in ("sources", "targets"):
         if n_skipped := run.get("skipped", {}).get(name):
             yield f"{name} that are not in the graph, skipped", n_skipped
