@@ -122,8 +122,14 @@ def test_every_package_that_is_imported_is_declared():
     declared = {re.match(r"[A-Za-z0-9-]+", line)[0].lower().replace("-", "_") for line in given}
     roots = {name.partition(".")[0] for path in MODULES.values() for name in imported(path)}
     roots -= {*sys.stdlib_module_names, "sssp_pipeline"}
-    # Of packages that have another name, or that come with a declared one: numba, cupy-cuda12x, dask-kubernetes.
-    named = {"yaml": "pyyaml", "llvmlite": "numba", "cupy": "cupy_cuda12x", "kr8s": "dask_kubernetes"}
+    # Packages that have another name, or that come with a declared one.
+    named = {
+        "yaml": "pyyaml",
+        "llvmlite": "numba",
+        "cupy": "cupy_cuda12x",
+        "kr8s": "dask_kubernetes",
+        "pydantic_core": "pydantic",
+    }
     assert {named.get(root, root) for root in roots} <= declared
     assert "rich" not in declared | roots  # Typer brings its own
 

@@ -21,6 +21,7 @@ from sssp_pipeline.pipeline.storage.files import (
     redacted,
 )
 from sssp_pipeline.workflow.cluster import Cluster, cluster_contradictions
+from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, NameIn
 from sssp_pipeline.workflow.section import (
     Auto,
     Path,
@@ -73,18 +74,7 @@ class Graph(Section):
     input: Text | Annotated[tuple[Text, ...], Field(min_length=1, strict=False)]
     """One URL, a list of URLs, or a glob; a local path without a scheme starts at the current folder."""
 
-    format: Literal[
-        "auto",
-        "text",
-        "csv",
-        "dimacs",
-        "galois",
-        "matrix-market",
-        "metis",
-        "networkx",
-        "parquet",
-        "scipy-npz",
-    ] = "auto"
+    format: Annotated[str, NameIn(FORMATS, "auto")] = "auto"
     """Format of the input; `auto` looks at the content."""
 
     encoding: Text = "auto"
@@ -247,7 +237,7 @@ class Output(Section):
     """Folder of the results, which may contain `{date}` (YYYY-MM-DD), `{time}` (HHMMSS) and `{name}`; running the same
     workflow again goes on where it stopped."""
 
-    distances: Literal["full", "none"] = "full"
+    distances: Annotated[str, NameIn(OUTPUTS)] = "full"
     """`full` writes the distances from every source to every vertex, or to the `targets`; `none` writes metrics alone:
     for each source the vertices reached, the largest distance and the mean."""
 
@@ -452,14 +442,16 @@ def _unused_keys(path: Path, given: Mapping[str, Any], kind: str) -> Iterator[tu
 def _reduction_contradictions(
     output: Mapping[str, Any], solve: Mapping[str, Any], verify: Any
 ) -> Iterator[tuple[Path, str, str]]:
-    """Yield what does not go with distances to some targets, or with none at all."""
-    targets, without = output.get("targets"), output.get("distances") == "none"
+    """Yield what does not go with rows that are not kept whole."""
+    targets, distances = output.get("targets"), output.get("distances", "full")
+    without = distances == "none"
     if isinstance(targets, Mapping):
         yield from _vertices_contradictions(("output", "targets"), targets, Vertices)
-    if targets is None and not without:
+    is_reduced = distances != "full"
+    if targets is None and not is_reduced:
         return
-    asked = "`output.distances: none`" if without else "`output.targets`"
-    remedy = "set `output.distances: full`" if without else "remove the targets"
+    asked = f"`output.distances: {distances}`" if is_reduced else "`output.targets`"
+    remedy = "set `output.distances: full`" if is_reduced else "remove the targets"
     if solve.get("predecessors") is True:
         yield (
             ("solve", "predecessors"),
@@ -471,6 +463,12 @@ def _reduction_contradictions(
             ("verify",),
             f"{asked} leaves `certificate` nothing to prove: it needs the distances to every vertex",
             f"set `verify: sample`, or {remedy}",
+        )
+    if is_reduced and not without and targets is not None:
+        yield (
+            ("output", "targets"),
+            f"`output.targets` goes with `output.distances: full`, not with `{distances}`",
+            f"remove `targets`, or {remedy}",
         )
     of_files = {"targets": None, "layout": "long", "unreached": None, "compression": "none"}
     for key, usual in of_files.items():
@@ -485,7 +483,7 @@ def _reduction_contradictions(
 def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
     """Yield, as `contradictions` does, what cannot be meant together in a `graph` section."""
     # Only names known to be formats are shown: another value may be a secret that came from the environment.
-    known = graph.get("format") if graph.get("format") in _FORMATS else None
+    known = graph.get("format") if graph.get("format") in FORMATS else None
     if graph.get("coordinates") is not None and known not in (None, "dimacs"):
         yield (
             ("graph", "coordinates"),
@@ -536,17 +534,6 @@ def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[tuple[Path, str, 
             )
 
 
-_FORMATS = (
-    "text",
-    "csv",
-    "dimacs",
-    "galois",
-    "matrix-market",
-    "metis",
-    "networkx",
-    "parquet",
-    "scipy-npz",
-)
 #: Keys of the graph section that only some formats have: the default, and these formats.
 _OF_FORMATS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "columns": ("auto", ("text", "csv", "parquet")),

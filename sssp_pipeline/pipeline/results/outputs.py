@@ -1,4 +1,4 @@
-"""What a run stores of each row of distances, one class for each kind; `OUTPUTS` is the only list of them.
+"""What a run stores of each row of distances, one class for each kind; `workflow/registries.py` lists them.
 
 A kind knows what solvers keep of a row (`kernels/kept.py`), its part of the identity of a run, how many bytes it takes,
 how a batch is written and read, and how `verify` compares a stored row with a true one. Distances to every vertex, to
@@ -18,6 +18,7 @@ from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, batch_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import plural
+from sssp_pipeline.workflow.registries import OUTPUTS, code_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +63,7 @@ class RowOutput(ABC):
 
     form: DistanceFormat
 
-    #: Names the kind, in `OUTPUTS` and in the identity of runs.
+    #: Names the kind, in `registries.OUTPUTS` and in the identity of runs.
     name: ClassVar[str]
     #: Whether each batch has a file below `distances/`. Otherwise its metrics commit it.
     has_files: ClassVar[bool] = True
@@ -247,8 +248,20 @@ class AllDistances(_Distances):
     has_whole_rows = True
 
     @classmethod
+    def chosen(
+        cls, form: DistanceFormat, spec: Output, select: Callable[[Vertices], np.ndarray]
+    ) -> RowOutput:
+        """Return this, or the distances to the targets if the workflow names some."""
+        return cls(form) if spec.targets is None else TargetDistances.of(form, select(spec.targets))
+
+    @classmethod
     def wrote(cls, identity: dict[str, Any]) -> bool:
-        return "output" not in identity and identity.get("targets") is None
+        return "output" not in identity and identity.get("targets") != NO_DISTANCES
+
+    @classmethod
+    def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
+        digest = identity.get("targets")
+        return cls(form) if digest is None else TargetDistances(form, n_targets or 0, digest, None)
 
     def identity(self) -> dict[str, Any]:
         return {"targets": None}
@@ -282,7 +295,6 @@ class TargetDistances(_Distances):
         (n,) uint32; None where only their number is needed, as in a task and in the process that gives tasks out.
     """
 
-    name = "targets"
     n: int
     digest: str
     vertices: np.ndarray | None
@@ -291,21 +303,6 @@ class TargetDistances(_Distances):
     def of(cls, form: DistanceFormat, vertices: np.ndarray) -> TargetDistances:
         """Return the distances to `vertices` (n,) uint32."""
         return cls(form, len(vertices), vertex_ids.digest_of(vertices), vertices)
-
-    @classmethod
-    def chosen(
-        cls, form: DistanceFormat, spec: Output, select: Callable[[Vertices], np.ndarray]
-    ) -> RowOutput:
-        assert spec.targets is not None, "`output_of` asks for targets only where the workflow names some"
-        return cls.of(form, select(spec.targets))
-
-    @classmethod
-    def wrote(cls, identity: dict[str, Any]) -> bool:
-        return "output" not in identity and identity.get("targets") not in (None, NO_DISTANCES)
-
-    @classmethod
-    def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
-        return cls(form, n_targets or 0, identity["targets"], None)
 
     def identity(self) -> dict[str, Any]:
         return {"targets": self.digest}
@@ -419,23 +416,19 @@ class MetricsAlone(RowOutput):
         return f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
 
 
-#: The kinds, by the name that the workflow has as `output.distances`; `targets` are `full` with some named.
-OUTPUTS: dict[str, type[RowOutput]] = {
-    kind.name: kind for kind in (AllDistances, TargetDistances, MetricsAlone)
-}
-
-
 def output_of(form: DistanceFormat, spec: Output, select: Callable[[Vertices], np.ndarray]) -> RowOutput:
     """Return what the workflow's `output` asks for; `select` finds the vertices that it names."""
-    name: str = spec.distances
-    if name == AllDistances.name and spec.targets is not None:
-        name = TargetDistances.name
-    return OUTPUTS[name].chosen(form, spec, select)
+    return _kind(spec.distances).chosen(form, spec, select)
 
 
 def output_kind(identity: dict[str, Any]) -> type[RowOutput]:
     """Return the kind that the run of this `identity` stores."""
-    return next(kind for kind in OUTPUTS.values() if kind.wrote(identity))
+    return next(kind for kind in map(_kind, OUTPUTS) if kind.wrote(identity))
+
+
+def _kind(name: str) -> type[RowOutput]:
+    kind: type[RowOutput] = code_of(OUTPUTS[name])
+    return kind
 
 
 def recorded_output(record: dict[str, Any]) -> RowOutput:
