@@ -31,12 +31,15 @@ from sssp_pipeline.bench.variants import load_bench
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.kept import Nothing
 from sssp_pipeline.kernels.solver import DEADLINE_S, SolveOptions, metrics_column
 from sssp_pipeline.pipeline.machine import this_machine
-from sssp_pipeline.pipeline.planning.plan import Plan, make_plan
+from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.progress import Quiet
-from sssp_pipeline.workflow.models import Output, Solve
+from sssp_pipeline.workflow.models import Solve
 
 MOST_TIMES = 2.0
 #: A run below `SHORT_S` seconds is repeated `ROUNDS` times, and the shortest counts.
@@ -55,7 +58,7 @@ OTHERS = (
 HELD_OUT = ("points-2d", "points-8d", "tree", "hubs", "communities", "lattice-3d")
 #: The best solver takes S / `NEAR` to S * `NEAR` seconds for a run of S seconds, unless `SIZINGS` steps do not suffice.
 NEAR, SIZINGS = 1.25, 4
-NONE = np.empty(0, np.uint32)
+METRICS = MetricsAlone(DistanceFormat("long", None, "none", predecessors=False))
 ON_GPU = tuple(name for name, solver in SOLVERS.items() if solver.device == "gpu")
 
 
@@ -92,8 +95,8 @@ def drawn(graph: CsrGraph, count: int) -> np.ndarray:
 
 def planned(graph: CsrGraph, sources: np.ndarray, solver: str) -> Plan:
     """Return the plan of a run with metrics alone, in which `auto` chooses among the GPU solvers."""
-    output = Output(path="x", distances="none")
-    make = partial(make_plan, graph.traits, sources, output=output, machine=this_machine(), targets=NONE)
+    batches = cut(graph.traits, sources, Solve(), METRICS.kept)
+    make = partial(make_plan, graph.traits, batches, output=METRICS, machine=this_machine())
     plan = make(solve=Solve(solver=solver))
     if plan.solver in ON_GPU:
         return plan
@@ -109,8 +112,8 @@ def took(
     None if the run takes longer than `most_s`.
     """
     plan = planned(graph, sources, solver)
-    trials = Trials(plan, plan.together)
-    options = SolveOptions(targets=NONE, deadline_s=min(most_s, DEADLINE_S))
+    trials = Trials(plan, plan.batches_per_call)
+    options = SolveOptions(kept=Nothing(), deadline_s=min(most_s, DEADLINE_S))
     solved: Counter[str] = Counter()
     began, n_done = time.perf_counter(), 0
     while n_done < len(sources):
@@ -148,7 +151,7 @@ def best_of_some(
 def cells(graph: CsrGraph, counts: list[int], run_s: list[float]) -> Iterator[dict]:
     """Yield the times of all solvers for each number of sources, and for a run of each of `run_s` seconds."""
     for name in ON_GPU:
-        SOLVERS[name].solve(graph, drawn(graph, 1), SolveOptions(targets=NONE))
+        SOLVERS[name].solve(graph, drawn(graph, 1), SolveOptions(kept=Nothing()))
     per_source_s: dict[str, float] = {}
     for count in [*counts, *run_s]:
         taken: dict[str, float] = {}

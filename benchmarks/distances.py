@@ -37,9 +37,8 @@ def write_as_we_do(path: Path, distances: np.ndarray, layout: str) -> None:
     ids = VertexIds(IdMapping(kind="offset", type="int64"), None, distances.shape[1])
     sources = np.arange(len(distances), dtype=np.uint32)
     with path.open("wb") as handle:
-        write_distances(
-            handle, sources, Solution(distances, None), ids, DistanceFormat(layout, None, "none", False)
-        )
+        form = DistanceFormat(layout, None, "none", predecessors=False)
+        write_distances(handle, sources, Solution(distances, None), ids, form, ids.column())
 
 
 def main() -> None:

@@ -43,8 +43,10 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions, Solver, SourceMetrics
 from sssp_pipeline.pipeline.machine import this_machine
-from sssp_pipeline.pipeline.planning.plan import make_plan
-from sssp_pipeline.workflow.models import Output, Solve
+from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import AllDistances
+from sssp_pipeline.workflow.models import Solve
 
 NUMBERS = (1, 4, 16, 64, 256, 1024, 4096)
 GPU_SOLVERS: dict[str, Solver] = {name: SOLVERS[name] for name in many_sources_page.GPU_SOLVERS}
@@ -195,14 +197,19 @@ def measure(case: Case, solver: str, n_sources: int, limits: Limits) -> None:
             float(np.mean([m.vertices_processed / m.reached for m in metrics])), 3
         ),
         gteps=round(float(np.median([m.teps for m in metrics])) / 1e9, 3),
-        run_would_take=make_plan(
-            graph.traits, sources, Solve(), Output(path="distances"), this_machine()
-        ).solver,
+        run_would_take=_planned(graph, sources).solver,
         forecast_ms={
             name: round(1e3 * SOLVERS[name].forecast(graph.traits, n_sources).source_s, 5)
             for name in GPU_SOLVERS
         },
     )
+
+
+def _planned(graph: CsrGraph, sources: np.ndarray) -> Plan:
+    """Return the plan of a run that writes all distances."""
+    output = AllDistances(DistanceFormat("long", None, "none", predecessors=False))
+    batches = cut(graph.traits, sources, Solve(), output.kept)
+    return make_plan(graph.traits, batches, Solve(), output, this_machine())
 
 
 def cases_of(names: list[str], given: argparse.Namespace) -> tuple[list[Case], list[str]]:

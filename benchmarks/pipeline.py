@@ -150,7 +150,7 @@ def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
         # What the first call solved, it had solved before the first commit.
         spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
         stored = StoredGraph(spec.store, read_manifest(spec.store))
-        solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).together :].sum())
+        solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).batches_per_call :].sum())
     else:
         n_bytes = (run / "metrics.parquet").stat().st_size
         span_s, share, solved_s = printed["timings"]["solve"], 1.0, float(solve_s.sum())

@@ -20,6 +20,7 @@ from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import COPY_S_PER_BYTE, graph_device_bytes
+from sssp_pipeline.kernels.kept import EveryVertex, Targets
 from sssp_pipeline.pipeline.planning.plan import Work, batch_size, solve_options
 from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
 from sssp_pipeline.workflow.models import Solve
@@ -212,27 +213,23 @@ def _shares(workload: Workload, n_gpus: int) -> tuple[int, int]:
     """Return the batches and tasks into which the pipeline cuts it."""
     traits, n_sources = workload.traits, workload.n_sources
     solve = Solve() if workload.batch is None else Solve(batch=workload.batch)
-    targets = None if workload.n_targets is None else np.empty(workload.n_targets, np.uint32)
-    size = batch_size(traits, n_sources, solve, targets)
-    n_batches = ceil(n_sources / size)
-    n_columns = traits.n_vertices if targets is None else len(targets)
-    batch_bytes = size * n_columns * traits.weight_dtype.itemsize
-    together = Work(traits, solve_options(solve, targets), n_sources, size, batch_bytes).together(
-        workload.solver
-    )
+    every = workload.n_targets is None
+    kept = EveryVertex() if every else Targets(np.empty(workload.n_targets, np.uint32))
+    size = batch_size(traits, n_sources, solve, kept)
+    work = Work(traits, solve_options(solve, kept), n_sources, size)
     expected_s = n_sources * workload.source_s / n_gpus
     needs = Needs(
         "",
         "",
         "",
         "adds-slots",
-        n_batches,
+        work.n_batches,
         workload.graph_bytes,
-        batch_bytes,
-        together,
+        work.batch_bytes,
+        work.batches_per_call(workload.solver),
         expected_s=expected_s,
     )
-    return n_batches, with_shared_tasks(needs, n_gpus).n_tasks
+    return work.n_batches, with_shared_tasks(needs, n_gpus).n_tasks
 
 
 def stops_at(workload: Workload, m: Measured) -> tuple[int, str]:

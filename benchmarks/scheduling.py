@@ -43,9 +43,7 @@ from distributed import Scheduler, Worker
 from record import record
 from tornado.iostream import IOStream
 
-from sssp_pipeline.pipeline.finished import identity_of
-from sssp_pipeline.pipeline.planning.plan import cut, solve_options
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.planning.plan import solve_options
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import ingest_stage, run, select_stage
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
@@ -199,8 +197,7 @@ def _timed(owner: type, names: tuple[str, ...], seconds: dict[str, float]) -> It
 def _give_out(variant: str, workflow: Workflow, seen: _Seen) -> None:
     """Have tasks that do nothing done, as many as the run of `workflow` has, by its code or by Dask's executor."""
     stored = ingest_stage(workflow, Quiet())
-    sources, targets, _ = select_stage(workflow, stored, Quiet())
-    batches = cut(stored.manifest.traits, sources, workflow.solve, targets)
+    batches, output, _ = select_stage(workflow, stored, Quiet())
     done = 0
 
     def on_done(_: Any) -> None:
@@ -212,13 +209,16 @@ def _give_out(variant: str, workflow: Workflow, seen: _Seen) -> None:
         workers = _Idle(client, workflow.cluster)
         if variant == "idle":
             place = workflow.store, stored.manifest.content_id, workflow.output.path
-            identity = {"targets": identity_of(targets)}
-            options, form = (
-                solve_options(workflow.solve, None),
-                DistanceFormat("long", "null", "none", False),
-            )
+            options = solve_options(workflow.solve)
             tasks = (
-                SolveTask(*place, identity, ((number, batch),), "delta-stepping", options, form)
+                SolveTask(
+                    *place,
+                    output.identity(),
+                    ((number, batch),),
+                    "delta-stepping",
+                    options,
+                    output.in_tasks(),
+                )
                 for number, batch in enumerate(batches)
             )
             scatter(workers, tasks, 0, on_done)

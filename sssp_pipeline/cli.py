@@ -280,14 +280,14 @@ def verify(
     with _told(log, quiet, verbose, as_json) as progress:
         _get_ready()
         from sssp_pipeline.pipeline.finished import verify_run
-        from sssp_pipeline.pipeline.results.run_folder import judged
+        from sssp_pipeline.pipeline.results.outputs import recorded_output
         from sssp_pipeline.pipeline.storage.files import redacted
         from sssp_pipeline.workflow.cluster import cluster_named
 
         progress.about(run=redacted(run_folder))
         where = None if cluster is None else cluster_named(cluster)
         record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress, where)
-        what = judged(record.get("targets"))
+        what = recorded_output(record).judged
         if as_json or not quiet:
             _print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
 
@@ -683,19 +683,12 @@ def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> N
         _print(json.dumps(record))
     if as_json or quiet:
         return
-    from sssp_pipeline.pipeline.results.run_folder import METRICS_FILE
+    from sssp_pipeline.pipeline.results.outputs import recorded_output
     from sssp_pipeline.pipeline.storage.files import redacted
 
     url = redacted(url).rstrip("/")
-    glob = f"{url}/distances/*.parquet"
     _print(f"results: {url}")
-    if record.get("targets") == 0:
-        query = f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
-    elif record["identity"]["layout"] == "long":
-        query = f"SELECT source, avg(distance) FROM '{glob}' GROUP BY source ORDER BY source"
-    else:
-        query = f"SELECT * FROM '{glob}' LIMIT 10"
-    _print(f'query: duckdb -c "{query}"')
+    _print(f'query: duckdb -c "{recorded_output(record).query(url)}"')
 
 
 if __name__ == "__main__":

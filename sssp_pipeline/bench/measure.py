@@ -15,12 +15,13 @@ from sssp_pipeline.bench.spec import Bench
 from sssp_pipeline.bench.variants import Variant
 from sssp_pipeline.errors import RefutedError, SsspError
 from sssp_pipeline.kernels.gpu.common.compile import cupy_module, gpu_missing
+from sssp_pipeline.kernels.kept import Nothing
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.progress import Progress
 
 _REPORT = "report a bug with this message, the graph and `sssp-pipeline doctor`"
 #: Nothing is copied from the device while time is taken: the metrics tell whether a run found what the check did.
-TIMED = SolveOptions(targets=np.empty(0, np.uint32))
+TIMED = SolveOptions(kept=Nothing())
 #: So many times the L2 cache is written before each timed run.
 FLUSHED_CACHES = 2
 

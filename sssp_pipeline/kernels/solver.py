@@ -12,6 +12,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.forecast import Forecast
+from sssp_pipeline.kernels.kept import EveryVertex, Kept
 from sssp_pipeline.kernels.options import Tunable, shown_value
 
 #: What to do where a solver refuses a graph or options.
@@ -48,9 +49,8 @@ class SolveOptions:
         Whether to return predecessors too.
     trace_every_us
         Record a moment of each search every so many microseconds; None records none. It costs a search some time.
-    targets
-        (T,) integers: return only the distances to these vertices, in this order; with none of them, only metrics.
-        None means every vertex.
+    kept
+        What is returned of each row of distances.
     deadline_s
         Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives the
         search up then; a CPU raises the error when the source is done.
@@ -59,14 +59,14 @@ class SolveOptions:
     ------
     InputError
         `delta` is not a positive finite number, `cutoff` negative or not a number, `trace_every_us` out of range,
-        `deadline_s` not positive, or there are both targets and predecessors.
+        `deadline_s` not positive, or predecessors are wanted of rows that are not kept whole.
     """
 
     delta: float | None = None
     cutoff: float | None = None
     predecessors: bool = False
     trace_every_us: int | None = None
-    targets: np.ndarray | None = None
+    kept: Kept = EveryVertex()  # noqa: RUF009 - frozen
     deadline_s: float = DEADLINE_S
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class SolveOptions:
             raise InputError(
                 f"deadline_s is {self.deadline_s}", hint="deadline_s is a number of seconds above 0"
             )
-        if self.predecessors and self.targets is not None:
+        if self.predecessors and not self.kept.is_whole_row:
             raise InputError(
                 "predecessors cannot be given for some targets alone",
                 hint="a path leads through other vertices too: leave out the targets, or the predecessors",
@@ -217,8 +217,8 @@ class Solution:
     Attributes
     ----------
     distances
-        (S, V), or (S, T) with targets, the weights' type, host memory, owned by the caller;
-        `csr.unreached_distance(dtype)` where there is no path.
+        What `SolveOptions.kept` keeps of each row, (S, V) of the weights' type for every vertex. Host memory, owned by
+        the caller; a distance is `csr.unreached_distance(dtype)` where there is no path.
     predecessors
         (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None unless asked for.
     metrics

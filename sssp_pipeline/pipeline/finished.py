@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,10 @@ from pydantic import ValidationError
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.report import render_report
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, ParquetShape, check_files
+from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, check_files
 from sssp_pipeline.pipeline.results.run_folder import (
-    METRICS_FILE,
-    NO_DISTANCES,
     REPORT_FILE,
     RunFolder,
 )
@@ -28,7 +26,6 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.verification.stage import Verifying
 from sssp_pipeline.progress import Progress
-from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.cluster import Cluster
 
 
@@ -61,7 +58,8 @@ def verify_run(
     folder = RunFolder(run_url)
     record = folder.read_run()
     identity = record["identity"]
-    if mode == "certificate" and record["identity"].get("targets") is not None:
+    output = recorded_output(record)
+    if mode == "certificate" and not output.has_whole_rows:
         raise InputError(
             f"`{files.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
             hint="leave out --certificate: the sample can be verified",
@@ -82,10 +80,9 @@ def verify_run(
     verifying = Verifying(
         stored,
         batches,
-        record.get("targets"),
+        output,
         folder,
         identity,
-        _form_of(identity),
         mode,
         record["workflow"]["solve"]["retries"],
         progress,
@@ -116,17 +113,6 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
         yield source
 
 
-def identity_of(targets: np.ndarray | None) -> str | None:
-    """Return what stands for `targets` in a run's identity: a digest, None for every vertex."""
-    if targets is None:
-        return None
-    return digest_of(targets) if len(targets) else NO_DISTANCES
-
-
-def _form_of(identity: dict[str, Any]) -> DistanceFormat:
-    return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat) if f.name in identity})
-
-
 def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: bool = True) -> None:
     """Raise `InputError` unless the files of a finished run are there and whole; what is in them, `verify` tells.
 
@@ -140,28 +126,19 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
     sizes = record.get("files", {})  # release 0.1.0 did not write them down
     n_sources, identity = record["sources"], record["identity"]
     shapes = [ParquetShape(METRICS_FILE, n_sources)]
-    if identity.get("targets") != NO_DISTANCES:
-        targets = record.get("targets")
-        n_targets = record["graph"]["n_vertices"] if targets is None else targets
+    output = recorded_output(record)
+    if output.has_files:
         wide = [name for name in sizes if name.startswith("distances/wide-")]
         shapes += [ParquetShape(name, None, 1 + n_sources) for name in wide]
         n_batches = 0 if wide else record["batches"]
         left = n_sources
         for batch in range(n_batches):
             some = min(identity["batch"], left)
-            shapes.append(batch_shape(batch, some, n_targets, identity["layout"]))
+            shapes.append(output.batch_shape(batch, some, record["graph"]["n_vertices"]))
             left -= some
     if sizes_too:
         shapes = [replace(shape, bytes=sizes.get(shape.name)) for shape in shapes]
     check_files(folder.url, shapes)
-
-
-def batch_shape(batch: int, n_sources: int, n_targets: int, layout: str) -> ParquetShape:
-    """Return what the file of a batch must be."""
-    name = f"distances/batch-{batch:05d}.parquet"
-    if layout == "wide":
-        return ParquetShape(name, n_targets, 1 + n_sources)
-    return ParquetShape(name, n_sources * n_targets)
 
 
 def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:

@@ -35,6 +35,7 @@ from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import Potentials, potentials
 from sssp_pipeline.kernels.host.search import finish_row
+from sssp_pipeline.kernels.kept import EveryVertex
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.numba_cache import njit
 
@@ -111,20 +112,19 @@ def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOp
     Parameters
     ----------
     sources
-        (S,) uint32, checked, as the targets of `options` are.
+        (S,) uint32, checked, as `options.kept` is.
 
     Raises
     ------
     NegativeCycleError, PathTooLongError
         As `Solver.solve` for a graph with negative weights.
     """
-    dtype, targets = graph.weight_dtype, options.targets
-    n_columns = graph.n_vertices if targets is None else len(targets)
-    distances = np.empty((len(sources), n_columns), dtype)
+    dtype, kept = graph.weight_dtype, options.kept
+    distances = np.empty((len(sources), kept.n_columns(graph.n_vertices)), kept.dtype(dtype))
     predecessors = np.empty(distances.shape, np.uint32) if options.predecessors else None
     metrics = []
     made = reweighted(graph, sources)
-    inner = replace(options, cutoff=None, predecessors=False, targets=None)
+    inner = replace(options, cutoff=None, predecessors=False, kept=EveryVertex())
     row = np.empty(graph.n_vertices, dtype)
     at_once = max(1, _ROWS_BYTES // max(1, graph.n_vertices * made.graph.weight_dtype.itemsize))
     for first in range(0, len(sources), at_once):
@@ -146,7 +146,7 @@ def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOp
                     teps=facts.edges_of_reached / measured.solve_s,
                 )
             )
-            distances[first + i] = row if targets is None else row[targets]
+            kept.reduce(row, distances[first + i])
             if predecessors is not None:
                 predecessors_of(graph, source, row, predecessors[first + i])
     return Solution(distances, predecessors, metrics)

@@ -48,7 +48,7 @@ _NOT_READ = {
 
 
 def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noqa: B008 - frozen
-    """Return the format of the file at `url`, a key of `formats.READERS`.
+    """Return the format of the file at `url`, a key of `registries.FORMATS`.
 
     Raises
     ------

@@ -25,7 +25,7 @@ class ReadOptions:
     Attributes
     ----------
     format
-        A key of `formats.READERS`, or "auto" to look at the content.
+        A key of `registries.FORMATS`, or "auto" to look at the content.
     encoding, delimiter, header, decimal
         Of text and tables, as in `workflow.Graph`; `header` is "auto", True or False.
     source_column, target_column
@@ -170,7 +170,7 @@ class EdgeList:
 
     @property
     def format(self) -> str:
-        """A key of `formats.READERS`, or "generated"."""
+        """A key of `registries.FORMATS`, or "generated"."""
         return self.reading.format
 
     @property

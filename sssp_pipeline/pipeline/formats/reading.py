@@ -28,7 +28,7 @@ class Reading:
     Attributes
     ----------
     format, format_why
-        A key of `formats.READERS` or "generated", and what decided.
+        A key of `registries.FORMATS` or "generated", and what decided.
     encoding
         Of a text that is not UTF-8, else None.
     delimiter

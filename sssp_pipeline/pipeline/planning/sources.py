@@ -16,7 +16,6 @@ from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import SHOWN, VertexIds, listed
-from sssp_pipeline.workflow.models import Output
 from sssp_pipeline.workflow.vertices import RandomVertices, Sources, Vertices
 
 
@@ -81,18 +80,13 @@ def select_sources(
 
 
 def select_targets(
-    output: Output, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
-) -> np.ndarray | None:
-    """Return the vertices (T,) uint32 to which distances are written: None for every vertex, (0,) for no distances.
+    spec: Vertices, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
+) -> np.ndarray:
+    """Return the vertices (T,) uint32 to which distances are written, of which `spec` is `output.targets`.
 
     They stand in the order in which the workflow or its file names them, and ascend where they are drawn. The other
     parameters and what is raised are those of `select_sources`.
     """
-    spec = output.targets
-    if output.distances == "none":
-        return np.empty(0, np.uint32)
-    if spec is None:
-        return None
     chosen = _chosen(spec, "output.targets", ids, load, skipped or Skipped())
     is_drawn = spec.kind in ("random", "top_degree")
     return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)

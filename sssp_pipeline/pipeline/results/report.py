@@ -13,7 +13,7 @@ import yaml
 
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.units import in_input_unit
-from sssp_pipeline.pipeline.results.run_folder import judged
+from sssp_pipeline.pipeline.results.outputs import recorded_output
 
 _BINS = 32
 _WIDTH, _HEIGHT = 640, 120
@@ -51,7 +51,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table) -> str:
     machine = {key: value for key, value in run["hardware"].items() if value is not None}
     return templates.get_template("report.html.j2").render(
         run=run,
-        judged=judged(run.get("targets")),
+        judged=recorded_output(run).judged,
         sections=sections,
         histograms=[
             (title, _histogram(metrics[name])) for title, name in columns.items() if metrics.num_rows
@@ -85,8 +85,7 @@ def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
     yield "solver", f"{run['solver']} ({run['solver_reason']})"
     yield "sources", run["sources"]
-    if (targets := run.get("targets")) is not None:
-        yield "targets", targets or "none: metrics alone"
+    yield from recorded_output(run).facts()
     for name in ("sources", "targets"):
         if n_skipped := run.get("skipped", {}).get(name):
             yield f"{name} that are not in the graph, skipped", n_skipped

@@ -19,7 +19,8 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common import compile
 from sssp_pipeline.kernels.gpu.common.compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels.gpu.common.device_graph import UPLOAD
-from sssp_pipeline.kernels.gpu.common.device_rows import GATHER, SUMMARY
+from sssp_pipeline.kernels.gpu.common.device_rows import SUMMARY
+from sssp_pipeline.kernels.gpu.common.gather import GATHER
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.solver import tuned
 

@@ -18,6 +18,7 @@ from sssp_pipeline.kernels.gpu.common.device_rows import _SUMMARY, SearchCounts,
 from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
 from sssp_pipeline.kernels.host.mean import mantissa_bits, sums
+from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.solver import SolveOptions
 
 EVERY_GPU_SOLVER = pytest.mark.parametrize(
@@ -207,11 +208,11 @@ def test_without_a_gpu_the_solver_says_so_and_auto_goes_on(solver, monkeypatch):
 
 @pytest.mark.gpu
 @EVERY_GPU_SOLVER
-@pytest.mark.parametrize("targets", [[3599, 0, 77], []])
-def test_targets_in_several_device_batches(solver, targets, monkeypatch):
+@pytest.mark.parametrize("kept", [Targets(np.array([3599, 0, 77])), Nothing()], ids=["targets", "nothing"])
+def test_kept_columns_in_several_device_batches(solver, kept, monkeypatch):
     monkeypatch.setattr(batch_solver, "device_batch", lambda *_: (7, 2))
     graph = graph_of(grid(60, 60, keep=0.8), "float32")
-    sources, options = np.arange(0, 3600, 89), SolveOptions(targets=np.array(targets, int))
+    sources, options = np.arange(0, 3600, 89), SolveOptions(kept=kept)
     found, expected = (s.solve(graph, sources, options) for s in (solver, solver_named("delta-stepping")))
     assert_array_equal(found.distances, expected.distances)
     for told in ("source", "reached", "max_distance", "mean_distance"):

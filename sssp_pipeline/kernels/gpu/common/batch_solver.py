@@ -20,7 +20,6 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.gpu.common.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import (
-    Columns,
     SearchCounts,
     Summariser,
     copy_to_host,
@@ -106,9 +105,8 @@ class GpuBatchSolver(GpuSolver):
         with GPU_LOCK:  # what is free is still free when it is taken
             on_device = graph_on_device(graph)
             needs = self.needs(graph, on_device, len(sources))
-            if options.targets is not None:  # what is gathered from a row, in each buffer
-                gathered_bytes = 2 * len(options.targets) * graph.weight_dtype.itemsize
-                needs = replace(needs, bytes_a_source=needs.bytes_a_source + gathered_bytes)
+            kept_bytes = 2 * options.kept.device_bytes(graph.weight_dtype)  # in each buffer
+            needs = replace(needs, bytes_a_source=needs.bytes_a_source + kept_bytes)
             row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
             while (batch := _fitting(len(sources), row_bytes, needs))[0] == 0:
                 if drop_others(graph):
@@ -200,7 +198,7 @@ class _Buffer:
         self.n_rows = n_rows
         self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
-        self._columns = Columns(graph, options, n_rows)
+        self._reduce = options.kept.on_device(n_rows, graph.weight_dtype)
         #: What is to be copied of the rows.
         self._wanted = self._rows[:0]
         self._sources = np.empty(0, np.uint32)
@@ -216,7 +214,7 @@ class _Buffer:
         search.launch(rows, sources)
         self._ended.record()
         self._summariser.launch(rows)
-        self._wanted = self._columns.of(rows)
+        self._wanted = self._reduce(rows)
 
     def finish(self, search: BatchSearch) -> Callable[[], list[MetricsColumns]]:
         """Wait for the search, and return what makes its metrics; raises as `solve` does."""
@@ -227,6 +225,6 @@ class _Buffer:
         return lambda: [self._summariser.metrics(sources, counts, summaries, share_s)]
 
     def copy(self, stream: Any, distances: np.ndarray) -> None:
-        """Enqueue on `stream` the copy of what is wanted of the rows to `distances` (n, V) or (n, T), host memory."""
+        """Enqueue on `stream` the copy of what is kept of the rows to `distances` (n, columns), host memory."""
         copy_to_host(self._wanted, distances, stream)
         self.copied.record(stream)

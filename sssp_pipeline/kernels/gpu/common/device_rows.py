@@ -1,4 +1,4 @@
-"""Rows of distances on the device when a search is over: what is copied of them, and what is counted (`summary.cu`)."""
+"""Rows of distances on the device when a search is over: what is copied, and what is counted (`summary.cu`)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ _SUMMARY = np.dtype(
     ]
 )
 _SUMMARY_BLOCK = 256
-_GATHER_BLOCK = 256
 
 SUMMARY = Unit("summary", ("summary_kernel", "sum_kernel", "too_long_kernel"))
-GATHER = Unit("gather", ("gather_kernel",))
 
 
 @dataclass(frozen=True)
@@ -49,32 +47,6 @@ class SearchCounts:
     supersteps: int | None = None
     filter_s: float | None = None
     trace: np.ndarray | None = None
-
-
-class Columns:
-    """What is copied of up to `n_rows` rows on the device: the targets' columns, laid side by side, or all."""
-
-    def __init__(self, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
-        self._gathered: Any = None
-        if options.targets is None:
-            return
-        cupy = cupy_module()
-        dtype = graph.weight_dtype
-        self._kernel = load_kernels(GATHER, dtype)["gather_kernel"]
-        self._targets = cupy.empty(len(options.targets), np.uint32)
-        self._targets.set(options.targets)
-        self._gathered = cupy.empty((n_rows, len(options.targets)), bits_type(dtype))
-
-    def of(self, rows: Any) -> Any:
-        """Enqueue the gathering from `rows` (n, V); return the device array (n, T) that will hold it, or `rows`."""
-        if self._gathered is None:
-            return rows
-        gathered = self._gathered[: len(rows)]
-        if gathered.size:
-            n_vertices, n_targets = np.uint32(rows.shape[1]), np.uint32(gathered.shape[1])
-            args = (rows, n_vertices, self._targets, n_targets, np.uint64(gathered.size), gathered)
-            self._kernel(min(-(-gathered.size // _GATHER_BLOCK), 2**16), _GATHER_BLOCK, args)
-        return gathered
 
 
 def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:

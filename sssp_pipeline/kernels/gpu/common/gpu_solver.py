@@ -17,7 +17,6 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.kernels.cpu.cpu_solver import checked_targets, checked_vertices
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.gpu.common.compile import (
     Kernel,
@@ -32,7 +31,6 @@ from sssp_pipeline.kernels.gpu.common.device_graph import (
     out_of_memory,
 )
 from sssp_pipeline.kernels.gpu.common.device_rows import (
-    Columns,
     SearchCounts,
     Summariser,
     copy_to_host,
@@ -44,6 +42,7 @@ from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
 from sssp_pipeline.kernels.host.search_graph import distances_of_bits
+from sssp_pipeline.kernels.kept import checked_vertices
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import (
     ANOTHER_SOLVER,
@@ -163,13 +162,13 @@ class GpuSolver(ABC):
         if (reason := self.supports(graph.traits, options) or gpu_missing()) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
         sources = checked_vertices(sources, graph.n_vertices, "source")
-        targets = checked_targets(options, graph.n_vertices)
-        options = replace(options, targets=targets)
+        kept = options.kept.checked(graph.n_vertices)
+        options = replace(options, kept=kept)
         if graph.traits.min_weight < 0 and not self.takes_negative:
             return reweighting.solve(self, graph, sources, options)
         cupy = cupy_module()
-        n_columns = graph.n_vertices if targets is None else len(targets)
-        distances = pinned_array((len(sources), n_columns), graph.weight_dtype)
+        shape = len(sources), kept.n_columns(graph.n_vertices)
+        distances = pinned_array(shape, kept.dtype(graph.weight_dtype))
         metrics: Sequence[SourceMetrics] = []
         if len(sources):
             while True:
@@ -192,7 +191,7 @@ class GpuSolver(ABC):
     ) -> Sequence[SourceMetrics]:
         """Fill `distances` and return the metrics, both in the order of `sources`; takes `GPU_LOCK` itself.
 
-        `sources` and the targets of `options` are checked.
+        `sources` and `options.kept` are checked.
         """
 
 
@@ -251,7 +250,7 @@ class GpuSearchSolver(GpuSolver):
                 counts = search.finish()
                 refuse_too_short(graph, source, row)
                 facts = finish_row(graph, source, row, options.cutoff)
-                into[:] = row if options.targets is None else row[options.targets]
+                options.kept.reduce(row, into)
                 solve_s = cupy.cuda.get_elapsed_time(began, ended) / 1e3
                 metrics.append(
                     SourceMetrics(
@@ -281,7 +280,7 @@ class _Lane:
         self._name, self._search, self._share = name, search, share
         self._rows = cupy.empty((1, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, 1)
-        self._columns = Columns(graph, options, 1)
+        self._reduce = options.kept.on_device(1, graph.weight_dtype)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         self._source, self._into = -1, np.empty(0)
         self.stream = cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
@@ -291,14 +290,14 @@ class _Lane:
         return self._source >= 0
 
     def launch(self, source: int, into: np.ndarray) -> None:
-        """Enqueue everything that writes the distances from `source` to `into` (V,), or (T,) with targets."""
+        """Enqueue everything that writes what is kept of the row of `source` to `into` (columns,)."""
         self._source, self._into = source, into[np.newaxis]
         with self.stream:
             self._began.record()
             self._search.launch(self._rows[0], source)
             self._ended.record()
             self._summariser.launch(self._rows)
-            copy_to_host(self._columns.of(self._rows), self._into)
+            copy_to_host(self._reduce(self._rows), self._into)
 
     def finish(self) -> SourceMetrics:
         """Wait for the source under way and return what it took; raises as `solve` does."""
