@@ -26,7 +26,8 @@ from sssp_pipeline.pipeline.finished import (
     finish_run,
     identity_of,
 )
-from sssp_pipeline.pipeline.graph_store.store import Manifest, older_versions, read_manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions

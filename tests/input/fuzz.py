@@ -43,7 +43,7 @@ from stored import graph_spec
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline.graph_store.store import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.ingest import stage as ingest_module
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet

@@ -1,7 +1,7 @@
-"""Sparse matrices as `scipy.sparse.save_npz` writes them: entry (i, j) is an edge from i to j, ids count from 0.
+"""SciPy matrices, as `scipy.sparse.save_npz` writes them: entry (i, j) is an edge from i to j. Ids count from 0.
 
-An entry that is stored with the value 0 is an edge of weight 0, as in `scipy.sparse.csgraph`. The arrays are held in
-memory whole.
+A stored entry with the value 0 is an edge of weight 0, as in `scipy.sparse.csgraph`. The whole arrays are held in
+memory.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        There are several files; or the file is damaged, no square matrix of numbers, in a layout that is not read, or
-        has an entry twice, which SciPy would add up.
+        There are several files; or the file is damaged, is not a square matrix of numbers, has a layout that cannot be
+        read, or has an entry twice, which SciPy would add up.
     """
     if len(urls) > 1:
         raise InputError(
@@ -77,7 +77,7 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
-#: What NumPy raises for a file that is damaged; one of its arrays may be declared larger than any memory.
+#: The exceptions of NumPy for a damaged file. `MemoryError` means that an array is declared larger than any memory.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError, OverflowError, OSError),
     *(MemoryError, AttributeError, RuntimeError, NotImplementedError, SyntaxError, tokenize.TokenError),
@@ -96,11 +96,11 @@ def _read(url: str) -> _Matrix:
                     hint="save `matrix.tocsr()`",
                 )
             if arrays["shape"].dtype.kind not in "iu":
-                raise ValueError("its shape is no integers")
+                raise ValueError("its shape is not made of integers")
             shape = [int(n) for n in arrays["shape"]]
             first, second, data = (arrays[name] for name in _ARRAYS[layout])
             if not all(isinstance(array, np.ndarray) for array in (first, second, data)):
-                raise ValueError("a member of it is no array")
+                raise ValueError("a member of it is not an array")
     except _DAMAGES as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -119,7 +119,7 @@ def _read(url: str) -> _Matrix:
     for array in (first, second):
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise InputError(
-                f"`{shown}` is damaged: its indices are no integers", hint="save or fetch it again"
+                f"`{shown}` is damaged: its indices are not integers", hint="save or fetch it again"
             )
     row, col = (first, second) if layout == "coo" else _expanded(shown, n, first, second)
     if layout == "csc":

@@ -15,13 +15,9 @@ import pyarrow.parquet as pq
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.team import usable_cores
-from sssp_pipeline.pipeline.graph_store.store import (
-    INGEST_AGAIN,
-    PART_EDGES,
-    ROW_GROUP_ROWS,
-    Manifest,
-    Part,
-)
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
+from sssp_pipeline.pipeline.graph_store.writer import PART_EDGES, ROW_GROUP_ROWS
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 

@@ -344,7 +344,7 @@ def test_only_comments(write, refused, content, format_name):
 def test_lines_that_end_with_a_carriage_return_alone(write, refused, content, line, format_name):
     assert refused(write("e.txt", content), format=format_name) == (
         f"`e.txt` line {line} has a carriage return without a line feed, as old Macs end lines",
-        r"end lines with line feeds: `tr '\r' '\n'` turns the one into the other",
+        r"end lines with line feeds: `tr '\r' '\n'` converts them",
     )
 
 

@@ -236,7 +236,7 @@ def test_the_first_of_three_columns_may_number_the_edges(write, read, refused, n
     assert refused(file) == (
         f"`{name}` line 1: column 1 is different in each of the first 200 rows: "
         "it may number the edges, or be an end of them",
-        "write the one that is meant:\ngraph:\n  columns: {source: 2, target: 3}\nor\n"
+        "write one of the two:\ngraph:\n  columns: {source: 2, target: 3}\nor\n"
         "graph:\n  columns: {source: 1, target: 2}",
     )
     meant = read(file, source_column="2", target_column="3", weight_column="none").rows()
