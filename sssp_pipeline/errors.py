@@ -88,14 +88,15 @@ class NegativeCycleError(UnsolvableError):
     """
 
     #: The most vertices of the cycle in the message.
-    SHOWN = 16
+    MAX_LISTED = 16
 
     def __init__(self, source: int | str, cycle: Sequence[int | str], length: float) -> None:
-        shown = [f"`{vertex}`" for vertex in cycle[: self.SHOWN]]
-        if len(cycle) > len(shown):
-            shown.append(f"… ({len(cycle):,} vertices)")
+        vertices = [f"`{vertex}`" for vertex in cycle[: self.MAX_LISTED]]
+        if len(cycle) > len(vertices):
+            vertices.append(f"… ({len(cycle):,} vertices)")
+        loop = " -> ".join([*vertices, vertices[0]])
         super().__init__(
-            f"the cycle {' -> '.join([*shown, shown[0]])} of length {length}, which can be reached from `{source}`, "
+            f"the cycle {loop} of length {length}, which can be reached from `{source}`, "
             f"makes paths ever shorter{'' if length < 0 else ' by rounding'}",
             hint="remove an edge of it, or correct its weight"
             if length < 0

@@ -21,7 +21,7 @@ else:
     np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
 
 #: The most ids that a message lists.
-SHOWN = 10
+MAX_LISTED = 10
 
 
 class IdMapping(BaseModel):
@@ -156,9 +156,9 @@ def digest_of(*vertices: np.ndarray) -> str:
 
 
 def listed(ids: Sequence[int | str], n: int | None = None) -> str:
-    """Return the first `SHOWN` of `ids` for a message; `n` is the number of all ids if `ids` are only the first."""
-    shown = [f"`{text if len(text) <= 60 else text[:60] + '…'}`" for text in map(str, ids[:SHOWN])]
-    return ", ".join([*shown, "…"] if (n or len(ids)) > len(shown) else shown)
+    """Return the first `MAX_LISTED` of `ids` for a message; `n` is the number of all ids if `ids` lacks some."""
+    first = [f"`{text if len(text) <= 60 else text[:60] + '…'}`" for text in map(str, ids[:MAX_LISTED])]
+    return ", ".join([*first, "…"] if (n or len(ids)) > len(first) else first)
 
 
 def plural_of(noun: str) -> str:

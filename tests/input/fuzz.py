@@ -131,6 +131,8 @@ def _at_once(items: Iterable) -> Iterator:
     yield from items
 
 
+#: The folder of the readers.
+FORMATS = Path(importlib.import_module("sssp_pipeline.pipeline.formats").__file__ or "").parent
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
     "sssp_pipeline.pipeline.ingest.stage",
@@ -138,10 +140,8 @@ MODULES = [
     "sssp_pipeline.pipeline.ingest.id_mapping",
     *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems", "listing")),
     *(
-        f"sssp_pipeline.pipeline.formats.registry.{path.stem}"
-        for path in Path(
-            importlib.import_module("sssp_pipeline.pipeline.formats.registry").__file__ or ""
-        ).parent.glob("*.py")
+        "sssp_pipeline.pipeline.formats." + ".".join(path.relative_to(FORMATS).with_suffix("").parts)
+        for path in FORMATS.rglob("[a-z]*.py")
     ),
 ]
 STAND_INS = {

@@ -94,8 +94,8 @@ def _texts(cells: pa.Array, bad: RowErrors) -> pa.Array:
             try:
                 cell.decode()
             except UnicodeDecodeError:
-                shown = cell.decode("utf-8", "replace"), cell.decode("latin-1")
-                bad.setdefault(i, partial(not_utf8_error, shown=shown[0][:60], as_latin_1=shown[1]))
+                excerpt = cell.decode("utf-8", "replace"), cell.decode("latin-1")
+                bad.setdefault(i, partial(not_utf8_error, excerpt=excerpt[0][:60], as_latin_1=excerpt[1]))
                 found[i] = b""
         texts = pc.cast(pa.array(found, pa.large_binary()), pa.large_string())
     return pc.utf8_trim(texts, BLANKS) if _holds(texts, BLANKS.encode()) else texts
@@ -146,21 +146,21 @@ def _holds(texts: pa.Array, characters: bytes) -> bool:
 
 def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | None:
     """Return a function that makes the error of the id `text`; None if it is a valid integer id."""
-    shown = text[:60]
+    excerpt = text[:60]
     if not text:
         return _empty_id
     if re.fullmatch(r"-[0-9]+", text):
         return partial(
-            _id_error, wrong=f"vertex id `{shown}` is negative", hint="ids are whole numbers from 0"
+            _id_error, wrong=f"vertex id `{excerpt}` is negative", hint="ids are whole numbers from 0"
         )
     if not keeps_zeros and re.fullmatch(r"\+[0-9]+|0[0-9]+", text):
-        return partial(_id_error, wrong=zero_led_problem(shown), hint=ZERO_LED_HINT)
+        return partial(_id_error, wrong=zero_led_problem(excerpt), hint=ZERO_LED_HINT)
     if not re.fullmatch(r"[0-9]+", text):
         hint = "ids are whole numbers from 0; for names set `graph.ids: string`"
-        return partial(_id_error, wrong=f"`{shown}` is not a vertex id", hint=hint)
+        return partial(_id_error, wrong=f"`{excerpt}` is not a vertex id", hint=hint)
     if len(text.lstrip("0")) > 19 or int(text.lstrip("0") or "0") > MAX_ID:
         return partial(
-            _id_error, wrong=f"vertex id `{shown}` is above 2^63 - 1", hint="set `graph.ids: string`"
+            _id_error, wrong=f"vertex id `{excerpt}` is above 2^63 - 1", hint="set `graph.ids: string`"
         )
     return None
 
@@ -170,9 +170,9 @@ def _id_error(place: str, wrong: str, hint: str) -> InputError:
 
 
 def _several_lines(place: str, text: str) -> InputError:
-    shown = text.replace("\n", "\\n")[:60]
+    excerpt = text.replace("\n", "\\n")[:60]
     return InputError(
-        f"{place}: `{shown}` in quotes goes over several lines", hint="end the quotes on the same line"
+        f"{place}: `{excerpt}` in quotes goes over several lines", hint="end the quotes on the same line"
     )
 
 
@@ -203,8 +203,8 @@ def _comment_or_id(place: str, text: str) -> InputError:
 def _to_weights(texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: RowErrors) -> np.ndarray:
     if options.point == ",":
         for row in _true_rows(pc.match_substring(texts, ".")):
-            shown = texts[row].as_py()[:60]
-            bad.setdefault(row, partial(weight_error, shown=shown, code=faults.BAD_WEIGHT))
+            excerpt = texts[row].as_py()[:60]
+            bad.setdefault(row, partial(weight_error, excerpt=excerpt, code=faults.BAD_WEIGHT))
         texts = pc.replace_substring(texts, ",", ".")
     # Arrow does not accept a plus sign.
     if _holds(texts, b"+"):
@@ -220,8 +220,8 @@ def _to_weights(texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: Row
         if is_number(text):
             values[row] = float(text)
         else:
-            shown = text.replace(".", options.point)[:60]
-            bad.setdefault(row, partial(weight_error, shown=shown, code=faults.BAD_WEIGHT))
+            excerpt = text.replace(".", options.point)[:60]
+            bad.setdefault(row, partial(weight_error, excerpt=excerpt, code=faults.BAD_WEIGHT))
     _check_decimals(texts, values, options, bad, lost)
     return values
 
@@ -239,9 +239,9 @@ def _check_decimals(
         if np.isfinite(value):
             code = float64_fault(text, value, options.rounds, options.exact_scale)
         if code is not None:
-            shown = text.replace(".", options.point)[:60]
+            excerpt = text.replace(".", options.point)[:60]
             found = bad if code == faults.NOT_FINITE else lost
-            found[row] = partial(weight_error, shown=shown, code=code, scale=options.exact_scale)
+            found[row] = partial(weight_error, excerpt=excerpt, code=code, scale=options.exact_scale)
 
 
 def _cast(texts: pa.Array, type_: pa.DataType) -> np.ndarray | None:

@@ -112,7 +112,7 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
             raise InputError(
                 f"`{files.redacted(first.url)}` is separated by {DELIMITERS[first.delimiter]}, "
                 f"`{files.redacted(table.url)}` by {DELIMITERS[table.delimiter]}",
-                hint="files read together are separated alike: set `graph.delimiter`",
+                hint="files read together need the same delimiter: set `graph.delimiter`",
             )
     layout = first.layout
     skipped = SkippedRows()
@@ -294,10 +294,10 @@ def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
     chunk = convert(cells, bad, lost)
     if bad and table.options.skips:
         for row in sorted(bad)[: SkippedRows.KEPT]:
-            shown = table.delimiter.join(
+            row_text = table.delimiter.join(
                 cell[row].as_py().decode("utf-8", "replace") for cell in cells[:n_used]
             )
-            left_out.append(f"{bad[row](_row_place(table, rows.n_before + row)).message}: {shown}")
+            left_out.append(f"{bad[row](_row_place(table, rows.n_before + row)).message}: {row_text}")
         left_out += [""] * (len(bad) - len(left_out))
         places = np.delete(places, list(bad))
         bad, lost = {}, {}

@@ -68,7 +68,7 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     text = head.removeprefix(BYTE_ORDER_MARK)
     for magic, what in _NOT_READ.items():
         if text.lstrip().startswith(magic) or head.startswith(magic):
-            raise _unreadable_error(url, f"is {what}, which is not read")
+            raise _unreadable_error(url, f"is {what}, which cannot be read")
     if b"\0" in head:
         for encoding in ("utf-16-le", "utf-16-be"):
             if _is_printable(head[: len(head) // 2 * 2].decode(encoding, "replace")):

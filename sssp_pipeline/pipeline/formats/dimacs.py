@@ -119,9 +119,9 @@ def _read_header(url: str, max_line_bytes: int) -> tuple[_Variant, LineFile, int
     """Return the variant, the lines after the header, and the declared numbers of vertices and edges."""
     file, words = _problem_line(url)
     if len(words) != 4 or words[1] not in VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
-        shown = line_excerpt(b" ".join(words))
+        excerpt = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{line_place(url, file.n_lines)}: `{shown}` is not a problem line",
+            f"{line_place(url, file.n_lines)}: `{excerpt}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
     n_vertices = declared_count(line_place(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
@@ -167,9 +167,9 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     """
     file, words = _problem_line(url)
     if words[:4] != [b"p", b"aux", b"sp", b"co"] or len(words) != 5 or not words[4].isdigit():
-        shown = line_excerpt(b" ".join(words))
+        excerpt = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{line_place(url, file.n_lines)}: `{shown}` is not the header of coordinates",
+            f"{line_place(url, file.n_lines)}: `{excerpt}` is not the header of coordinates",
             hint="it reads `p aux sp co VERTICES`",
         )
     n_given = declared_count(line_place(url, file.n_lines), words[4], "vertices", MAX_VERTICES)

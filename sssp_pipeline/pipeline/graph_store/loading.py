@@ -142,8 +142,8 @@ def _checked_content(store: str, part: Part) -> bytes:
 
 
 def _size_mismatch(store: str, part: Part, found: int, wanted: int, what: str) -> InputError:
-    shown = files.redacted(files.join(store, part.path))
-    return InputError(f"`{shown}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
+    url = files.redacted(files.join(store, part.path))
+    return InputError(f"`{url}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
 
 
 @contextmanager
@@ -152,8 +152,8 @@ def _decoding(store: str, part: Part) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        shown = files.redacted(files.join(store, part.path))
-        raise InputError(f"`{shown}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
+        url = files.redacted(files.join(store, part.path))
+        raise InputError(f"`{url}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
 
 
 def _copy_column(table: pa.Table, column: str, target: np.ndarray) -> None:

@@ -131,8 +131,8 @@ def ingest(
         open_input(spec, urls)  # raises for a wrong input before the folder of the store is created
 
     def report_wait(holder: str) -> None:
-        shown = files.redacted(store)
-        progress.say(f"{holder} is writing to the graph store `{shown}`: waiting until it ends", "waiting")
+        place = files.redacted(store)
+        progress.say(f"{holder} is writing to the graph store `{place}`: waiting until it ends", "waiting")
 
     with exclusive(store, report_wait) as check_held:
         current = _stored_if_current(spec, store, inputs)  # another process may have ingested it meanwhile

@@ -133,7 +133,7 @@ def scaled(chunk: EdgeChunk, before: int, scale: int, place: str) -> np.ndarray:
     if bad.any():
         i = int(np.argmax(bad))
         raise InputError(
-            f"{place}: {_edge(chunk, before, i)}: weight {values[i]} times {scale} is no integer "
+            f"{place}: {_edge(chunk, before, i)}: weight {values[i]} times {scale} is not an integer "
             f"of at most {_LARGEST_SCALED}",
             hint="change `graph.weights.scale`, or remove it to compute with decimals",
         )

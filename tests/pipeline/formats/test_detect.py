@@ -87,7 +87,7 @@ def test_what_is_no_known_format(write, refused, content):
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_what_is_not_read_is_named(write, refused, content, what, pack):
-    assert refused(write("x", pack(content))) == (f"`x` is {what}, which is not read", READ_HINT)
+    assert refused(write("x", pack(content))) == (f"`x` is {what}, which cannot be read", READ_HINT)
 
 
 @pytest.mark.parametrize("order", ["le", "be"])

@@ -149,7 +149,10 @@ CSR = {"format": b"csr", "shape": (3, 3), "indices": [0], "indptr": [0, 1, 1, 1]
         (COO | {"row": [0, 1]}, "is damaged: `data` and its indices differ in length"),
         (COO | {"data": [1, 2]}, "is damaged: `data` and its indices differ in length"),
         (COO | {"data": ["x"]}, "has values of type <U1"),
-        (COO | {"data": [False]}, "has the entry (0, 1) with the value False, which may be no edge"),
+        (
+            COO | {"data": [False]},
+            "has the entry (0, 1) with the value False, which may mean that there is no edge",
+        ),
         (CSR | {"indptr": [0, 1]}, "is damaged: `indptr` does not fit its 3 rows and 1 entries"),
         (CSR | {"indptr": [0, 2, 1, 1]}, "is damaged: `indptr` does not fit its 3 rows and 1 entries"),
         (CSR | {"indptr": [1, 1, 1, 1]}, "is damaged: `indptr` does not fit its 3 rows and 1 entries"),

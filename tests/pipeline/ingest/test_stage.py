@@ -350,7 +350,7 @@ def test_scaled_weights_are_integers(tmp_path):
 
 @pytest.mark.parametrize("weight", ["0.1234", "0.1230000000000000000000000001", "99999999999999.5", "1e-09"])
 def test_a_weight_that_the_scale_does_not_make_an_integer_is_refused(tmp_path, weight):
-    with pytest.raises(InputError, match=f"weight `?{weight}`? times 1000 is no integer"):
+    with pytest.raises(InputError, match=f"weight `?{weight}`? times 1000 is not an integer"):
         ingested(tmp_path, f"0 1 {weight}\n", weights={"scale": 1000})
     assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
 

@@ -179,8 +179,8 @@ def _zip_member(url: str, stream: IO[bytes]) -> IO[bytes]:
 
 
 def _several_members(url: str, kind: str, names: list[str]) -> InputError:
-    shown = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
-    holds = f"{len(names)} files: {shown}" if names else "no file"
+    first_names = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
+    holds = f"{len(names)} files: {first_names}" if names else "no file"
     return InputError(
         f"`{storage.redacted(url)}` is a {kind} file of {holds}", hint="unpack it, and name the files to read"
     )

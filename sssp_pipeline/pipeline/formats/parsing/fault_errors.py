@@ -33,7 +33,7 @@ def fault_error(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax
     line = n_lines + before.count(b"\n") + 1
     place = line_place(block.file.url, line)
     token = token_at(block.data, fault.position).decode("utf-8", "replace")
-    shown = token if len(token) <= 60 else token[:57] + "..."
+    excerpt = token if len(token) <= 60 else token[:57] + "..."
     match fault.code:
         case faults.FEW_COLUMNS | faults.MANY_COLUMNS | faults.NO_COORDINATE_ROW:
             n_columns = len(block.data[fault.position :].tobytes().partition(b"\n")[0].split())
@@ -44,16 +44,16 @@ def fault_error(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax
                 hint=_columns_hint(fault.code, syntax),
             )
         case faults.BAD_ID:
-            return InputError(f"{place}: `{shown}` is not a vertex id", hint=_id_hint(syntax))
+            return InputError(f"{place}: `{excerpt}` is not a vertex id", hint=_id_hint(syntax))
         case faults.NEGATIVE_ID:
-            return InputError(f"{place}: vertex id `{shown}` is negative", hint=_id_hint(syntax))
+            return InputError(f"{place}: vertex id `{excerpt}` is negative", hint=_id_hint(syntax))
         case faults.HUGE_ID:
-            return InputError(f"{place}: vertex id `{shown}` is above 2^63 - 1", hint=_id_hint(syntax))
+            return InputError(f"{place}: vertex id `{excerpt}` is above 2^63 - 1", hint=_id_hint(syntax))
         case faults.ZERO_LED_ID:
-            return InputError(f"{place}: {zero_led_problem(shown)}", hint=ZERO_LED_HINT)
+            return InputError(f"{place}: {zero_led_problem(excerpt)}", hint=ZERO_LED_HINT)
         case faults.ID_OUT_OF_RANGE:
             return InputError(
-                f"{place}: vertex id `{shown}` is outside {syntax.min_id} to {syntax.max_id}",
+                f"{place}: vertex id `{excerpt}` is outside {syntax.min_id} to {syntax.max_id}",
                 hint="the file declares its number of vertices at its beginning: correct the id or that number",
             )
         case (
@@ -64,13 +64,14 @@ def fault_error(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax
             | faults.NOT_SCALED
         ):
             # Formats that declare their number of vertices have fixed columns, and no rows are skipped.
-            return weight_error(place, shown, fault.code, syntax.scale, of_table=syntax.min_id == 0)
+            return weight_error(place, excerpt, fault.code, syntax.scale, of_table=syntax.min_id == 0)
         case faults.BAD_UTF8:
             word = token_at(block.data, fault.position).decode("latin-1")
-            return not_utf8_error(place, shown, word)
+            return not_utf8_error(place, excerpt, word)
         case faults.BAD_COORDINATE:
             return InputError(
-                f"{place}: `{shown}` is not a coordinate", hint="coordinates are numbers of at most 15 digits"
+                f"{place}: `{excerpt}` is not a coordinate",
+                hint="coordinates are numbers of at most 15 digits",
             )
         case faults.NO_WEIGHT:
             return InputError(
@@ -83,7 +84,7 @@ def fault_error(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax
         case _:
             assert fault.code == faults.WRONG_LETTER
             return InputError(
-                f"{place} begins with `{shown}`, wanted `{chr(syntax.letter)}`",
+                f"{place} begins with `{excerpt}`, wanted `{chr(syntax.letter)}`",
                 hint="the file may be damaged, or of another format: see `graph.format`",
             )
 
@@ -104,10 +105,12 @@ def carriage_return_error(place: str) -> InputError:
     )
 
 
-def zero_led_problem(shown: str) -> str:
+def zero_led_problem(excerpt: str) -> str:
     """Return the problem with an id that has a plus sign or a leading zero."""
-    sign = "a plus sign" if shown.startswith("+") else "a leading zero"
-    return f"vertex id `{shown}` has {sign}, which an integer would lose, and the ids before it are integers"
+    sign = "a plus sign" if excerpt.startswith("+") else "a leading zero"
+    return (
+        f"vertex id `{excerpt}` has {sign}, which an integer would lose, and the ids before it are integers"
+    )
 
 
 ZERO_LED_HINT = (
@@ -115,47 +118,47 @@ ZERO_LED_HINT = (
 )
 
 
-def not_utf8_error(place: str, shown: str, as_latin_1: str) -> InputError:
+def not_utf8_error(place: str, excerpt: str, as_latin_1: str) -> InputError:
     """Return the error for a word that is not UTF-8; `as_latin_1` is the word read as Latin-1."""
     return InputError(
-        f"{place}: `{shown}` is not UTF-8",
+        f"{place}: `{excerpt}` is not UTF-8",
         hint=f"set `graph.encoding: latin-1` if `{as_latin_1[:60]}` is meant; else save the file as UTF-8",
     )
 
 
-def weight_error(place: str, shown: str, code: int, scale: int = 0, *, of_table: bool = True) -> InputError:
+def weight_error(place: str, excerpt: str, code: int, scale: int = 0, *, of_table: bool = True) -> InputError:
     """Return the error for a weight with the fault `code` of `numbers_in_text`; `of_table` means text and CSV."""
     match code:
         case faults.NOT_FINITE:
             return InputError(
-                f"{place}: weight `{shown}` is not finite",
+                f"{place}: weight `{excerpt}` is not finite",
                 hint="leave such edges out" + ", or set `graph.unreadable: skip`" * of_table,
             )
         case faults.UNDERFLOW:
             return InputError(
-                f"{place}: weight `{shown}` is above zero, but float64 would make it zero",
+                f"{place}: weight `{excerpt}` is above zero, but float64 would make it zero",
                 hint="scale the weights up",
             )
         case faults.INEXACT_INTEGER:
             return InputError(
-                f"{place}: weight `{shown}` is an integer that no type holds exactly beside the other weights",
+                f"{place}: weight `{excerpt}` is an integer that no type holds exactly beside the other weights",
                 hint="set `graph.weights.dtype: float64` to round it, or scale the weights down",
             )
         case faults.NOT_SCALED:
             if scale == 1:
                 hint = "set `graph.weights.dtype: auto` to compute with decimals"
-                return InputError(f"{place}: weight `{shown}` is no integer", hint=hint)
+                return InputError(f"{place}: weight `{excerpt}` is not an integer", hint=hint)
             return InputError(
-                f"{place}: weight `{shown}` times {scale} is no integer",
+                f"{place}: weight `{excerpt}` times {scale} is not an integer",
                 hint="raise `graph.weights.scale`, or remove it to compute with decimals",
             )
     hint = "weights are numbers such as 12, 0.5 or 3e-2"
-    if of_table and re.fullmatch(r"[-+]?[0-9]+,[0-9]+", shown):
-        hint = f"set `graph.decimal: comma` to read it as {shown.replace(',', '.')}"
+    if of_table and re.fullmatch(r"[-+]?[0-9]+,[0-9]+", excerpt):
+        hint = f"set `graph.decimal: comma` to read it as {excerpt.replace(',', '.')}"
     elif of_table:
         hint += "; `graph.weights.column` names another column, or `none`"
         hint += "; `graph.unreadable: skip` leaves such rows out"
-    return InputError(f"{place}: `{shown}` is not a weight", hint=hint)
+    return InputError(f"{place}: `{excerpt}` is not a weight", hint=hint)
 
 
 def _columns_hint(code: int, syntax: LineSyntax) -> str:

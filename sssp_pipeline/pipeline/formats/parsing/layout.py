@@ -161,11 +161,11 @@ def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: Re
     place = sample.place
     rows = [[cell.strip(BLANKS) for cell in split(row)] for row in sample.rows]
     first = rows[0]
-    alike = [row for row in rows if len(row) == len(first)]
-    has_header = len(first) > 1 and _has_header(sample, alike, options)
+    equal_length = [row for row in rows if len(row) == len(first)]
+    has_header = len(first) > 1 and _has_header(sample, equal_length, options)
     if has_header and "\ufffd" in sample.rows[0]:
         raise not_utf8_error(place, sample.rows[0][:60], sample.first_row.decode("latin-1"))
-    body = alike[1:] if has_header else alike
+    body = equal_length[1:] if has_header else equal_length
     if has_header and len(rows) == 1:
         raise InputError(
             f"`{files.redacted(sample.url)}` holds no edges: {place} is its header",
@@ -186,7 +186,7 @@ def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: Re
 
 def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> bool:
     """Return whether the first of `rows`, which are lists of cells of equal length, names the columns."""
-    place, shown = sample.place, sample.rows[0][:60]
+    place, excerpt = sample.place, sample.rows[0][:60]
     first, rest = rows[0], rows[1:]
     if (
         options.header is True
@@ -194,7 +194,7 @@ def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> 
         and not are_numbered(first)
     ):
         raise InputError(
-            f"{place}: `{shown}` holds only numbers, and `graph.header` says that it names columns",
+            f"{place}: `{excerpt}` holds only numbers, and `graph.header` says that it names columns",
             hint="set `graph.header: false` if it is an edge",
         )
     if isinstance(options.header, bool):
@@ -204,24 +204,24 @@ def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> 
         any(row[i] for row in rest) and all(is_number(row[i], options.point) for row in rest if row[i])
         for i in range(len(first))
     ]
-    speaks_for = any(
+    looks_like_header = any(
         n and cell and not is_n for n, cell, is_n in zip(over_numbers, first, numbers, strict=True)
     )
     # The name of a column does not occur again as the name of a vertex.
     later = {cell for row in rest for cell in row if not is_number(cell, options.point)}
-    speaks_against = any(
+    looks_like_edge = any(
         n and is_n for n, is_n in zip(over_numbers, numbers, strict=True)
     ) or not later.isdisjoint(first)
-    asked = {options.source_column, options.target_column, options.weight_column} & set(first)
-    is_named = names_both_ends(first) or any(not is_number(name) for name in asked)
-    if speaks_for and (is_named or not speaks_against):
+    requested = {options.source_column, options.target_column, options.weight_column} & set(first)
+    is_named = names_both_ends(first) or any(not is_number(name) for name in requested)
+    if looks_like_header and (is_named or not looks_like_edge):
         return True
-    if (any(numbers) or (speaks_against and not is_named)) and not speaks_for:
+    if (any(numbers) or (looks_like_edge and not is_named)) and not looks_like_header:
         return False
-    if is_named and not speaks_against:
+    if is_named and not looks_like_edge:
         return True
     raise InputError(
-        f"{place}: `{shown}` may be a header or an edge",
+        f"{place}: `{excerpt}` may be a header or an edge",
         hint="set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge",
     )
 

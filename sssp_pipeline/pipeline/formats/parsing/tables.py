@@ -193,7 +193,7 @@ def check_same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
             raise InputError(
                 f"`{files.redacted(urls[0])}` has the columns {_names_text(first)}, "
                 f"`{files.redacted(url)}` {_names_text(other)}",
-                hint="files read together name their columns alike: set `graph.columns` and `graph.weights.column`",
+                hint="files read together need equal column names: set `graph.columns` and `graph.weights.column`",
             )
 
 
@@ -273,9 +273,9 @@ def _columns_example(
     """Return the lines that name the columns in the workflow, as an example with the best guess."""
     free = iter([i for i in range(len(names)) if i not in found])
     source, target = (next(free, 0) if i is None else i for i in found[:2])
-    shown = [_quoted(names[source]), _quoted(names[target])]
+    quoted = [_quoted(names[source]), _quoted(names[target])]
     lines = ["name the columns, for example:", "graph:"]
-    lines.append(f"  columns: {{source: {shown[0]}, target: {shown[1]}}}")
+    lines.append(f"  columns: {{source: {quoted[0]}, target: {quoted[1]}}}")
     weight = found[2] if len(found) > 2 and found[2] is not None else next(free, None)
     if options.weight_column == "none" or weight is None:
         lines.append("  weights: {column: none}")
@@ -290,8 +290,8 @@ def _quoted(name: str) -> str:
 
 
 def _names_text(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name[:60]}`" for name in names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    first = ", ".join(f"`{name[:60]}`" for name in names[:20])
+    return first + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 def _requested_column(place: str, names: Sequence[str], asked: str, key: str) -> int | None:
