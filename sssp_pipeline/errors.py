@@ -108,7 +108,7 @@ class NegativeCycleError(UnsolvableError):
         return type(self), (self.source, self.cycle, self.length)
 
 
-class StoreAwayError(SsspError):
+class StoreUnavailableError(SsspError):
     """A remote store does not answer; exit code 1. Running the same command again continues the run."""
 
 

@@ -285,34 +285,28 @@ def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
         A row is not an edge, and the workflow does not ask to skip such rows; or a weight cannot be kept exactly.
     """
     table, cells = rows.table, rows.batch.columns
-    convert = partial(_convert, table, id_kind)
-    n_used = len(table.layout.columns.used)
+    used = table.layout.columns.used
+    convert = partial(convert_cells, used=used, options=table.options, id_kind=id_kind)
     bad: RowErrors = {}
     lost: RowErrors = {}
     left_out: list[str] = []
     places = np.arange(len(rows.batch))
-    chunk = convert(cells, bad, lost)
+    chunk = convert(cells, bad=bad, lost=lost)
     if bad and table.options.skips:
         for row in sorted(bad)[: SkippedRows.KEPT]:
             row_text = table.delimiter.join(
-                cell[row].as_py().decode("utf-8", "replace") for cell in cells[:n_used]
+                cell[row].as_py().decode("utf-8", "replace") for cell in cells[: len(used)]
             )
             left_out.append(f"{bad[row](_row_place(table, rows.n_before + row)).message}: {row_text}")
         left_out += [""] * (len(bad) - len(left_out))
         places = np.delete(places, list(bad))
         bad, lost = {}, {}
         # Converted again without the skipped rows, because they must not influence the type of the weights.
-        chunk = convert(rows.batch.take(pa.array(places)).columns, bad, lost)
+        chunk = convert(rows.batch.take(pa.array(places)).columns, bad=bad, lost=lost)
     if found := bad | lost:
         row = min(found)
         raise found[row](_row_place(table, rows.n_before + int(places[row])))
     return chunk, left_out
-
-
-def _convert(
-    table: _Table, id_kind: str, cells: list[pa.Array], bad: RowErrors, lost: RowErrors
-) -> EdgeChunk:
-    return convert_cells(cells, table.layout.columns.used, table.options, id_kind, bad, lost)
 
 
 def _row_place(table: _Table, row: int) -> str:
@@ -329,7 +323,7 @@ def _line_of_row(table: _Table, row: int) -> str:
     lines = islice(lines, table.n_skipped, None)
     reader = csv.reader((line.decode("utf-8", "replace") for line in lines), delimiter=table.delimiter)
     begins, n_rows = 1, 0
-    with suppress(csv.Error):  # a cell beyond csv's limit
+    with suppress(csv.Error):  # a cell is longer than the limit of the csv module
         for cells in reader:
             if cells:
                 if n_rows == row:

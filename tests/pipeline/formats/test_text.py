@@ -299,7 +299,7 @@ def test_a_weight_that_is_not_finite(write, refused, weight):
     )
 
 
-def test_the_first_of_two_faults_is_told(write, refused):
+def test_the_first_of_two_faults_is_reported(write, refused):
     assert (
         refused(write("e.txt", "1 2 5\n3 4 1e999\n5 x 6\n"))[0]
         == "`e.txt` line 2: weight `1e999` is not finite"

@@ -440,13 +440,13 @@ def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_
         for _ in range(2)
     ]
     waiting = "another process is writing to the graph store `graph`: waiting until it ends"
-    told = sorted(
+    outputs = sorted(
         (process.communicate(timeout=60)[1] for process in both), key=lambda text: text.count(waiting)
     )
     assert [process.returncode for process in both] == [0, 0]
-    assert "unchanged, not ingested again" not in told[0]
-    assert [text.count(waiting) for text in told] == [0, 1]
-    assert "in graph (unchanged, not ingested again)" in told[1]
+    assert "unchanged, not ingested again" not in outputs[0]
+    assert [text.count(waiting) for text in outputs] == [0, 1]
+    assert "in graph (unchanged, not ingested again)" in outputs[1]
     assert parts(str(tmp_path / "graph")) == named_parts(str(tmp_path / "graph"))
 
 
