@@ -120,7 +120,7 @@ DIMACS = "c a graph\np sp 3 2\na 1 2 5\na 2 3 6\n"
         (
             DIMACS.replace("a 2 3 6\n", "a 2 4 6\n"),
             "`edges.txt` line 4: vertex id `4` is outside 1 to 3",
-            "the file declares its number of vertices at its beginning: correct the one or the other",
+            "the file declares its number of vertices at its beginning: correct the id or that number",
         ),
         (
             DIMACS.replace("a 2 3 6\n", ""),

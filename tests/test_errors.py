@@ -32,7 +32,7 @@ def test_a_suggestion_is_made_only_where_one_is_close():
 # ---- every error says what to do ----
 
 PACKAGE = Path(errors.__file__).parent
-CLASSES = {"InputError", "SsspError", "UnsolvableError", "StoreAwayError", "RefutedError"}
+CLASSES = {"InputError", "SsspError", "UnsolvableError", "StoreUnavailableError", "RefutedError"}
 #: Constructions whose hint may be None, by file and function, each with its reason.
 MAY_LACK_A_HINT = {
     ("errors.py", "_rebuild"): "makes the copy of an error that has come from another process",

@@ -21,7 +21,8 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.compile_notice import on_first_compilation
 from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.finished import check_undamaged, finish_run
-from sssp_pipeline.pipeline.graph_store.store import Manifest, older_versions, read_manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions

@@ -43,7 +43,7 @@ from stored import graph_spec
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline.graph_store.store import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.ingest import stage as ingest_module
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
@@ -131,7 +131,8 @@ def _at_once(items: Iterable) -> Iterator:
     yield from items
 
 
-_PACKAGE = Path(files.__file__).parents[2]
+#: The folder of the readers.
+FORMATS = Path(importlib.import_module("sssp_pipeline.pipeline.formats").__file__ or "").parent
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
     "sssp_pipeline.pipeline.ingest.stage",
@@ -139,8 +140,8 @@ MODULES = [
     "sssp_pipeline.pipeline.ingest.id_mapping",
     *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems", "listing")),
     *(
-        ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts)
-        for path in sorted((_PACKAGE / "pipeline" / "formats").rglob("*.py"))
+        "sssp_pipeline.pipeline.formats." + ".".join(path.relative_to(FORMATS).with_suffix("").parts)
+        for path in FORMATS.rglob("[a-z]*.py")
     ),
 ]
 STAND_INS = {

@@ -15,7 +15,7 @@ import yaml
 from runs import N_BATCHES, AtBatch, Stop, digests, made, stop, workflow_at
 from stores import GUEST, OWNER, STRANGER
 
-from sssp_pipeline.errors import InputError, SsspError, StoreAwayError
+from sssp_pipeline.errors import InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.pipeline.finished import verify_run
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.run import run
@@ -118,7 +118,7 @@ def test_a_store_that_stays_away_ends_the_run_which_goes_on_later(
 ):
     monkeypatch.setattr(retries, "RETRY_S", 2.0)
     try:
-        with pytest.raises(StoreAwayError) as caught:
+        with pytest.raises(StoreUnavailableError) as caught:
             run(made(place, solve={"retries": 0}), AtBatch(3, lambda: swift.stop("proxy")))
     finally:
         swift.start()

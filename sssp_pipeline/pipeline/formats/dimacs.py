@@ -1,4 +1,4 @@
-"""DIMACS graphs: `p sp V E` and `a source target weight`, with the relatives `p edge` and `p tw`.
+"""DIMACS graphs: a problem line such as `p sp V E`, then rows such as `a source target weight`.
 
 | header | row | where it is used |
 | --- | --- | --- |
@@ -6,8 +6,8 @@
 | `p edge V E`, `p col V E` | `e u v` | 2nd DIMACS challenge, colouring |
 | `p tw V E` | `u v` | PACE challenge, treewidth |
 
-Comment lines begin with `c`; ids count from 1. The graphs of `p edge`, `p col` and `p tw` are undirected by definition,
-and list an edge once. Coordinates are in a file of their own, `p aux sp co V` and `v id x y`.
+Comment lines begin with `c`. Ids count from 1. The graphs of `p edge`, `p col` and `p tw` are undirected and list each
+edge once. Coordinates are in a separate file with the header `p aux sp co V` and rows `v id x y`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,8 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     line_excerpt,
     refuse_columns,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import (
-    Fault,
-    line_place,
-    read_edges,
-    scan_files,
-)
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
 
@@ -120,12 +116,12 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _read_header(url: str, max_line_bytes: int) -> tuple[_Variant, LineFile, int, int]:
-    """Return the variant, where the rows begin, and the declared numbers of vertices and edges."""
+    """Return the variant, the lines after the header, and the declared numbers of vertices and edges."""
     file, words = _problem_line(url)
     if len(words) != 4 or words[1] not in VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
-        shown = line_excerpt(b" ".join(words))
+        excerpt = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{line_place(url, file.n_lines)}: `{shown}` is not a problem line",
+            f"{line_place(url, file.n_lines)}: `{excerpt}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
     n_vertices = declared_count(line_place(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
@@ -134,7 +130,7 @@ def _read_header(url: str, max_line_bytes: int) -> tuple[_Variant, LineFile, int
 
 
 def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
-    """Return where the rows of `url` begin, and the words of the line before, the first that is no comment."""
+    """Return the lines of `url` after its problem line, and the words of the problem line."""
     n_bytes = 0
     for n_lines, line in enumerate(read_lines(url), 1):
         n_bytes += len(line)
@@ -167,13 +163,13 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     Raises
     ------
     InputError
-        The file is no `.co` file, is of another number of vertices, or does not give each vertex once.
+        The file is not a `.co` file, has another number of vertices, or does not list each vertex exactly once.
     """
     file, words = _problem_line(url)
     if words[:4] != [b"p", b"aux", b"sp", b"co"] or len(words) != 5 or not words[4].isdigit():
-        shown = line_excerpt(b" ".join(words))
+        excerpt = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{line_place(url, file.n_lines)}: `{shown}` is not the header of coordinates",
+            f"{line_place(url, file.n_lines)}: `{excerpt}` is not the header of coordinates",
             hint="it reads `p aux sp co VERTICES`",
         )
     n_given = declared_count(line_place(url, file.n_lines), words[4], "vertices", MAX_VERTICES)
@@ -198,9 +194,9 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     if n_rows > n_vertices:
         raise InputError(
             f"`{storage.redacted(url)}` has {n_rows} coordinates of {n_vertices} vertices",
-            hint="every vertex stands there once",
+            hint="every vertex is listed once",
         )
-    # Whole numbers below 2^53 are exact in float64: degrees are given in millionths.
+    # DIMACS gives degrees in millionths, as whole numbers. Whole numbers up to 2^53 are exact in float64.
     whole = xy.astype(np.int64) if np.all(np.abs(xy) <= 2**53) and np.all(xy == np.floor(xy)) else xy
     return whole[0], whole[1]
 

@@ -3,11 +3,11 @@
 | part | type | entries |
 | --- | --- | --- |
 | header | uint64 | version = 1, bytes per edge weight (0, 4 or 8), V, E |
-| row ends | uint64 | V: where the edges of each vertex end |
-| targets | uint32 | E, and one more of padding when E is odd |
-| weights | unsigned, unless asked for otherwise | E |
+| row ends | uint64 | V: the index after the last edge of each vertex |
+| targets | uint32 | E, and one more as padding if E is odd |
+| weights | unsigned, or the type that the workflow sets | E |
 
-The parts are read side by side through a cursor each, so that a file of any size needs the memory of a chunk.
+Each part is read through a stream of its own, so a file of any size needs only the memory of one chunk.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A header is cut short, of another version, or of weights that are neither 4 nor 8 bytes; or files differ.
+        A header is cut short, has another version or weights of an unknown size; or files differ.
     """
     headers = [_read_header(url) for url in urls]
     n_vertices = common_n_vertices(urls, [header.n_vertices for header in headers])
@@ -69,7 +69,7 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
     refuse_columns(options, "Galois files have")
     dtype = None
     if headers[0].weight_bytes and options.weight_column != "none":
-        # The format does not say what the bytes are: unsigned, unless the user asks for another kind.
+        # The format does not say of which type the weights are.
         kind = "u" if options.weight_dtype == "auto" else np.dtype(options.weight_dtype).kind
         dtype = np.dtype(f"<{kind}{headers[0].weight_bytes}")
 
@@ -123,7 +123,7 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
             ends = np.concatenate(([n_read], ends.astype(np.int64)))
             while n_read < ends[-1]:
                 upto = min(n_read + rows, int(ends[-1]))
-                # A hub may reach over several chunks: each takes its share of every row.
+                # A vertex with many edges may extend over several chunks, so count its edges within this one.
                 share = np.diff(np.clip(ends, n_read, upto))
                 src = np.repeat(np.arange(first, first + n_rows, dtype=np.int64), share)
                 dst = _read_array(targets, url, np.dtype("<u4"), upto - n_read, "targets").astype(np.int64)
@@ -140,7 +140,7 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
                 hint="the file may be damaged: fetch it again",
             )
         last, rest = weights, 0
-        if last is None and header.weight_bytes:  # there are weights, and they are not asked for
+        if last is None and header.weight_bytes:  # there are weights that are not read
             last, rest = _cursor(stack, url, header.weights_at + header.weight_bytes * max(n_read - 1, 0)), 0
             if n_read:
                 _read_array(last, url, np.dtype(f"<u{header.weight_bytes}"), 1, "weights")

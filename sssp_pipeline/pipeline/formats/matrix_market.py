@@ -1,7 +1,7 @@
 """Matrix Market coordinate files: `%%MatrixMarket matrix coordinate FIELD SYMMETRY`, sizes, then `row column [value]`.
 
-Entry (i, j) is an edge from i to j; ids count from 1. A symmetric matrix lists each pair once, so its edges
-are to be mirrored.
+Entry (i, j) is an edge from i to j. Ids count from 1. A symmetric matrix lists each pair once, so ingest adds the
+reverse edges.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     line_excerpt,
     refuse_columns,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import line_place, read_edges
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
 
@@ -37,7 +38,7 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A header is wrong or of a kind that is no graph, a matrix is not square, or headers differ.
+        A header is wrong, a matrix is not square or cannot be read as a graph, or headers differ.
     """
     headers = [_read_banner(url) for url in urls]
     for url, kind in zip(urls, headers, strict=True):
@@ -108,7 +109,7 @@ def _read_banner(url: str) -> tuple[str, str]:
 
 
 def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
-    """Return where the entries begin, the number of vertices and that of entries."""
+    """Return the lines with the entries, the number of vertices and the number of entries."""
     n_bytes = 0
     for n_lines, line in enumerate(read_lines(url), 1):
         n_bytes += len(line)
@@ -125,7 +126,7 @@ def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
         entries = declared_count(place, words[2], "entries", MAX_EDGES)
         if rows != columns:
             raise InputError(
-                f"{place}: the matrix has {rows} rows and {columns} columns, a graph has as many of both",
+                f"{place}: the matrix has {rows} rows and {columns} columns, but a graph needs as many rows as columns",
                 hint="only square matrices are graphs",
             )
         return LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), rows, entries

@@ -1,6 +1,6 @@
-"""What NetworkX's `write_edgelist` writes: `u v {'weight': 5, 'name': 'x'}` a line, comments with `#`.
+"""NetworkX edge lists: lines `u v {'weight': 5, 'name': 'x'}`, as `write_edgelist` writes them, and comments with `#`.
 
-Lines are parsed one by one in Python, so this is for graphs that NetworkX held in memory.
+Python parses the lines one by one. That is fast enough for graphs that fitted into NetworkX.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from sssp_pipeline.pipeline.formats.edge_list import (
 )
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import read_lines, text_encoding
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
+    ZERO_LED_HINT,
+    line_place,
+    weight_error,
+    zero_led_problem,
+)
 from sssp_pipeline.pipeline.formats.parsing.layout import (
     BLANKS,
     Sample,
@@ -31,19 +37,12 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import (
-    MAX_ID,
-    ZERO_LED_HINT,
-    float64_fault,
-    line_place,
-    weight_error,
-    zero_led_problem,
-)
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault
 from sssp_pipeline.pipeline.formats.parsing.tables import choose_columns
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.storage import files
 
-#: Bytes of a line that are parsed; `ast` needs some hundred times as much memory.
+#: The longest line that is parsed, in bytes. `ast` needs about a hundred times as much memory.
 _LONGEST_LINE = 1 << 20
 
 
@@ -53,7 +52,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A file holds no edge, its rows are no edges of NetworkX, or more than one attribute could be the weight.
+        A file has no edges, a row is not an edge of NetworkX, or more than one attribute could be the weight.
     """
     for key, usual in _OF_TABLES.items():
         if getattr(options, key) != usual:
@@ -101,7 +100,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
-#: Options of text and tables that such a file has not, and their defaults.
+#: Options of text and tables that do not apply to this format, and their defaults.
 _OF_TABLES = {
     "source_column": "auto",
     "target_column": "auto",
@@ -112,7 +111,7 @@ _OF_TABLES = {
 
 
 def _attribute_names(samples: list[Sample], options: ReadOptions) -> dict[str, bool]:
-    """Return the names of the attributes in the samples, and whether each has a number."""
+    """Return the names of the attributes in the samples, and for each whether any of its values is a number."""
     found: dict[str, bool] = {}
     for sample in samples:
         for line, row in zip(sample.lines, sample.rows, strict=True):
@@ -128,7 +127,7 @@ def _attribute_names(samples: list[Sample], options: ReadOptions) -> dict[str, b
 
 
 def _parse_row(place: str, row: str) -> tuple[str, str, dict[str, str]]:
-    """Return the ends of a row, and the attributes as they are written."""
+    """Return source, target and the attributes of a row; the values of the attributes are source text."""
     words = _ENDS.fullmatch(row)
     if words is not None and len(row) <= _LONGEST_LINE:
         try:
@@ -150,7 +149,7 @@ _ENDS = re.compile(rf"[{BLANKS}]*([^{BLANKS}]+)[{BLANKS}]+([^{BLANKS}]+)[{BLANKS
 
 
 def _is_literal(text: str) -> bool:
-    """Return whether Python writes such a value; `nan` and `inf` too, which are no literals."""
+    """Return whether `text` is a Python literal, or `nan` or `inf`."""
     try:
         ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
@@ -218,7 +217,7 @@ _INTEGER = re.compile(r"[-+]?\d{1,20}")
 
 
 class _InexactWeightError(Exception):
-    """An edge whose weight cannot be kept as it is written; it is never left out. Its argument is the error."""
+    """The weight of an edge cannot be represented exactly; such a row is never left out. The argument is the error."""
 
 
 def _parse_id(place: str, name: str, options: ReadOptions) -> int:
@@ -238,7 +237,7 @@ def _parse_id(place: str, name: str, options: ReadOptions) -> int:
 
 
 def _chunks(edges: list[tuple], ids: str, weight: str | None) -> Iterator[EdgeChunk]:
-    """Give the edges in chunks whose weights are of one kind, so that no integer becomes a float64."""
+    """Give the edges in chunks with weights of one type each, so that no integer becomes a float64."""
     of_kind: dict[str, list[tuple]] = {}
     for edge in edges:
         of_kind.setdefault(_weight_dtype(edge[2]), []).append(edge)
@@ -252,7 +251,7 @@ def _chunks(edges: list[tuple], ids: str, weight: str | None) -> Iterator[EdgeCh
 
 
 def _weight_dtype(value: int | float | None) -> str:
-    """Return the NumPy type of a weight as it is written."""
+    """Return the NumPy type for a weight."""
     if value is None or isinstance(value, float):
         return "float64"
     return "int64" if value < 2**63 else "uint64"

@@ -1,4 +1,4 @@
-"""Tables with types: Parquet files, and Arrow (Feather) files and streams."""
+"""Parquet and Arrow tables: Parquet files, Arrow (Feather) files and Arrow streams, whose columns have types."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 else:
     pc = LazyModule("pyarrow.compute")
 
-#: Source, target and weight of 8 bytes each.
+#: Bytes of an edge: source, target and weight of 8 bytes each.
 _EDGE_BYTES = 24
 
 
@@ -62,8 +62,8 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A file is damaged or compressed as a whole, lacks a column that is asked for, can be read in two ways, has a
-        column of a type that cannot serve, or files differ in what they hold.
+        A file is damaged or compressed as a whole, lacks a requested column, can be read in two ways, or has a column
+        of a wrong type; or files differ in their columns or ids.
     """
     tables = [_open_table(url, options) for url in urls]
     check_same_columns(urls, [table.columns for table in tables])
@@ -160,7 +160,7 @@ def _weight_dtype(url: str, field: pa.Field) -> np.dtype:
 
 @contextmanager
 def _record_batches(url: str, rows: int, names: list[str] | None = None) -> Iterator[tuple]:
-    """Give the schema of a file and an iterator over its batches of at most `rows` rows, of the columns `names`."""
+    """Give the schema of a file, and an iterator over batches of at most `rows` rows with the columns `names`."""
     with open_decompressed(url) as stream:
         magic = stream.read(6)
     is_stream = not magic.startswith((PARQUET_MAGIC, ARROW_FILE_MAGIC))
@@ -214,9 +214,8 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[tuple[_Table, int
     rows = max(1, block_bytes // _EDGE_BYTES)
     with _record_batches(table.url, rows, table.used) as (_, batches):
         for batch in batches:
-            batch.validate(
-                full=True
-            )  # text that is not UTF-8; of Arrow's files also offsets that lead outside
+            # Finds text that is not UTF-8, and in Arrow files offsets that lead outside of a buffer.
+            batch.validate(full=True)
             yield table, n_rows, batch
             n_rows += len(batch)
 
@@ -227,7 +226,7 @@ def _to_chunk(item: tuple[_Table, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     Raises
     ------
     InputError
-        A row is no edge, and such rows are not left out.
+        A row is not an edge, and the workflow does not ask to skip such rows.
     """
     table, n_before, batch = item
     bad: dict[int, tuple[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Edge lists in many formats, one reader each, turned into a stream of chunks of edges."""
+"""Registry: all formats of edge lists, and the reader that opens each."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ __all__ = [
 
 
 def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
-    """Return the edge list in the files `urls`, read one after the other; their beginnings are checked here.
+    """Return the edge list in the files `urls`, which are read one after the other.
+
+    Only the beginnings of the files are read and checked here.
 
     Parameters
     ----------
     urls
-        One or more, without globs (`storage.expand`); or a single `generated:` URL.
+        One or more URLs without globs (see `files.expand`), or a single `generated:` URL.
 
     Raises
     ------
     InputError
-        A file is missing, empty or in no known format, files are in different formats, or the options do not
-        fit the format.
+        A file is missing, empty or in an unknown format; files are in different formats; or the options do not fit
+        the format.
     """
     if any(is_generated(url) for url in urls):
         return open_generated(urls, options)

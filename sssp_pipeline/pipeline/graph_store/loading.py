@@ -15,13 +15,9 @@ import pyarrow.parquet as pq
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.graph_store.store import (
-    INGEST_AGAIN,
-    PART_EDGES,
-    ROW_GROUP_ROWS,
-    Manifest,
-    Part,
-)
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
+from sssp_pipeline.pipeline.graph_store.writer import PART_EDGES, ROW_GROUP_ROWS
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 
@@ -146,8 +142,8 @@ def _checked_content(store: str, part: Part) -> bytes:
 
 
 def _size_mismatch(store: str, part: Part, found: int, wanted: int, what: str) -> InputError:
-    shown = files.redacted(files.join(store, part.path))
-    return InputError(f"`{shown}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
+    url = files.redacted(files.join(store, part.path))
+    return InputError(f"`{url}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
 
 
 @contextmanager
@@ -156,8 +152,8 @@ def _decoding(store: str, part: Part) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        shown = files.redacted(files.join(store, part.path))
-        raise InputError(f"`{shown}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
+        url = files.redacted(files.join(store, part.path))
+        raise InputError(f"`{url}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
 
 
 def _copy_column(table: pa.Table, column: str, target: np.ndarray) -> None:

@@ -40,7 +40,7 @@ import pyarrow as pa
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
-from sssp_pipeline.pipeline.graph_store.store import Manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.storage.file_locks import is_in_place
 from sssp_pipeline.vertex_ids import VertexIds
 

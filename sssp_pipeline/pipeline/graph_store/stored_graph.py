@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
-from sssp_pipeline.pipeline.graph_store.store import Manifest, read_manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.machine import memory_bytes
 from sssp_pipeline.vertex_ids import VertexIds
 

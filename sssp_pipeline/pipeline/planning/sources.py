@@ -15,7 +15,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import SHOWN, VertexIds, listed
+from sssp_pipeline.vertex_ids import MAX_LISTED, VertexIds, listed
 from sssp_pipeline.workflow.vertices import RandomVertices, Sources, Vertices
 
 
@@ -28,7 +28,7 @@ class Skipped:
     sources, targets
         How often they are named.
     first
-        The first of each, at most `SHOWN`, as text.
+        The first of each, at most `MAX_LISTED`, as text.
     """
 
     sources: int = 0
@@ -38,7 +38,7 @@ class Skipped:
     def add(self, what: str, unknown: Sequence[int | str]) -> None:
         """Count `unknown`, each a `what`: "source" or "target"."""
         setattr(self, f"{what}s", len(unknown))
-        self.first[f"{what}s"] = [str(i) for i in unknown[:SHOWN]]
+        self.first[f"{what}s"] = [str(i) for i in unknown[:MAX_LISTED]]
 
     def sentences(self) -> Iterator[str]:
         """Yield what is to be said of them, nothing where none was left out."""
@@ -136,7 +136,7 @@ def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds
         return vertices
     again = np.flatnonzero(counts > 1)
     again = again[np.argsort(firsts[again])]
-    first = ids.originals(unique[again[:SHOWN]]).to_pylist()
+    first = ids.originals(unique[again[:MAX_LISTED]]).to_pylist()
     if len(again) == 1:
         message = f"{place}{what} `{first[0]}` is named {int(counts[again[0]])} times"
     else:

@@ -31,7 +31,7 @@ from sssp_pipeline.errors import (
     NegativeCycleError,
     PathTooLongError,
     SsspError,
-    StoreAwayError,
+    StoreUnavailableError,
 )
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
@@ -347,7 +347,7 @@ def scatter(
             given.alone = False
             reason = error_text(error)
             if given.errors > retries:
-                if isinstance(error, StoreAwayError):  # the batches after it would find it away, too
+                if isinstance(error, StoreUnavailableError):  # the batches after it would find it away, too
                     hopeless.append((tried.numbers[0], error))
                 else:
                     give_up(tried, reason)

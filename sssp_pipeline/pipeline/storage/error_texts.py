@@ -108,15 +108,15 @@ _CLIENTS = frozenset(
 
 def _client_error(url: str, done: str, error: Exception) -> InputError:
     """Return our error for a client's own error; `done` is "read" or "written"."""
-    shown, status = redacted(url), http_status(error)[0]
+    place, status = redacted(url), http_status(error)[0]
     if status in (401, 403):
-        return InputError(f"`{shown}` may not be {done}: {error_text(error)}", hint=_NO_ACCESS)
+        return InputError(f"`{place}` may not be {done}: {error_text(error)}", hint=_NO_ACCESS)
     if status == 404:
         return InputError(
-            f"`{shown}` cannot be {done}: {error_text(error)}", hint="check the bucket or container"
+            f"`{place}` cannot be {done}: {error_text(error)}", hint="check the bucket or container"
         )
     return InputError(
-        f"`{shown}` cannot be reached: {error_text(error)}",
+        f"`{place}` cannot be reached: {error_text(error)}",
         hint="check the credentials, the endpoint and the network",
     )
 

@@ -87,7 +87,7 @@ def _check_characters(url: str) -> None:
     if "::" in url:
         chain = "::".join(redacted(part) for part in url.split("::"))
         raise InputError(
-            f"`{chain}` is a chain of URLs, which is not read",
+            f"`{chain}` is a chain of URLs, which cannot be read",
             hint="unpack it first; gz, bz2, xz and zst are read as they are",
         )
 
@@ -107,7 +107,7 @@ def _check_encodable(url: str, path: str) -> None:
         os.fsencode(path)
     except UnicodeEncodeError as error:
         raise InputError(
-            f"`{redacted(url)}` holds a character that paths cannot hold here, where they are {error.encoding}",
+            f"`{redacted(url)}` has a character that paths here cannot have: their encoding is {error.encoding}",
             hint="use a UTF-8 locale, such as `LC_ALL=C.UTF-8`, or a path without that character",
         ) from error
 

@@ -200,8 +200,8 @@ class _Lease:
     def acquire(self) -> None:
         """Become the holder; if another process is the holder, wait with `on_wait`, else raise `InputError`."""
         while True:
-            last, there = self._current()
-            if there is not None and not self._is_expired(last, there):
+            last, content = self._current()
+            if content is not None and not self._wait_for_expiry(last, content):
                 continue
             self._number = last + 1
             self._renewed = _now()
@@ -209,10 +209,10 @@ class _Lease:
             if files.create(self._object_url(self._number), self._content(0)):
                 break
         if files.create(self._object_url(self._number), self._content(1)):
-            shown = files.redacted(self._url)
+            place = files.redacted(self._url)
             _log.warning(
                 "the store of `%s` ignores conditional writes: two processes that start at once are detected late",
-                shown,
+                place,
             )
         self._thread.start()
 
@@ -223,8 +223,7 @@ class _Lease:
             self._notice_takeover()
         if self._lost:
             raise SsspError(
-                f"`{files.redacted(self._url)}` was taken over by another process while this one stood still "
-                "or was cut off",
+                f"`{files.redacted(self._url)}` was taken over by another process while this one was frozen or cut off",
                 hint="nothing is lost: the other process continues the work",
             )
 
@@ -244,8 +243,8 @@ class _Lease:
     def _current(self) -> tuple[int, bytes | None]:
         """Return the highest number and its content; 0 and None when there is no lease."""
         for number in sorted(self._numbers(), reverse=True):
-            if (there := files.read_if_there(self._object_url(number))) is not None:
-                return number, there
+            if (content := files.read_if_there(self._object_url(number))) is not None:
+                return number, content
         return 0, None
 
     def _numbers(self) -> list[int]:
@@ -258,8 +257,8 @@ class _Lease:
     def _content(self, beat: int) -> bytes:
         return json.dumps(self._facts | {"beat": beat}).encode()
 
-    def _is_expired(self, number: int, there: bytes) -> bool:
-        """Watch the lease `number`, whose content is `there`; return True if it expires.
+    def _wait_for_expiry(self, number: int, content: bytes) -> bool:
+        """Watch the lease `number`, which had this `content`; return True if it expires.
 
         Return False as soon as it is removed, or renewed with `on_wait` given.
 
@@ -269,25 +268,25 @@ class _Lease:
             The lease is renewed, and there is no `on_wait`.
         """
         try:
-            facts = json.loads(there)
-            holder = f"process {facts['holder']}, since {facts['since']},"
+            facts = json.loads(content)
+            holder = f"process {facts['holder']}, since {facts['since']}"
             lease_s = float(facts["lease_s"])
         except (ValueError, KeyError, TypeError):  # damaged: no process can renew it
-            holder, lease_s = "another process,", LEASE_S
+            holder, lease_s = "another process", LEASE_S
         if not self._is_announced:
-            shown = files.redacted(self._url)
-            _log.warning("`%s` is held by %s waiting %.0f s for a heartbeat", shown, holder, lease_s)
+            place = files.redacted(self._url)
+            _log.warning("`%s` is held by %s, waiting %.0f s for a heartbeat", place, holder, lease_s)
         began = _now()
         while _now() - began <= lease_s:
             time.sleep(POLL_S)
             now = files.read_if_there(self._object_url(number))
             if now is None:
                 return False
-            if now != there:
+            if now != content:
                 if self._on_wait is None:
-                    raise _in_use_error(self._url, holder.removesuffix(","))
+                    raise _in_use_error(self._url, holder)
                 if not self._is_announced:
-                    self._on_wait(holder.removesuffix(","))
+                    self._on_wait(holder)
                 self._is_announced = True
                 return False
         return True
@@ -319,9 +318,9 @@ class _Lease:
 
     def _notice_takeover(self) -> None:
         """Set `_lost` if there is a higher number, or if the object of this process is gone or overwritten."""
-        there = files.read_if_there(self._object_url(self._number))
-        mine = there is not None and self._token.encode() in there
-        if not mine or any(number > self._number for number in self._numbers()):
+        content = files.read_if_there(self._object_url(self._number))
+        is_ours = content is not None and self._token.encode() in content
+        if not is_ours or any(number > self._number for number in self._numbers()):
             self._lost = True
 
 

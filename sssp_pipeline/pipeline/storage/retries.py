@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from sssp_pipeline.errors import InputError, StoreAwayError
+from sssp_pipeline.errors import InputError, StoreUnavailableError
 from sssp_pipeline.pipeline.storage.redaction import error_text
 
 #: Seconds of failed attempts after which an operation fails.
@@ -58,7 +58,7 @@ def call_with_retries(place: str, action: Callable[..., T], *args: Any, **kwargs
 
     Raises
     ------
-    StoreAwayError
+    StoreUnavailableError
         The attempts failed for `RETRY_S`; or the store has never answered and refuses connections; or an attempt
         failed after another call to this store had failed for `RETRY_S`.
     """
@@ -79,7 +79,7 @@ def call_with_retries(place: str, action: Callable[..., T], *args: Any, **kwargs
             if outage.has_given_up or tried_s >= RETRY_S:
                 outage.has_given_up = True
                 tried = f"{attempt} attempt{'s' if attempt > 1 else ''} in {tried_s:.0f} s"
-                raise StoreAwayError(
+                raise StoreUnavailableError(
                     f"`{place}` does not answer, after {tried}: {error_text(error)}",
                     hint="check the endpoint and the network, then run the same command again: "
                     "what is committed is kept",
@@ -116,7 +116,7 @@ def check_connection(place: str, endpoint: str) -> None:
 
     Raises
     ------
-    StoreAwayError
+    StoreUnavailableError
         The host is unknown or refuses connections.
     InputError
         The port of `endpoint` is not a number up to 65535.
@@ -199,9 +199,9 @@ def is_unreachable(error: BaseException | None, depth: int = 0) -> bool:
     return any(is_unreachable(cause, depth + 1) for cause in causes)
 
 
-def unreachable_error(place: str, error: BaseException) -> StoreAwayError:
+def unreachable_error(place: str, error: BaseException) -> StoreUnavailableError:
     """Return the error to raise for an `error` that `is_unreachable`, met while reaching `place`."""
-    return StoreAwayError(
+    return StoreUnavailableError(
         f"`{place}` cannot be reached: {error_text(error)}",
         hint="check the address, the endpoint and the network, then run the same command again",
     )

@@ -173,7 +173,7 @@ def test_what_float64_would_lose(text, rounds, fault):
 def test_long_decimals_to_be_scaled(write, refused, name, between, weight):
     file = write(name, rows(between, "0.5", weight))
     assert refused(file, scale=1000) == (
-        f"`{name}` line 2: weight `{weight}` times 1000 is no integer",
+        f"`{name}` line 2: weight `{weight}` times 1000 is not an integer",
         "raise `graph.weights.scale`, or remove it to compute with decimals",
     )
 

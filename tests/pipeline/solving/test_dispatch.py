@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from sssp_pipeline import interrupts
-from sssp_pipeline.errors import InputError, StoreAwayError
+from sssp_pipeline.errors import InputError, StoreUnavailableError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
@@ -232,8 +232,8 @@ def test_an_interrupt_that_was_lost_ends_it():
 
 
 def test_a_store_that_stays_away_ends_it():
-    workers = Fake(lambda given, others: StoreAwayError("away"))
-    with pytest.raises(StoreAwayError, match="away"):
+    workers = Fake(lambda given, others: StoreUnavailableError("away"))
+    with pytest.raises(StoreUnavailableError, match="away"):
         scatter(workers, map(task, range(100)), 1, lambda _: None)
     assert len({n for n, _ in workers.submitted}) < 10
 

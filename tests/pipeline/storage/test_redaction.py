@@ -22,7 +22,7 @@ def test_names_that_cannot_be_shown_as_they_are():
     assert redacted("a\ud800b") == "a\\ud800b"
 
 
-def test_what_a_library_says_is_told_in_one_line_without_secrets(monkeypatch):
+def test_an_error_text_is_one_line_without_secrets(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=abcdef==")
     monkeypatch.setenv("SOME_TOKEN", "no")

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from sssp_pipeline.errors import InputError, StoreAwayError
+from sssp_pipeline.errors import InputError, StoreUnavailableError
 from sssp_pipeline.pipeline.storage import files, retries
 
 CONTENT = bytes(range(256)) * 64
@@ -66,7 +66,7 @@ def server(quick):
 
 
 def url_of(server) -> str:
-    return f"http://127.0.0.1:{server.server_port}/file?signature=not-to-be-told"
+    return f"http://127.0.0.1:{server.server_port}/file?signature=secret-signature"
 
 
 @pytest.mark.parametrize("ailment", [408, 429, 500, 502, 503, 504, "cut short"])
@@ -77,28 +77,30 @@ def test_what_passes_is_waited_for(server, ailment):
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405, 501])
-def test_what_does_not_pass_is_told_at_once(server, status):
+def test_a_permanent_failure_is_raised_at_once(server, status):
     server.ailments = [status] * 9
     with pytest.raises(InputError) as caught:
         files.read_bytes(url_of(server))
     assert server.asked == 1
-    assert "not-to-be-told" not in caught.value.message
+    assert "secret-signature" not in caught.value.message
 
 
 def test_patience_ends_and_says_what_was_tried(server, caplog):
     server.ailments = [503] * 1000
-    with pytest.raises(StoreAwayError) as caught:
+    with pytest.raises(StoreUnavailableError) as caught:
         files.read_bytes(url_of(server))
     assert caught.value.message.startswith(
         f"`http://127.0.0.1:{server.server_port}/file` does not answer, after {server.asked} attempts in "
     )
     assert "503" in caught.value.message
-    assert "not-to-be-told" not in caught.value.message + caplog.text
+    assert "secret-signature" not in caught.value.message + caplog.text
     assert caught.value.exit_code == 1
     assert len(caplog.messages) == 1
 
     asked = server.asked
-    with pytest.raises(StoreAwayError, match="after 1 attempt in"):  # nobody waits twice for the same outage
+    with pytest.raises(
+        StoreUnavailableError, match="after 1 attempt in"
+    ):  # nobody waits twice for the same outage
         files.read_bytes(url_of(server))
     assert server.asked == asked + 1
     server.ailments = []
@@ -110,7 +112,7 @@ def test_patience_ends_and_says_what_was_tried(server, caplog):
 def test_the_outage_of_one_store_takes_no_patience_from_another(server, caplog):
     away, back = url_of(server), url_of(server).replace("127.0.0.1", "localhost")
     server.ailments = [503] * 1000
-    with pytest.raises(StoreAwayError, match=r"after \d+ attempts in"):
+    with pytest.raises(StoreUnavailableError, match=r"after \d+ attempts in"):
         files.read_bytes(away)
     server.ailments = [503, 503]
     assert files.read_bytes(back) == CONTENT
@@ -120,7 +122,7 @@ def test_the_outage_of_one_store_takes_no_patience_from_another(server, caplog):
     ]
     server.ailments = [503]
     with pytest.raises(
-        StoreAwayError, match="after 1 attempt in"
+        StoreUnavailableError, match="after 1 attempt in"
     ):  # what `back` answers ends no outage of `away`
         files.read_bytes(away)
 
@@ -134,7 +136,7 @@ def test_of_two_stores_that_fail_at_once_each_is_waited_for_by_itself(quick, cap
             ]
             assert [one.result() for one in read[:4]] == [CONTENT] * 4
             for one in read[4:]:
-                with pytest.raises(StoreAwayError, match=f":{stays_away.server_port}/file"):
+                with pytest.raises(StoreUnavailableError, match=f":{stays_away.server_port}/file"):
                     one.result()
             assert f":{recovers.server_port}/file" in "".join(caplog.messages), round_
         stays_away.ailments = []
@@ -145,7 +147,7 @@ def test_a_store_that_has_answered_is_waited_for_when_it_refuses_connections(ser
     assert files.read_bytes(url_of(server)) == CONTENT
     server.shutdown()
     server.server_close()
-    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
+    with pytest.raises(StoreUnavailableError, match=r"does not answer, after \d+ attempts"):
         files.read_bytes(url_of(server))
 
 
@@ -153,7 +155,7 @@ def test_a_store_that_another_process_has_reached_is_waited_for(server):
     server.shutdown()
     server.server_close()
     retries.mark_reachable(url_of(server))
-    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
+    with pytest.raises(StoreUnavailableError, match=r"does not answer, after \d+ attempts"):
         files.read_bytes(url_of(server))
 
 
@@ -163,7 +165,7 @@ def test_an_answer_that_says_no_is_an_answer(server):
         files.read_bytes(url_of(server))
     server.shutdown()
     server.server_close()
-    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
+    with pytest.raises(StoreUnavailableError, match=r"does not answer, after \d+ attempts"):
         files.read_bytes(url_of(server))
 
 
@@ -196,7 +198,7 @@ def test_the_first_contact_with_nobody_ends_at_once(url, host, monkeypatch, requ
     url = url.format(host)
     began = time.monotonic()
     for ask in (files.read_bytes, lambda url: files.expand([url]), files.exists, files.fingerprint):
-        with pytest.raises(StoreAwayError) as caught:
+        with pytest.raises(StoreUnavailableError) as caught:
             ask(url)
         assert caught.value.message.startswith(f"`{url}` cannot be reached: ")
         assert caught.value.hint == (
@@ -268,14 +270,14 @@ def test_a_proxy_of_the_environment_is_asked(proxy, monkeypatch):
     assert set(proxy.asked) == {"http://edges.invalid/file"}
     monkeypatch.setenv("no_proxy", "edges.invalid")
     monkeypatch.setattr(retries, "_reached", set())
-    with pytest.raises(StoreAwayError, match="cannot be reached"):
+    with pytest.raises(StoreUnavailableError, match="cannot be reached"):
         files.read_bytes("http://edges.invalid/file")
 
 
 def test_a_store_behind_a_proxy_is_not_asked_directly(proxy, monkeypatch, unknown_hosts):
     retries.check_connection("s3://bucket", "http://store.invalid")
     monkeypatch.setenv("no_proxy", "store.invalid")
-    with pytest.raises(StoreAwayError, match="`s3://bucket` cannot be reached"):
+    with pytest.raises(StoreUnavailableError, match="`s3://bucket` cannot be reached"):
         retries.check_connection("s3://bucket", "http://store.invalid")
 
 
