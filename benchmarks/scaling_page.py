@@ -1,8 +1,8 @@
-"""What 10, 100 and 1,000 GPUs would do, computed from what was measured on few: the page docs/scaling.md.
+"""The page docs/scaling.md: the times of 10, 100 and 1,000 GPUs, computed from measurements on a few.
 
-A run takes the longest of what goes on at the same time: the GPUs solve, copy and write task after task, the scheduler
-gives tasks out, the storage takes what is written. Before it the graph is loaded, after it the client gathers the
-metrics. Every number comes from a recorded line or is an assumption with a name; nothing here was run on such clusters.
+A run takes as long as the longest of these concurrent parts: the GPUs solve, copy and write task after task; the
+scheduler submits tasks; the storage receives what is written. Before, the graph is loaded. After, the client gathers
+the metrics. Every number comes from a stored line or is a named assumption. Nothing was run on such clusters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GPUS = (10, 100, 1000)
 GPUS_A_MACHINE = 8
 MACHINE_BYTES_PER_S = 10e9
 STORE_BYTES_PER_S = 100e9
-#: What CUDA shows of the memory of an H200.
+#: The memory of an H200 that CUDA shows.
 H200_BYTES = 139 * 2**30
 
 
@@ -42,12 +42,12 @@ H200_BYTES = 139 * 2**30
 
 @dataclass(frozen=True)
 class Measured:
-    """The recorded numbers that the model takes.
+    """The stored numbers that the model uses.
 
     Attributes
     ----------
     road_s, smaller_road_s, rmat_s
-        Seconds of an H200 for each vertex and edge of a graph, a source: on roads, large and smaller; on R-MAT by
+        Seconds of an H200 for a source, over vertices and edges of the graph: on large and smaller roads; on R-MAT by
         solver and sources at once.
     written_bytes_per_s
         Distances encoded and written beside one GPU.
@@ -121,12 +121,12 @@ def rmat(scale: int) -> GraphTraits:
 
 @dataclass(frozen=True)
 class Workload:
-    """Something to solve.
+    """A task for the model.
 
     Attributes
     ----------
     title
-        For people.
+        Its name on the page.
     traits, solver, source_s
         The graph, the solver, and its seconds of a GPU for a source.
     n_sources, n_targets
@@ -145,7 +145,7 @@ class Workload:
 
     @property
     def kept_bytes(self) -> int:
-        """Distances that are kept of a source, with the targets beside them."""
+        """Bytes of the distances of a source that are written, with their targets."""
         if self.n_targets is None:
             return self.traits.n_vertices * self.traits.weight_dtype.itemsize
         return self.n_targets * (self.traits.weight_dtype.itemsize + 4)
@@ -157,12 +157,12 @@ class Workload:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a workload takes on so many GPUs, all in seconds.
+    """The times of a workload on some number of GPUs, in seconds.
 
     Attributes
     ----------
     parts
-        What goes on at the same time, by name: the longest decides.
+        The concurrent parts by name: the longest counts.
     before, after
         Loading the graph, and gathering the metrics.
     efficiency
@@ -182,13 +182,13 @@ class Outcome:
 
     @property
     def limit(self) -> str:
-        """What takes longest."""
+        """The name of the longest part."""
         parts = {**self.parts, "loading the graph": self.before, "gathering metrics": self.after}
         return max(parts, key=parts.__getitem__)
 
 
 def outcome(workload: Workload, n_gpus: int, m: Measured) -> Outcome:
-    """Return what `workload` would take on `n_gpus`."""
+    """Return the times of `workload` on `n_gpus`."""
     n_batches, n_tasks = _shares(workload, n_gpus)
     n_machines = ceil(n_gpus / GPUS_A_MACHINE)
     source_s = workload.source_s + workload.kept_bytes * COPY_S_PER_BYTE
@@ -210,7 +210,7 @@ def outcome(workload: Workload, n_gpus: int, m: Measured) -> Outcome:
 
 
 def _shares(workload: Workload, n_gpus: int) -> tuple[int, int]:
-    """Return the batches and tasks into which the pipeline cuts it."""
+    """Return the numbers of batches and tasks into which the pipeline cuts `workload`."""
     traits, n_sources = workload.traits, workload.n_sources
     solve = Solve() if workload.batch is None else Solve(batch=workload.batch)
     every = workload.n_targets is None
@@ -233,7 +233,7 @@ def _shares(workload: Workload, n_gpus: int) -> tuple[int, int]:
 
 
 def stops_at(workload: Workload, m: Measured) -> tuple[int, str]:
-    """Return the fewest GPUs, of powers of two, of which less than half is used for solving, and what limits them."""
+    """Return the least power of two of GPUs that solve for less than half of their time, and the limit."""
     for power in range(21):
         found = outcome(workload, 2**power, m)
         if found.efficiency < 0.5:
@@ -242,7 +242,7 @@ def stops_at(workload: Workload, m: Measured) -> tuple[int, str]:
 
 
 def fits(traits: GraphTraits, solver: str) -> int:
-    """Return the device memory that a graph and one source of `solver` take."""
+    """Return the bytes of device memory for a graph and one source of `solver`."""
     one = SOLVERS[solver].forecast(traits, 1)
     return graph_device_bytes(traits) + one.fixed_bytes + one.source_bytes
 
@@ -279,7 +279,7 @@ def _rmat_workload(scale: int, m: Measured, batch: int | None) -> Workload:
 
 
 def _fastest(traits: GraphTraits, m: Measured, gpu_bytes: int) -> tuple[str, float] | None:
-    """Return the solver that is fastest with as many sources at once as fit, and its seconds a source; or None."""
+    """Return the fastest solver with as many sources at once as fit, and its seconds a source; or None."""
     able = []
     for solver, element_s in m.rmat_s.items():
         one = SOLVERS[solver].forecast(traits, 1)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 
 def adjacency_list(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return src, dst and the number of vertices, which the first line of a file tells; the others list targets."""
+    """Return src, dst and the number of vertices of the adjacency list at `path`."""
     with gzip.open(path, "rt") as file:
         n_vertices = int(file.readline())
         rows = [np.array(line.split(), np.uint32) for line in file]

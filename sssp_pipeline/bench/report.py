@@ -1,4 +1,4 @@
-"""The report of a bench: a page, its tables as CSV and its figures as SVG, made from lines alone."""
+"""The report of a bench: a page, its tables as CSV and its figures as SVG, made from lines only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, plural
 
 PAGE = "report.md"
-#: Tables that stand in files of their own alone.
+#: Tables that have a CSV file and are not on the page.
 _NOT_ON_THE_PAGE = ("results",)
 NO_FIGURES = "There are no figures: matplotlib is not installed (`pip install 'sssp-pipeline[figures]'`)."
 
@@ -34,11 +34,11 @@ def write_report(
     Parameters
     ----------
     urls
-        Of files of lines.
+        Files of lines.
     folder
-        On this machine; what is in it of the same names is replaced.
+        A folder on this machine; files of the same names are replaced.
     progress
-        Told where there is no matplotlib: then there are no figures.
+        Receives a warning where there is no matplotlib, and so no figures.
     baseline, subject
         Variants; None takes those of the newest line that names one.
     extend
@@ -47,8 +47,8 @@ def write_report(
     Raises
     ------
     InputError
-        A file cannot be read or holds no lines, no variant is called so, lines of several machines would stand in one
-        table, or the folder cannot be written.
+        A file cannot be read or has no lines, a variant is unknown, the lines of one table come from several machines,
+        or the folder cannot be written.
     """
     lines = [line for url in urls for line in read(url)]
     if not lines:
@@ -93,7 +93,7 @@ def write_report(
 
 
 def measured_on(lines: Sequence[Line]) -> str:
-    """Return the sentences that say how, where and when `lines` were measured."""
+    """Return the sentences on how, where and when `lines` were measured."""
     timed = [line for line in lines if line.timing]
     processors = _listed(line.processor for line in timed)
     commits = _listed(f"{(line.on.commit or 'unknown')[:7]}{'+' * bool(line.on.dirty)}" for line in timed)
@@ -112,7 +112,7 @@ def _figures(drawn: list[tuple[str, str]] | None) -> list[str]:
     return (
         [NO_FIGURES]
         if drawn is None
-        else [f"![{told.replace('`', '')}]({name})\n\n{told}" for name, told in drawn]
+        else [f"![{text.replace('`', '')}]({name})\n\n{text}" for name, text in drawn]
     )
 
 

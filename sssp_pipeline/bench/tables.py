@@ -21,7 +21,7 @@ WORK_ENDS = (0.25, 0.5, 0.75, 1, 1.5, 3)
 
 
 def all_tables(results: Results, baseline: str | None, subject: str | None) -> list[Table]:
-    """Return all tables that the lines have something for; `baseline` and `subject` are variants."""
+    """Return all tables that have rows; `baseline` and `subject` are variants."""
     found = [_graphs(results), _times(results), _mteps(results), _work(results)]
     if baseline in results.variants:
         found += [_speedups(results, baseline), _speedup_ranges(results, baseline)]
@@ -214,7 +214,7 @@ def _not_measured(results: Results) -> Table:
 
 
 def _long(results: Results) -> Table:
-    """Return all that was measured, a row each: for programs, and too long for a page."""
+    """Return a row for each measurement, for programs; the table is too long for a page."""
     rows = []
     for line in results.lines:
         if (t := line.timing) is None:
@@ -223,8 +223,8 @@ def _long(results: Results) -> Table:
         values = (g.name, g.n_vertices, g.n_edges, g.weight_dtype, g.mean_degree, g.diameter_hops, line.label)
         measured = (t.median_ms, t.mean_ms, t.runs, len(line.sources), t.mteps, round(t.work, 4))
         of_all = round(sum(t.edges_relaxed) / len(t.edges_relaxed), 1)
-        told = (*values, line.processor, *measured, of_all, t.supersteps, t.filter_share)
-        rows.append([NONE if value is None else str(value) for value in told])
+        cells = (*values, line.processor, *measured, of_all, t.supersteps, t.filter_share)
+        rows.append([NONE if value is None else str(value) for value in cells])
     return Table(
         "results",
         "Everything",
