@@ -48,8 +48,8 @@
 // Edges that a thread relaxes at a time, so that their accesses overlap.
 constexpr int kTogether = 4;
 // The threshold is this many halves of the time of a superstep over all vertices with nothing to do. With 2 a list is
-// never made again, because no superstep takes less. 3 to 6 were measured on ten graphs of up to a million vertices
-// (benchmarks/results/papers.jsonl has the page's runs with 3). That larger graphs need 3 is a judgement.
+// never made again, because no superstep takes less. 3 is a judgement for graphs of more than a million vertices, which
+// were not measured (benchmarks/kernel_constants.md).
 constexpr word64 kAutoHalves = 3;
 // Supersteps with nothing to do. The untimed ones fill the caches. The mean of the timed ones counts, because the clock
 // ticks once a microsecond.

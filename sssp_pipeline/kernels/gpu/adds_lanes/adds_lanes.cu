@@ -44,7 +44,7 @@
 #include "lane_passes.cuh"
 
 // A pass pushes if it would read less than this part of all edges. A pushed edge costs more than a pulled one, but the
-// other edges cost nothing. 20 was best on R-MAT 20 to 24.
+// other edges cost nothing (benchmarks/kernel_constants.md).
 constexpr word32 kPushShare = 20;
 constexpr float kLargestFloat = 3.402823466e38f;
 
