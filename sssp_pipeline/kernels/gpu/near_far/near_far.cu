@@ -1,43 +1,41 @@
 // Distances from one source by two piles, over the whole GPU, in one launch.
 //
-// Returns: `distances` lowered to the true ones (bits of `limit` where there is no path shorter than that), and
-// what it took in `State`.
+// Returns: `distances` lowered to the true ones (`limit` where there is no shorter path), and counts in `State`.
 //
-// Idea: Bellman and Ford's algorithm, but a vertex whose distance fell below `threshold` waits in the near pile
-// and is processed in the next superstep, while the others wait in the far pile. When the near pile is empty the
-// threshold moves to the least distance in the far pile plus delta, and the far pile is split anew. That is delta-
-// stepping with two buckets (Davidson et al., section 4). What may look odd:
-//   - The kernel stays on the GPU for the whole run: a grid barrier takes 1 us, a launch 3.
-//   - A vertex enters the far pile once in a run, namely when it is first reached, at or beyond the threshold: later
-//     lowerings find `before != limit` and know that it is there. So neither pile can overflow (I2, I3), and none
-//     of them is sized by the edges.
-//   - `processed[v]` holds the distance with which v was last processed. It tells stale entries without storing
-//     distances in the piles.
-//   - A warp takes K entries, K small when the pile is small, and its lanes share their edges alike, whosever they
-//     are. A vertex with more than kHubEdges edges is instead cut into chunks for all warps, after a barrier that
-//     is paid in supersteps with such a vertex only.
-//   - Each block collects what it pushes in shared memory and reserves places in the pile once a superstep.
+// Idea: delta-stepping with two buckets (Davidson et al., section 4). A vertex whose distance fell below `threshold`
+// waits in the near pile and is processed in the next superstep. The other reached vertices wait in the far pile. When
+// the near pile is empty, the threshold moves to the least distance in the far pile plus delta, and the far pile is
+// split again. What may look odd:
+//   - The kernel stays on the GPU for the whole run: a grid barrier takes a third of the time of a launch.
+//   - A vertex enters the far pile once in a run: when it is first reached, at or beyond the threshold. Later lowerings
+//     find `before != limit` and know that it is there. So neither pile can overflow (I2, I3), and neither needs a
+//     place for each edge.
+//   - `processed[v]` is the distance with which v was last processed. It identifies stale entries, so the piles need
+//     not store distances.
+//   - A warp takes few entries if the pile is small. Its threads share the edges of all its entries evenly. A row of
+//     more than kHubEdges edges is cut into chunks for all warps. These wait for a second barrier, which only
+//     supersteps with such a row have.
+//   - Each block collects its pushes in shared memory and reserves places in the piles once a superstep.
 //
 // Needs (NearFar guarantees it): weights >= 0; source < n_vertices; SSSP_THREADS a multiple of 32; all blocks
 //     resident at once; every word of State zero.
 // Keeps
-//     I1. A vertex with distances[v] < processed[v] stands in the near pile of this or the next superstep if the
-//         distance is below the threshold, else in the far pile.
-//     I2. The near pile of one superstep holds a vertex once: its bit in `marks` is set by whoever pushes it, and
-//         cleared by whoever takes it. So a pile of n_vertices places suffices.
-//     I3. The far pile holds a vertex once, as above: n_vertices places suffice.
+//     I1. A vertex with distances[v] < processed[v] is in the near pile of this or the next superstep if the distance
+//         is below the threshold, else in the far pile.
+//     I2. The near pile of one superstep contains a vertex once: the thread that pushes it sets its bit in `marks`, and
+//         the thread that takes it clears the bit. So n_vertices places suffice.
+//     I3. The far pile contains a vertex once, as above. So n_vertices places suffice.
 //     I4. far_min is at most the least distance of the far pile's live entries, and is exact after a split. So a
 //         threshold beyond it takes at least one live vertex, at the second split at the latest.
-//     I5. Of three counters used in turn, one is read, one is added to, and the third is set to zero. It was last
-//         read before the barrier that opened this superstep.
+//     I5. Of three counters used in turn, one is read, one is added to, and the third is set to zero. The third was
+//         last read before the barrier that opened this superstep.
 //     I6. A hub is cut at most once a superstep, so n_edges / kChunkEdges + n_edges / kHubEdges chunks suffice.
-// Memory order: relaxed everywhere; supersteps are ordered by the barrier (B1 in grid_barrier.cuh). A lowering in
-//     a superstep may or may not be seen by a reader of the same superstep: the pusher enters the vertex for the
-//     next one in either case.
+// Memory order: relaxed everywhere. The barrier orders supersteps (B1 in grid_barrier.cuh). A reader may or may not see
+//     a lowering of the same superstep: the thread that lowers pushes the vertex for the next superstep in either case.
 // Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer.
-// Ends: a superstep processes a vertex only if its distance fell since, and distances take finitely many values;
-//     between supersteps the far pile is split, by I4 never more than twice in vain.
-// NOTE: 24 bytes a vertex for 32-bit weights (distance, processed, two near and two far piles) and 3 bits; 0.05
+// Ends: a superstep processes a vertex only if its distance fell since, and distances take finitely many values.
+//     Between supersteps the far pile is split; by I4 at most one split in a row takes no live vertex.
+// NOTE: 24 bytes a vertex for 32-bit weights (distance, processed, two near and two far piles) and 2 bits; 0.05
 //     bytes an edge for chunks of hubs.
 // Papers: Davidson, Baxter, Garland, Owens, "Work-efficient parallel GPU methods for single-source shortest
 //     paths", IPDPS 2014; its delta as told in Wang, Fussell, Lin, PPoPP 2021, section 4.3.
@@ -47,15 +45,15 @@
 #include "take_place.cuh"
 #include "warp.cuh"
 
-// A warp walks up to this many edges of one vertex by itself: 16 rounds of 32 lanes.
+// A warp walks up to this many edges of one vertex by itself: 16 rounds of 32 edges.
 constexpr word32 kHubEdges = 512;
 constexpr word32 kChunkEdges = 256;
-// Edges a vertex from which consecutive entries go to different blocks.
+// From this mean number of edges a vertex, consecutive entries go to different blocks.
 constexpr word32 kSpreadEdges = 8;
-// Vertices that a block holds back, per pile, before it pushes them one by one: as many as leave room for two blocks in
+// Entries that a block holds for each pile before it pushes them one by one. The number leaves room for two blocks in
 // the shared memory of the smallest GPU, 64 KiB.
 constexpr word32 kHeld = 3584;
-// Edges whose accesses a lane has under way together.
+// Edges that a thread relaxes at a time, so that their accesses overlap.
 constexpr int kTogether = 2;
 // In the free bits of the near pile's count: this superstep has cut a hub.
 constexpr word64 kHubIsCut = word64{1} << kFreeBits;
@@ -64,7 +62,7 @@ constexpr distance_bits kNoDistance = ~distance_bits{0};
 
 struct State {
     BarrierWords barrier;
-    word64 near_counted[3];  // words that the blocks come to: what was pushed to the near pile
+    word64 near_counted[3];  // arrival words: entries pushed to the near pile
     word32 far_count[3];
     word32 hub_count[2];
     word32 supersteps;
@@ -79,8 +77,8 @@ static_assert(sizeof(State) == 104, "near_far.py reads it by these offsets");
 struct Piles {
     word32* near_piles;    // (2, V)
     word32* far_piles;     // (2, V)
-    word32* marks;         // (2, V / 32 + 1): who stands in the near pile, by the parity of the superstep
-    uint2* hub_chunks;     // {vertex, number of the chunk}
+    word32* marks;         // (2, V / 32 + 1) vertices in the near pile, by the parity of the superstep
+    uint2* hub_chunks;     // {vertex, number of the chunk in its row}
 };
 
 // Entries that one block collects in shared memory before it pushes them.
@@ -285,7 +283,7 @@ struct Search {
         const word32* const near = piles.near_piles + (step % 2) * static_cast<word64>(n_vertices);
         const word32 fair = (n_near + n_warps - 1) / n_warps;
         const word32 n_entries = fair >= 32 ? 32 : 1u << (32 - __clz(max(fair, 1u) - 1));
-        // Few entries: latency counts, so go for the atomic at once. Many: most edges lower nothing, so look first.
+        // Few entries: latency counts, so use the atomic at once. Many: most edges lower nothing, so read first.
         look_first = n_near > n_threads;
         for (word64 first = static_cast<word64>(warp) * n_entries; first < n_near;
              first += static_cast<word64>(n_warps) * n_entries) {
@@ -445,7 +443,7 @@ near_far_search_kernel(const edge_index* row_offsets, const edge_word* edges, co
     const DeviceGraph graph{row_offsets, edges, weights};
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;
-    // Entries of many edges go to different blocks; of entries of few edges a block had better take several.
+    // If entries have many edges, neighbouring warps of different blocks take them; else one block takes several.
     const bool is_spread = graph.first_edge(n_vertices) / kSpreadEdges >= n_vertices;
     const word32 warp = is_spread ? threadIdx.x / 32 * gridDim.x + blockIdx.x : thread / 32;
     Search search{graph, distances, processed, {near_piles, far_piles, marks, hub_chunks}, state, n_vertices,
