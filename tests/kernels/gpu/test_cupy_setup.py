@@ -66,7 +66,7 @@ def test_what_fits_is_ok(machine):
             {"driver": Driver(100)},
             "absent",
             "the NVIDIA driver sees no GPU",
-            "`nvidia-smi` and `dmesg` tell why",
+            "`nvidia-smi` and `dmesg` show why",
         ),
         (
             "gpu",
@@ -87,7 +87,7 @@ def test_what_fits_is_ok(machine):
             {"driver": Driver(999)},
             "broken",
             "the NVIDIA driver answers error 999 to cuInit",
-            "`nvidia-smi` tells more",
+            "`nvidia-smi` shows more",
         ),
         (
             "gpu",
