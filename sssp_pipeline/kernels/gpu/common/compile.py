@@ -21,7 +21,7 @@ import numpy as np
 
 from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.compile_notice import compiling
+from sssp_pipeline.kernels.compile_notice import compilation_began
 from sssp_pipeline.kernels.gpu.common.cupy_setup import cupy_module as cupy_module
 from sssp_pipeline.kernels.gpu.common.cupy_setup import first_line
 from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing as gpu_missing
@@ -171,7 +171,7 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
     cupy = cupy_module()
     log = io.StringIO()
     # CuPy does not say whether it found the binary in its cache.
-    slow = threading.Timer(_COMPILES_S, compiling)
+    slow = threading.Timer(_COMPILES_S, compilation_began)
     slow.daemon = True
     slow.start()
     try:
