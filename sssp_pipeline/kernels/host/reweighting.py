@@ -59,7 +59,10 @@ def refusal(graph: GraphTraits, options: SolveOptions, takes_negative: bool) -> 
         )
     if takes_negative or graph.weight_dtype.kind != "f":
         return None
-    return f"it needs weights of zero or more, and the smallest is {graph.min_weight}; to reweight floats rounds them"
+    return (
+        f"it needs weights of zero or more, and the smallest is {graph.min_weight}; "
+        "floats cannot be reweighted without rounding"
+    )
 
 
 def host_bytes(graph: GraphTraits) -> int:

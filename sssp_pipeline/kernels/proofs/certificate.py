@@ -77,17 +77,7 @@ def find_fault(
     InputError
         The source is not in the graph, `distances` has another type or length, or a negative cycle is in reach.
     """
-    if not 0 <= source < graph.n_vertices:
-        raise InputError(
-            f"source {source} is not in the graph",
-            hint=f"its {graph.n_vertices} vertices are numbered from 0",
-        )
-    if distances.shape != (graph.n_vertices,) or distances.dtype != graph.weight_dtype:
-        raise InputError(
-            f"distances are {distances.dtype} of shape {distances.shape}, "
-            f"wanted {graph.weight_dtype} of shape ({graph.n_vertices},)",
-            hint="give one distance for each vertex, in the type of the weights",
-        )
+    _check_arguments(graph, source, distances)
     unreached = unreached_distance(distances.dtype)
 
     def fault(vertex: int, true: np.generic, reason: str) -> Fault:
@@ -111,12 +101,12 @@ def find_fault(
     vertex, true = _least_crossing(view.row_offsets, view.col_indices, view.weights, row, limit, walked)
     unwalked = np.flatnonzero((walked == NO_VERTEX) & (distances != unreached))
     if graph.traits.min_weight < 0 and (vertex >= 0 or len(unwalked) or cutoff is not None):
-        options = SolveOptions(cutoff=cutoff)
-        true_row = QueueBellmanFord().solve(graph, np.array([source]), options).distances[0]
-        wrong = np.flatnonzero(distances != true_row)
-        return (
-            fault(int(wrong[0]), true_row[wrong[0]], "Bellman and Ford find another") if len(wrong) else None
+        true_row = (
+            QueueBellmanFord().solve(graph, np.array([source]), SolveOptions(cutoff=cutoff)).distances[0]
         )
+        wrong = np.flatnonzero(distances != true_row)
+        reason = "the algorithm of Bellman and Ford finds another distance"
+        return fault(int(wrong[0]), true_row[wrong[0]], reason) if len(wrong) else None
     if vertex >= 0:
         true = distances.dtype.type(true)
         too_large = distances[vertex] > true
@@ -129,6 +119,20 @@ def find_fault(
             "no path leads to it" + ("" if cutoff is None else " within the cutoff"),
         )
     return None
+
+
+def _check_arguments(graph: CsrGraph, source: int, distances: np.ndarray) -> None:
+    if not 0 <= source < graph.n_vertices:
+        raise InputError(
+            f"source {source} is not in the graph",
+            hint=f"its {graph.n_vertices} vertices are numbered from 0",
+        )
+    if distances.shape != (graph.n_vertices,) or distances.dtype != graph.weight_dtype:
+        raise InputError(
+            f"distances are {distances.dtype} of shape {distances.shape}, "
+            f"wanted {graph.weight_dtype} of shape ({graph.n_vertices},)",
+            hint="give one distance for each vertex, in the type of the weights",
+        )
 
 
 @njit(nogil=True)
