@@ -1,4 +1,4 @@
-"""Who is told that kernels are being compiled, and when."""
+"""The notice that kernels are being compiled: once in a process, and only if they are."""
 
 from __future__ import annotations
 
