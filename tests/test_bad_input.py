@@ -236,7 +236,7 @@ def test_a_negative_float_for_a_solver_that_takes_none(at):
     message, hint = refused_after_ingest(at, workflow(solve__solver="dijkstra"))
     assert message == (
         "solver `dijkstra` cannot solve this: it needs weights of zero or more, and the smallest is -6.5; "
-        "to reweight floats rounds them"
+        "floats cannot be reweighted without rounding"
     )
     assert hint.startswith("these can: ")
     assert "queue-bellman-ford" in hint

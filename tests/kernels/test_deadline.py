@@ -1,4 +1,4 @@
-"""Searches that take too long: every solver ends them, and none takes a clock that steps back for a long wait."""
+"""Deadlines: every solver ends a search that takes too long, and a clock that steps back ends none."""
 
 from __future__ import annotations
 

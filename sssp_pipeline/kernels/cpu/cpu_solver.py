@@ -1,7 +1,7 @@
-"""What the CPU solvers share: everything around the search from one source.
+"""The base of the CPU solvers: everything around the search from one source.
 
-A solver here is a `search` over one row of distances. This module checks the request, gives each source a row,
-times it, counts what came of it, and refuses a shortest path that the type cannot hold.
+A solver supplies a `Search` over one row of distances. This module checks the request, allocates a row for each source,
+times the search, counts its results, and refuses a shortest path that the type cannot hold.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CpuSolver(ABC):
     name: str
     device = "cpu"
     summary: str
-    #: Whether its search takes negative weights; others get reweighted edges (`johnson.py`).
+    #: Whether its search takes negative weights. Without, integers are reweighted (`reweighting.py`).
     takes_negative = False
     tunables: tuple[Tunable, ...] = ()
 
@@ -46,11 +46,11 @@ class CpuSolver(ABC):
 
     @abstractmethod
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
-        """Return a search over `graph` with scratch memory of its own."""
+        """Return a search over `graph` with its own scratch memory."""
 
     @abstractmethod
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
+        """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.
@@ -58,7 +58,7 @@ class CpuSolver(ABC):
         Parameters
         ----------
         sources
-            (S,) integers; a source may stand there twice.
+            (S,) integers; a source may occur twice.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class CpuSolver(ABC):
     def solve_source(
         self, graph: CsrGraph, search: Search, source: int, distances: np.ndarray, options: SolveOptions
     ) -> SourceMetrics:
-        """Fill the row `distances` from `source`, timing it; raises as `solve` does for it."""
+        """Fill the row `distances` from `source` and return the metrics; raises as `solve` does."""
         began = time.perf_counter()
         distances.fill(search_limit(graph, options.cutoff))
         processed, edges_relaxed = search.run(as_searched(graph, distances), source)
@@ -125,7 +125,7 @@ class CpuSolver(ABC):
 
 @cache
 def _compile(solver: type[CpuSolver], dtype: np.dtype, signed: bool) -> None:
-    """Have every kernel compiled for `dtype`, lest the first source be charged with it."""
+    """Compile every kernel for `dtype`, so that the time of the first source does not include it."""
     weight = np.array([-1 if signed else 1]).astype(dtype)
     one_edge = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), weight)
     options = SolveOptions()

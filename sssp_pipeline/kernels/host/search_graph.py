@@ -1,7 +1,7 @@
-"""A graph and its distances as the CPU kernels take them: the same memory, every integer unsigned if it can be.
+"""A graph and its distances in the types of the CPU kernels: the same memory, with integers as unsigned ones.
 
-Weights that are not negative have the same bits signed or unsigned, so the kernels are compiled for four types,
-not six, and none of their sums can turn negative. Graphs with negative weights keep their types.
+Weights of zero or more have the same bits signed or unsigned. So the kernels are compiled for four types, not six, and
+none of their sums can turn negative. Graphs with negative weights keep their types.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sssp_pipeline.csr import CsrGraph, unreached_distance
 
 @dataclass(frozen=True, eq=False)
 class SearchGraph:
-    """A graph as the kernels take it: the same memory, every integer unsigned but for negative weights.
+    """A graph in the types of the CPU kernels; the memory is that of the graph.
 
     Attributes
     ----------
@@ -39,22 +39,22 @@ class SearchGraph:
 
 
 def as_searched(graph: CsrGraph, values: np.ndarray) -> np.ndarray:
-    """Return weights or distances of `graph` as the kernels take them: themselves, or an unsigned view of them."""
+    """Return weights or distances of `graph` for the kernels: the array itself, or an unsigned view of it."""
     if values.dtype.kind == "f" or graph.traits.min_weight < 0:
         return values
     return values.view(f"u{values.dtype.itemsize}")
 
 
-def distances_of_bits(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return, in the same memory, the distances of `dtype` whose words with SSSP_SIGNED (`relax.cuh`) are given."""
-    sign = words.dtype.type(1 << (8 * dtype.itemsize - 1))
-    inverted = np.where(words < sign, ~words.dtype.type(0), sign) if dtype.kind == "f" else sign
-    np.bitwise_xor(words, inverted, out=words)
-    return words.view(dtype)
+def distances_of_bits(bits: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the distances of `dtype` with the given bits, those of SSSP_SIGNED (`relax.cuh`), in the same memory."""
+    sign = bits.dtype.type(1 << (8 * dtype.itemsize - 1))
+    inverted = np.where(bits < sign, ~bits.dtype.type(0), sign) if dtype.kind == "f" else sign
+    np.bitwise_xor(bits, inverted, out=bits)
+    return bits.view(dtype)
 
 
 def bits_of_distances(distances: np.ndarray) -> np.ndarray:
-    """Return the words with SSSP_SIGNED of `distances`, in memory of their own; the inverse of `distances_of_bits`."""
+    """Return the bits of `distances` with SSSP_SIGNED in a new array; the inverse of `distances_of_bits`."""
     bits = distances.view(f"u{distances.dtype.itemsize}")
     sign = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
     negative_float = (bits >= sign) & (distances.dtype.kind == "f")
@@ -62,16 +62,16 @@ def bits_of_distances(distances: np.ndarray) -> np.ndarray:
 
 
 def distance_limit(dtype: np.dtype, cutoff: float | None) -> np.generic:
-    """Return the least value of `dtype` that no reached vertex may have: just above `cutoff`.
+    """Return the least distance of `dtype` above `cutoff`; a search reaches only vertices below it.
 
-    It is `unreached_distance(dtype)` where `cutoff` is None or not below the largest distance the type holds.
+    It is `unreached_distance(dtype)` if `cutoff` is None or not below the largest distance that the type holds.
     """
     largest = largest_distance(dtype)
     if cutoff is None or cutoff >= largest:
         return unreached_distance(dtype)
     if dtype.kind != "f":
         return dtype.type(math.floor(cutoff) + 1)
-    # The cutoff is rounded to the type as every weight was: a path of weight 0.3 is within a cutoff of 0.3.
+    # The cutoff is rounded to the type like every weight. So a path of weight 0.3 is within a cutoff of 0.3.
     return np.nextafter(dtype.type(cutoff), dtype.type(np.inf))
 
 

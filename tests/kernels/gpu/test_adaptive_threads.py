@@ -60,7 +60,7 @@ def by_dijkstra(graph, source=0, options=ANY):
 
 
 def work_of(graph, source):
-    """Supersteps, vertices processed and edges relaxed of a search whose supersteps know only what was before them."""
+    """Supersteps, vertices processed and edges relaxed of a search that reads only distances of earlier supersteps."""
     weights, degrees = graph.weights.astype(np.int64), np.diff(graph.row_offsets)
     starts = np.repeat(np.arange(graph.n_vertices), degrees)
     distances = np.full(graph.n_vertices, 2**62, np.int64)

@@ -1,4 +1,4 @@
-"""ADDS beyond what every solver must do: hubs, a worklist that grows, runs that are given up, ablations, traces."""
+"""ADDS beyond what every solver must do: hubs, a worklist that grows, searches that are given up, ablations, traces."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def made(edges, dtype=np.uint32):
 
 
 def star(n_vertices, n_alone=0):
-    """A hub, to and from everybody else, and so many vertices without edges."""
+    """A hub with edges to and from every other vertex, and some vertices without edges."""
     rim = np.arange(1, n_vertices)
     weights = (1 + rim * 7919 % 1000).astype(np.uint32)
     src, dst = np.concatenate([0 * rim, rim]), np.concatenate([rim, 0 * rim])
@@ -113,7 +113,7 @@ def test_a_pool_has_no_more_pages_than_32_bits_can_number():
 
 
 def search_with_pool(n_pages):
-    """A search, with memory of the host, whose last launch ended for want of pages."""
+    """A search, with memory of the host, whose last launch ended because the pages were too few."""
     search = object.__new__(adds._AddsSearch)
     search._solver, search._host_graph = Adds(), made(grid(5, 5))
     search._grid, search._threads = 2, 64

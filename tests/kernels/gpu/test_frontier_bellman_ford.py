@@ -1,4 +1,4 @@
-"""`frontier-bellman-ford`: its options, its edge classes, and what becomes of full frontiers."""
+"""`frontier-bellman-ford`: its options, its edge classes, and full frontiers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def generated(graph, dtype="uint32"):
 
 
 def awkward_graphs(dtype="uint32"):
-    """Each with something that an optimisation looks at."""
+    """Graphs, each with a feature that an optimisation uses."""
     rng = np.random.default_rng(5)
     spokes = [(0, i, 500 - i) for i in range(1, 500)]
     yield made(1, [], dtype)
@@ -186,7 +186,7 @@ def test_edges_without_classes_are_not_copied():
 @pytest.mark.gpu
 @pytest.mark.parametrize("places", [1, 2])
 def test_a_full_frontier_is_every_vertex(places, monkeypatch):
-    """With so few places for duplicates, a dense graph overflows them."""
+    """So few places for duplicates that a dense graph overflows the frontier."""
     monkeypatch.setattr(
         "sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford._DUPLICATES", places
     )
@@ -239,7 +239,7 @@ def test_one_block_alone_finds_what_all_do(goes_alone, given):
 @pytest.mark.gpu
 @pytest.mark.parametrize("n_edges", [64, 65, 1500])
 def test_a_block_that_goes_on_alone_meets_the_others_again(n_edges):
-    """In the middle a hub, whose edges may be too many for one block; and more supersteps than a stay may have."""
+    """A path with a hub in the middle: too many edges for one block, and too many supersteps for a block alone."""
     n = 3000
     edges = [(i, i + 1, 1 + i % 5) for i in range(n - 1)]
     others = [v for v in range(0, n, 2) if v != 1500][: n_edges - 1]

@@ -1,4 +1,4 @@
-"""What only a GPU shows: memory, runs that are given up, and sizes at which kernels take another way."""
+"""Tests that need a GPU: memory, searches that are given up, and sizes at which kernels use another path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph_of(made, dtype="uint32"):
 
 
 def star(leaves, dtype="uint32"):
-    """Leaf i at distance i; the far ends first, so that nothing is in order."""
+    """A star with leaf i at distance i. The farthest leaves come first, so that nothing is in order."""
     ends = np.arange(leaves, 0, -1)
     return csr_from_edges(np.zeros(leaves, np.int64), ends, ends.astype(dtype), leaves + 1)
 

@@ -84,7 +84,7 @@ def lanes(*, narrow: bool) -> Mirrored:
         unit,
         {"State": adds_lanes._state(n_lanes)},
         numbers | PAST_DEADLINE,
-        BARRIER | {"n_chunks": "n_pieces"},
+        BARRIER,
     )
 
 
@@ -100,7 +100,7 @@ MIRRORED = {
             "kChunkEdges": hub_chunks.CHUNK_EDGES,
             "kMostChain": adds._MOST_CHAIN,
             "kBuckets": adds._BUCKETS,
-            "kBlockWords": adds._PAGE_ENTRIES,
+            "kPageEntries": adds._PAGE_ENTRIES,
             "kSegments": adds._SEGMENTS,
             "kMostHeads": adds._MOST_HEADS,
             "kFlagsEach": adds._FLAGS_EACH,
@@ -113,10 +113,6 @@ MIRRORED = {
         {
             "arrived": "barrier.arrived",
             "barrier_poison": "barrier.poison",
-            "least_entries": "least_words",
-            "most_entries": "most_words",
-            "pages_used": "blocks_used",
-            "entries_reserved": "words_reserved",
         },
     ),
     "adds-lanes": lanes(narrow=False),

@@ -307,7 +307,7 @@ def test_negative_floats_are_for_solvers_that_take_them():
     negative = work(dtype="float32", low=-3)
     solver, reason, _ = choose_solver("auto", negative, Machine(2, None))
     assert solver.name == "queue-bellman-ford"
-    why_not = "it needs weights of zero or more, and the smallest is -3; to reweight floats rounds them"
+    why_not = "it needs weights of zero or more, and the smallest is -3; floats cannot be reweighted without rounding"
     assert f" nor dijkstra: {why_not}" in reason
     with pytest.raises(InputError) as caught:
         choose_solver("dijkstra", negative, Machine(2, None))

@@ -78,19 +78,19 @@ class AdaptiveThreads(GpuSearchSolver):
         Tunable(
             "mode",
             "adaptive",
-            "Go over all vertices, over a list of the updated ones, or switch between both.",
+            "Whether a superstep goes over all vertices or over a list of the updated ones; `adaptive` switches.",
             ("adaptive", "all", "listed"),
         ),
         Tunable(
             "threshold_us",
             "auto",
-            "Microseconds of a superstep above which a list is left, and below which one is made; `auto` measures"
-            " how long a look at all vertices takes, and takes one and a half.",
+            "Microseconds of a superstep. Longer supersteps go over all vertices, shorter ones over a list. `auto` is"
+            " 1.5 times the measured time to read all vertices.",
             ("auto",),
             least=0.5,
             most=1e9,
         ),
-        Tunable("block_size", BLOCK_SIZE, "Threads a block.", least=64, most=1024, multiple_of=32),
+        Tunable("block_size", BLOCK_SIZE, "Threads of a block.", least=64, most=1024, multiple_of=32),
     )
 
     def __init__(

@@ -53,14 +53,14 @@ class BellmanFord(EdgeParallelSolver):
         Tunable(
             "order",
             "source",
-            "The end of an edge by which the edges are ordered.",
+            "The end by which the edges are ordered.",
             ("source", "destination"),
         ),
         Tunable(
             "segment_minimum",
             False,
-            "Whether a warp finds the least candidate of each destination before it goes for an atomic; "
-            "with `order: destination` and `sync: out-of-core` alone.",
+            "Whether a warp finds the least candidate of each destination before it uses an atomic; "
+            "only with `order: destination` and `sync: out-of-core`.",
             (False, True),
         ),
         BLOCK_SIZE,

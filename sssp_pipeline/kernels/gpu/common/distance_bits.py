@@ -1,4 +1,4 @@
-"""Distances as the kernels take them: words of the device, and how a number becomes one."""
+"""Distances as the kernels store them: as unsigned integers of their bits."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ def bits_type(dtype: np.dtype) -> np.dtype:
 
 
 def limit_bits(dtype: np.dtype, cutoff: float | None) -> np.generic:
-    """Return the bits of `distance_limit`, as a kernel's argument."""
+    """Return the bits of `distance_limit` as a kernel's argument."""
     return distance_limit(dtype, cutoff).view(bits_type(dtype))
 
 
 def search_limit(dtype: np.dtype, cutoff: float | None, signed: bool) -> np.generic:
-    """Return the word of the limit of a search, as a kernel's argument.
+    """Return the bits of the limit of a search as a kernel's argument.
 
-    Where weights are negative it is that of "unreached", since a path may go beyond the cutoff and come back.
+    With negative weights (`signed`) the limit is "unreached", since a path may leave the cutoff and come back.
     """
     if not signed:
         return limit_bits(dtype, cutoff)
-    word: np.generic = bits_of_distances(np.array([unreached_distance(dtype)]))[0]
-    return word
+    bits: np.generic = bits_of_distances(np.array([unreached_distance(dtype)]))[0]
+    return bits
 
 
 def delta_bits(dtype: np.dtype, delta: float) -> tuple[np.generic, float]:
-    """Return the bits of `delta` in the weights' type, at least its smallest step, and the delta they stand for."""
+    """Return the bits of `delta` rounded to the weights' type, and the rounded delta. It is never rounded to zero."""
     if dtype.kind == "f":
         info = np.finfo(dtype)
         value = dtype.type(min(max(delta, float(info.tiny)), float(info.max)))

@@ -23,14 +23,14 @@ BARRIER_TIMEOUT_S = 30.0
 SYNC = Tunable(
     "sync",
     "in-core",
-    "`in-core`: an edge reads what others have lowered in the same superstep; `out-of-core`: what the one before left.",
+    "`in-core`: an edge reads distances that the same superstep lowered; `out-of-core`: those of the superstep before.",
     ("in-core", "out-of-core"),
 )
 BLOCK_SIZE = Tunable("block_size", 512, "Threads of a block.", least=32, most=1024, multiple_of=32)
 BLOCK_COUNT = Tunable(
     "block_count",
     "auto",
-    "Blocks; `auto`: as many as the GPU holds at once, which is also the most there may be.",
+    "Thread blocks. `auto`: as many as the GPU holds at once, which is also the maximum.",
     ("auto",),
     least=1,
     most=65535,

@@ -1,8 +1,8 @@
-"""What the GPU solvers share: everything around a search.
+"""The base of the GPU solvers: everything around a search.
 
-`GpuSolver` checks the request and adds predecessors. `GpuSearchSolver` is for searches over one row of distances on the
-device: it times each by CUDA events (a share if they run together), has counted what came of it (`device_rows.py`),
-and copies the row to pinned host memory. Searches from many sources at once are in `batch_solver.py`.
+`GpuSolver` checks the request and adds predecessors. `GpuSearchSolver` runs searches from one source each. It times a
+search by CUDA events (searches that share the GPU get equal shares), has its results counted (`device_rows.py`), and
+copies the row of distances to pinned host memory. Searches from many sources at once are in `batch_solver.py`.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ from sssp_pipeline.kernels.solver import (
     SourceMetrics,
 )
 
-#: One call at a time computes on a process's GPU: each takes the whole device.
+#: Only one call at a time computes on the GPU of a process: each call uses the whole device.
 GPU_LOCK = threading.Lock()
-#: What a barrier says of a search past its deadline; as in `grid_barrier.cuh`.
+#: The poison that a barrier sets past the deadline; as in `grid_barrier.cuh`.
 PAST_DEADLINE = 2**32 - 1
 
 
 class Holding:
-    """Calls that hold memory of the device without `GPU_LOCK`; all is read and written under it."""
+    """How many calls hold device memory without holding `GPU_LOCK`; guarded by that lock."""
 
     n_calls = 0
-    #: Told when a call gives back the memory it took.
+    #: Notified when a call frees its device memory.
     given_back = threading.Condition(GPU_LOCK)
 
 
 def graph_on_device(graph: CsrGraph) -> DeviceGraph:
-    """Return the `device_graph`, after waiting for calls that hold the room it needs; raises as that does."""
+    """Return `device_graph(graph)`; if it does not fit, wait for calls that hold memory, then raise as it does."""
     while True:
         try:
             return device_graph(graph)
@@ -77,37 +77,37 @@ def graph_on_device(graph: CsrGraph) -> DeviceGraph:
 
 
 class GpuSearch(ABC):
-    """A search that is run from one source after another; it owns its scratch memory on the device."""
+    """A search from one source after another; it owns its scratch memory on the device."""
 
     @abstractmethod
     def launch(self, distances: Any, source: int) -> None:
-        """Enqueue everything that lowers `distances` to the true ones; nothing is waited for.
+        """Enqueue the search from `source`, without waiting for it.
 
         Parameters
         ----------
         distances
-            (V,) device array of the weights' bits, uninitialised; afterwards the bits of the limit stand where
-            there is no path shorter than it.
+            (V,) device array of the weights' bits, uninitialised. The search writes the true distances, and the bits
+            of the limit where no path is shorter than the limit.
         """
 
     def grow(self) -> bool:
-        """Take more memory if the last launch, which is over, was short of it; return whether it was.
+        """Allocate more memory if the last launch had too little; return whether it had. That launch must be over.
 
         Raises
         ------
         SsspError
-            There is no more.
+            There is no more memory.
         """
         return False
 
     @abstractmethod
     def finish(self) -> SearchCounts:
-        """Return the counts of the last launch, which is over.
+        """Return the counts of the last launch. That launch must be over.
 
         Raises
         ------
         SsspError
-            The search was given up; distances mean nothing.
+            The search was given up; its distances are not valid.
         """
 
 
@@ -118,15 +118,15 @@ class GpuSolver(ABC):
     device = "gpu"
     summary: str
     tunables: tuple[Tunable, ...] = ()
-    #: Whether its search takes negative weights; others get reweighted edges (`johnson.py`).
+    #: Whether its search takes negative weights. Without, integers are reweighted (`reweighting.py`).
     takes_negative = False
-    #: Whether a search records a trace where the options ask for one.
+    #: Whether a search can record a trace.
     records_traces = False
 
     @property
     @abstractmethod
     def units(self) -> tuple[Unit, ...]:
-        """What it compiles besides `SUMMARY`, `GATHER` and `UPLOAD`."""
+        """What is compiled for it besides `SUMMARY`, `GATHER` and `UPLOAD`."""
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: negative weights, or a trace that it does not record."""
@@ -136,7 +136,7 @@ class GpuSolver(ABC):
 
     @abstractmethod
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
+        """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.
@@ -144,7 +144,7 @@ class GpuSolver(ABC):
         Parameters
         ----------
         sources
-            (S,) integers; a source may stand there twice.
+            (S,) integers; a source may occur twice.
 
         Returns
         -------
@@ -196,16 +196,16 @@ class GpuSolver(ABC):
 
 
 class GpuSearchSolver(GpuSolver):
-    """A solver by searches from one source: it has the whole device, or shares it with others of the same call."""
+    """A solver whose searches have one source each. Several searches of a call may share the device."""
 
     @abstractmethod
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
-        """Return a search over a graph with scratch memory of its own, kernels compiled."""
+        """Return a search over a graph with its own scratch memory, and its kernels compiled."""
 
     def start_many(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> list[GpuSearch]:
-        """Return the searches that are to share the GPU, 1 to `n_sources`; together they must be resident."""
+        """Return the searches that share the GPU, 1 to `n_sources` of them. All must be resident at once."""
         del n_sources
         return [self.start(graph, on_device, options)]
 
@@ -216,26 +216,26 @@ class GpuSearchSolver(GpuSolver):
             return self._solve_signed(graph, sources, distances, options)
         with GPU_LOCK:
             searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
-            lanes = [_Lane(self.name, search, graph, options, len(searches)) for search in searches]
-            cupy_module().cuda.get_current_stream().synchronize()  # the upload, before other streams use it
+            streams = [_StreamSearch(self.name, search, graph, options, len(searches)) for search in searches]
+            cupy_module().cuda.get_current_stream().synchronize()  # other streams use the uploaded graph
             metrics = []
             try:
                 for i, source in enumerate(sources):
-                    lane = lanes[i % len(lanes)]
-                    if lane.is_busy:
-                        metrics.append(lane.finish())
-                    lane.launch(int(source), distances[i])
-                for i in range(len(sources), len(sources) + len(lanes)):
-                    metrics.append(lanes[i % len(lanes)].finish())
+                    stream = streams[i % len(streams)]
+                    if stream.is_busy:
+                        metrics.append(stream.finish())
+                    stream.launch(int(source), distances[i])
+                for i in range(len(sources), len(sources) + len(streams)):
+                    metrics.append(streams[i % len(streams)].finish())
             finally:
-                for lane in lanes:  # an error must not free what another search still writes to
-                    lane.stream.synchronize()
+                for stream in streams:  # after an error, no memory is freed that another search still writes
+                    stream.cuda_stream.synchronize()
             return metrics
 
     def _solve_signed(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
-        """Solve a graph with negative weights, source by source; what comes of a search is counted on the host."""
+        """Solve a graph with negative weights, source by source; the host counts the results of a search."""
         cupy = cupy_module()
         metrics = []
         with GPU_LOCK:
@@ -270,8 +270,8 @@ class GpuSearchSolver(GpuSolver):
         return metrics
 
 
-class _Lane:
-    """One of the searches that are under way together: a stream, a row of distances on the device, its counts."""
+class _StreamSearch:
+    """One of the searches that share the GPU: its CUDA stream, its row of distances on the device, its counts."""
 
     def __init__(
         self, name: str, search: GpuSearch, graph: CsrGraph, options: SolveOptions, share: int
@@ -283,16 +283,18 @@ class _Lane:
         self._reduce = options.kept.on_device(1, graph.weight_dtype)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         self._source, self._into = -1, np.empty(0)
-        self.stream = cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
+        self.cuda_stream = (
+            cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
+        )
 
     @property
     def is_busy(self) -> bool:
         return self._source >= 0
 
     def launch(self, source: int, into: np.ndarray) -> None:
-        """Enqueue everything that writes what is kept of the row of `source` to `into` (columns,)."""
+        """Enqueue the search from `source`, and what writes the kept part of its row to `into` (columns,)."""
         self._source, self._into = source, into[np.newaxis]
-        with self.stream:
+        with self.cuda_stream:
             self._began.record()
             self._search.launch(self._rows[0], source)
             self._ended.record()
@@ -300,13 +302,13 @@ class _Lane:
             copy_to_host(self._reduce(self._rows), self._into)
 
     def finish(self) -> SourceMetrics:
-        """Wait for the source under way and return what it took; raises as `solve` does."""
-        self.stream.synchronize()
+        """Wait for the search under way and return its metrics; raises as `solve` does."""
+        self.cuda_stream.synchronize()
         while self._search.grow():
             self.launch(self._source, self._into[0])
-            self.stream.synchronize()
+            self.cuda_stream.synchronize()
         sources, self._source = np.array([self._source]), -1
-        with self.stream:
+        with self.cuda_stream:
             counts = self._search.finish()
             summaries = self._summariser.finish(self._rows, sources)
         solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
@@ -314,6 +316,6 @@ class _Lane:
 
 
 def largest_grid(kernel: Kernel, block: int, most: int | None = None) -> int:
-    """Return how many blocks a cooperative launch may have: those that fit, at most `most`."""
+    """Return how many blocks a cooperative launch may have: as many as fit, at most `most`."""
     fits = kernel.resident_blocks(block)
     return fits if most is None else min(fits, most)

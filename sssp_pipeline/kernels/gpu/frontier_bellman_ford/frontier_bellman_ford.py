@@ -90,25 +90,25 @@ class FrontierBellmanFord(GpuSearchSolver):
         Tunable(
             "edge_classes",
             True,
-            "skip self-loops, leave leaves to the end, and use no atomics where a single edge leads",
+            "Whether to skip self-loops, relax edges into leaves last, and use no atomics where one edge leads in.",
             choices=(True, False),
         ),
         Tunable(
             "remove_duplicates",
             True,
-            "let a vertex enter a frontier once, by atomics over distance and superstep",
+            "Whether a vertex enters a frontier only once, by atomics over distance and superstep.",
             choices=(True, False),
         ),
         Tunable(
             "virtual_warps",
             "dynamic",
-            "how many threads share a vertex; `dynamic`: those of a warp share the edges of all its vertices alike",
+            "How many threads share a vertex. `dynamic`: the threads of a warp share the edges of all its vertices.",
             choices=("dynamic", 1, 2, 4, 8, 16, 32),
         ),
         Tunable(
             "whole_blocks",
             WHOLE_BLOCKS,
-            "edges above which a vertex is shared by all thread blocks, in place of dynamic parallelism",
+            "All thread blocks share a vertex with more edges than this, instead of dynamic parallelism.",
             choices=("off",),
             least=64,
             most=_MOST_EDGES,
@@ -116,10 +116,10 @@ class FrontierBellmanFord(GpuSearchSolver):
         Tunable(
             "cache_hints",
             False,
-            "keep the L1 cache free of what is read once, and of distances",
+            "Whether distances, and data that is read once, bypass the L1 cache.",
             choices=(True, False),
         ),
-        Tunable("block_size", BLOCK_SIZE, "threads of a block", least=64, most=1024, multiple_of=32),
+        Tunable("block_size", BLOCK_SIZE, "Threads of a block.", least=64, most=1024, multiple_of=32),
     )
 
     def __init__(

@@ -51,7 +51,7 @@ class WorkEfficient(EdgeParallelSolver):
         Tunable(
             "filter",
             "edges",
-            "How those edges are found: by looking at all `edges`, or at all `vertices`, whose edges are then listed.",
+            "How these edges are found: by reading all `edges`, or by reading all `vertices` and listing their edges.",
             ("edges", "vertices"),
         ),
         BLOCK_SIZE,
