@@ -62,7 +62,7 @@ format: install-dev
 	$(BIN)/ruff format .
 
 bench: install-dev
-	$(BIN)/python benchmarks/solvers.py --graphs rmat-18,grid
+	$(BIN)/python benchmarks/cpu_solvers.py --output .bench/cpu --graph rmat-18 --graph grid
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/distances.py
 	$(BIN)/python benchmarks/pipeline.py

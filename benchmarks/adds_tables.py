@@ -1,16 +1,13 @@
-"""What each part of `adds` earns on a GPU, and the page that tells: docs/adds-on-an-h200.md.
+"""The effect of each part of `adds` on a GPU, for docs/adds-on-an-h200.md.
 
-    python benchmarks/adds_tables.py measure --data FOLDER [--cache FOLDER] [--graphs ny,rmat-22]
-        [--sources 2] [--rounds 5]
-    python benchmarks/adds_tables.py page
+    python benchmarks/adds_tables.py --data FOLDER [--cache FOLDER] [--graphs ny,rmat-22] [--sources 2] [--rounds 5]
 
-The first needs a GPU, and the folder with the real graphs. It compares every distance with the CPU's delta-stepping and
-writes one line a graph: `near-far`, and `adds` in full, with a static delta and with two buckets, from the delta that
-`adds` picks, from that of `near-far` (as the paper's ablations do), and from deltas up to 16 times off; all take turns.
-Times are device time of one source by CUDA events, the mean over the sources of the median of the rounds. For some
-graphs the line holds a trace. The second needs none of that: it renders the newest line of each graph, and draws the
-figure with matplotlib (`pip install '.[figures]'`). To take the whole page anew, run the first without `--graphs`,
-then the second, and commit both what was measured and what was rendered.
+It needs a GPU and the folder with the real graphs. Every distance is compared with the CPU's delta-stepping. There
+is one line for each graph. It has `near-far`, and `adds` in full, with a static delta and with two buckets. The
+first delta is the one that `adds` picks, the one of `near-far` (as in the paper's ablations), or up to 16 times
+smaller or larger. The variants take turns. A time is the device time of one source by CUDA events: the median over
+the rounds, the mean over the sources. For some graphs the line has a trace. `bench` cannot do this: it has neither
+deltas nor traces. `pages.py adds` renders the newest line of each graph.
 """
 
 from __future__ import annotations
@@ -21,10 +18,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from adds_page import FIGURE, KINDS, PAGE, STARTS, TRACED, draw, newest, page
-from gpu_solvers import far_reaching_sources
+from adds_page import KINDS, STARTS, TRACED
 from graphs import checked_names, load
-from record import RESULTS, record
+from record import record
+from sources import far_reaching_sources
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels.gpu.adds.adds import (
@@ -41,7 +38,6 @@ from sssp_pipeline.kernels.solver import (
     SourceMetrics,
 )
 
-NAME = "adds_tables"
 VARIANTS: dict[str, Solver] = {
     "near-far": NearFar(),
     "full": Adds(),
@@ -85,7 +81,7 @@ def measure(name: str, graph: CsrGraph, n_sources: int, rounds: int) -> None:
         moments = solve("full", 0, options).trace
         trace = {f: np.round(moments[f], 3).tolist() for f in TRACE.names}
     record(
-        NAME,
+        "adds_tables",
         graph=name,
         n_vertices=graph.n_vertices,
         n_edges=graph.n_edges,
@@ -120,22 +116,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True)
-    measuring = commands.add_parser("measure", help="on a GPU: record a line a graph")
-    measuring.add_argument("--graphs", default=",".join(g for graphs in KINDS.values() for g in graphs))
-    measuring.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
-    measuring.add_argument("--cache", type=Path, help="folder in which prepared graphs are kept")
-    measuring.add_argument("--sources", type=int, default=2, help="sources with a large reach to take")
-    measuring.add_argument("--rounds", type=int, default=5, help="timed runs of each source")
-    commands.add_parser("page", help="render the page and draw the figure from the recorded lines")
+    parser.add_argument("--graphs", default=",".join(g for graphs in KINDS.values() for g in graphs))
+    parser.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
+    parser.add_argument("--cache", type=Path, help="folder in which prepared graphs are kept")
+    parser.add_argument("--sources", type=int, default=2, help="sources with a large reach")
+    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each source")
     given = parser.parse_args()
-    if "graphs" in given:
-        for name in checked_names(measuring, given.graphs, given.data):
-            measure(name, load(name, given.data, given.cache), given.sources, given.rounds)
-    else:
-        lines = newest((RESULTS / f"{NAME}.jsonl").read_text().splitlines())
-        PAGE.write_text(page(lines))
-        draw(lines, FIGURE)
+    for name in checked_names(parser, given.graphs, given.data):
+        measure(name, load(name, given.data, given.cache), given.sources, given.rounds)
 
 
 if __name__ == "__main__":

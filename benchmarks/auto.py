@@ -1,19 +1,17 @@
-"""What `auto` takes beside the best solver: the calls of a run, distances left on the device, by graph and sources.
+"""The time of `auto` over that of the best solver, by graph and number of sources, for docs/auto-on-an-h200.md.
 
-    python benchmarks/auto.py measure --data FOLDER --folder .bench [--sources 1,16,256,1024] [--run-s 1] [--graphs ny]
-    python benchmarks/auto.py page
+    python benchmarks/auto.py --data FOLDER --folder .bench [--sources 1,16,256,1024] [--run-s 1] [--graphs ny]
 
-The graphs are those of `papers.yaml`, others of other kinds, and some that nothing was tuned on. Every solver is warm:
-its kernels are loaded before. A run has its plan, its batches and its trials, but no output other than metrics, so
-that nothing hides what the solvers take. `--run-s S` adds a run with as many sources as the best solver solves in S
-seconds; sources come again then. A solver is stopped when it has taken `MOST_TIMES` the time of the best one.
-The second command renders docs/auto-on-an-h200.md.
+It needs a GPU. The graphs are those of `papers/matrix.yaml`, others of other kinds, and some on which nothing was
+tuned. The kernels of every solver are loaded before. A run has its plan, its batches and its trials, but its only
+output is metrics, so that nothing hides the time of the solvers. `--run-s S` adds a run with as many sources as the
+best solver solves in S seconds; then sources repeat. A solver is stopped after `MOST_TIMES` the time of the best
+one.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import time
@@ -22,32 +20,31 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import geometric_mean, mean
 
 import graphs
 import numpy as np
-from pages import measured_on, ms_text
-from record import RESULTS, record
+from record import record
 
-from sssp_pipeline.bench.cases import stored
+from sssp_pipeline.bench.cases import stored, with_hashed_weights
 from sssp_pipeline.bench.spec import BenchGraph
 from sssp_pipeline.bench.variants import load_bench
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import DeadlineError
-from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.kept import Nothing
 from sssp_pipeline.kernels.solver import DEADLINE_S, SolveOptions, metrics_column
 from sssp_pipeline.pipeline.machine import this_machine
-from sssp_pipeline.pipeline.planning.plan import Plan, make_plan
+from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.progress import Quiet
-from sssp_pipeline.workflow.models import Output, Solve
+from sssp_pipeline.workflow.models import Solve
 
-PAGE = Path(__file__).parents[1] / "docs" / "auto-on-an-h200.md"
 MOST_TIMES = 2.0
-#: A run shorter than `SHORT_S` seconds is repeated: the shortest of `ROUNDS` counts.
+#: A run below `SHORT_S` seconds is repeated `ROUNDS` times, and the shortest counts.
 ROUNDS, SHORT_S = 3, 0.3
-#: Graphs beside those of `papers.yaml`: name, input, options of the input.
+#: Graphs beside those of `papers/matrix.yaml`: name, input, options of the input.
 OTHERS = (
     ("random-20-16", "generated:random?vertices=1048576&edge_factor=16", {}),
     ("random-20-2", "generated:random?vertices=1048576&edge_factor=2", {}),
@@ -57,18 +54,17 @@ OTHERS = (
     ("road-18", "generated:road?vertices=262144&seed=11", {"weights": {"dtype": "float64"}}),
     ("notredame-both", "${SSSP_TEST_DATA}/web-NotreDame.txt.gz", {"directed": False}),
 )
-#: The last graph that forecasts and trials were tuned on, and graphs of `graphs.py` that they were not tuned on.
-TUNED_ON = "notredame-both"
+#: Graphs of `graphs.py` on which forecasts and trials were not tuned.
 HELD_OUT = ("points-2d", "points-8d", "tree", "hubs", "communities", "lattice-3d")
-#: A run sized for S seconds takes the best solver S seconds divided or multiplied by this, if `SIZINGS` steps do.
+#: The best solver takes S / `NEAR` to S * `NEAR` seconds for a run of S seconds, unless `SIZINGS` steps do not suffice.
 NEAR, SIZINGS = 1.25, 4
-NONE = np.empty(0, np.uint32)
+METRICS = MetricsAlone(DistanceFormat("long", None, "none", predecessors=False))
 ON_GPU = tuple(name for name, solver in SOLVERS.items() if solver.device == "gpu")
 
 
 def entries() -> list[BenchGraph]:
     """Return the graphs that are not held out."""
-    papers = load_bench(str(Path(__file__).with_name("papers.yaml"))).graphs
+    papers = load_bench(str(Path(__file__).parent / "papers" / "matrix.yaml")).graphs
     data = os.environ["SSSP_TEST_DATA"]
     others = [
         {"name": name, "graph": {"input": url.replace("${SSSP_TEST_DATA}", data), **options}}
@@ -79,7 +75,7 @@ def entries() -> list[BenchGraph]:
 
 
 def all_graphs(data: str, folder: Path) -> dict[str, Callable[[], CsrGraph]]:
-    """Return what gives each graph; once given, it is kept in `folder`."""
+    """Return by name a function that loads the graph; it keeps the graph in `folder`."""
     return {entry.name: partial(loaded, entry, folder) for entry in entries()} | {
         name: partial(graphs.load, name, Path(data), folder) for name in HELD_OUT
     }
@@ -88,23 +84,19 @@ def all_graphs(data: str, folder: Path) -> dict[str, Callable[[], CsrGraph]]:
 def loaded(entry: BenchGraph, folder: Path) -> CsrGraph:
     """Return the graph of `entry` with the weights it asks for."""
     graph = stored(entry, folder, Quiet()).graph()
-    if entry.hashed_weights is None:
-        return graph
-    src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
-    weights = hashed_weights(src, graph.col_indices, entry.hashed_weights).astype(graph.weight_dtype)
-    return CsrGraph(graph.row_offsets, graph.col_indices, weights)
+    return graph if entry.hashed_weights is None else with_hashed_weights(graph, entry.hashed_weights)
 
 
 def drawn(graph: CsrGraph, count: int) -> np.ndarray:
-    """Return (count,) vertices with edges, some of them more than once if there are too few."""
+    """Return (count,) random vertices with edges, with repetitions where there are too few."""
     able = np.flatnonzero(np.diff(graph.row_offsets)).astype(np.uint32)
     return np.random.default_rng(1).permutation(np.resize(able, max(count, len(able))))[:count]
 
 
 def planned(graph: CsrGraph, sources: np.ndarray, solver: str) -> Plan:
-    """Return the plan of a run with metrics alone; `auto` chooses among the solvers of a GPU that is ready."""
-    output = Output(path="x", distances="none")
-    make = partial(make_plan, graph.traits, sources, output=output, machine=this_machine(), targets=NONE)
+    """Return the plan of a run with metrics alone, in which `auto` chooses among the GPU solvers."""
+    batches = cut(graph.traits, sources, Solve(), METRICS.kept)
+    make = partial(make_plan, graph.traits, batches, output=METRICS, machine=this_machine())
     plan = make(solve=Solve(solver=solver))
     if plan.solver in ON_GPU:
         return plan
@@ -115,13 +107,13 @@ def planned(graph: CsrGraph, sources: np.ndarray, solver: str) -> Plan:
 def took(
     graph: CsrGraph, sources: np.ndarray, solver: str, most_s: float = math.inf
 ) -> tuple[float, dict[str, int], str] | None:
-    """Return the seconds of the calls of a run, the sources that each solver solved, and who was the fastest.
+    """Return the seconds of the calls of a run, the sources that each solver solved, and the solver chosen.
 
-    None if that takes longer than `most_s`.
+    None if the run takes longer than `most_s`.
     """
     plan = planned(graph, sources, solver)
-    trials = Trials(plan, plan.together)
-    options = SolveOptions(targets=NONE, deadline_s=min(most_s, DEADLINE_S))
+    trials = Trials(plan, plan.batches_per_call)
+    options = SolveOptions(kept=Nothing(), deadline_s=min(most_s, DEADLINE_S))
     solved: Counter[str] = Counter()
     began, n_done = time.perf_counter(), 0
     while n_done < len(sources):
@@ -147,7 +139,7 @@ def took(
 def best_of_some(
     graph: CsrGraph, sources: np.ndarray, solver: str, most_s: float = math.inf
 ) -> tuple[float, dict[str, int], str] | None:
-    """Return the shortest of some runs, as `took`; of one, if it is not a short one."""
+    """Return the shortest of several runs, as `took`; a long run is not repeated."""
     best = took(graph, sources, solver, most_s)
     for _ in range(ROUNDS - 1):
         if best is None or best[0] > SHORT_S:
@@ -157,9 +149,9 @@ def best_of_some(
 
 
 def cells(graph: CsrGraph, counts: list[int], run_s: list[float]) -> Iterator[dict]:
-    """Yield what all solvers take for each number of sources, and for as many as make a run of `run_s`."""
+    """Yield the times of all solvers for each number of sources, and for a run of each of `run_s` seconds."""
     for name in ON_GPU:
-        SOLVERS[name].solve(graph, drawn(graph, 1), SolveOptions(targets=NONE))
+        SOLVERS[name].solve(graph, drawn(graph, 1), SolveOptions(kept=Nothing()))
     per_source_s: dict[str, float] = {}
     for count in [*counts, *run_s]:
         taken: dict[str, float] = {}
@@ -193,7 +185,7 @@ def cells(graph: CsrGraph, counts: list[int], run_s: list[float]) -> Iterator[di
 
 
 def sized(graph: CsrGraph, solver: str, run_s: float, source_s: float) -> tuple[int, float]:
-    """Return how many sources make a run of about `run_s`, and what `solver` takes for them."""
+    """Return how many sources make a run of about `run_s` seconds, and the seconds of `solver` for them."""
     for _ in range(SIZINGS):
         n = max(1, round(run_s / source_s))
         taken_s, *_ = took(graph, drawn(graph, n), solver)
@@ -201,71 +193,6 @@ def sized(graph: CsrGraph, solver: str, run_s: float, source_s: float) -> tuple[
             break
         source_s = taken_s / n
     return n, taken_s
-
-
-COLUMNS = ("1", "16", "256", "1024", "1 s", "10 s")
-
-
-def page(lines: list[dict]) -> str:
-    """Return the page as Markdown, from the newest line of each graph and run."""
-    cells = {(line["graph"], _column(line)): line for line in lines}
-    names = list(dict.fromkeys(line["graph"] for line in lines))
-    seen = {
-        c: [line["times"] for g in names if (line := cells.get((g, c))) and _is_fair(line)] for c in COLUMNS
-    }
-    heads = [f"{c} {'source' if c == '1' else 'run' if c.endswith('s') else 'sources'}" for c in COLUMNS]
-    text = [
-        "<!-- Rendered by `python benchmarks/auto.py page`: do not edit. -->\n# `auto` on an H200",
-        "How long the solvers take that `solve.solver: auto` chooses, beside the best solver, by graph and number of "
-        "sources. The calls of a run are timed with metrics alone and with warm solvers. The number of sources of the "
-        f"last two columns was chosen so that the best solver takes about 1 s or 10 s; it took {_range(lines, 1)} and "
-        f"{_range(lines, 10)}. In a run of less than 0.1 s nothing is tried. "
-        "What a GPU takes to start, which is longer, is not in these times. " + measured_on(lines),
-        "How to read it. The limits of the trials and two forecasts were changed three times after looking at the "
-        f"graphs down to {TUNED_ON}; nothing was changed after looking at the others. Runs of 0.3 s and more "
-        "were timed once, `auto` after the others. A cell in brackets has no fair comparison, since the solver that "
-        "`auto` chose was not measured there; it is not counted.",
-        "Each cell: milliseconds of the best solver, its name, and how many times as long `auto` took.",
-        f"| graph | {' | '.join(heads)} |\n| --- |{' --- |' * len(COLUMNS)}",
-    ]
-    text[-1] += "".join(f"\n| {g} | {' | '.join(_cell(cells.get((g, c))) for c in COLUMNS)} |" for g in names)
-    rows = ((c, seen[c]) for c in COLUMNS if seen[c])
-    by_best = {
-        s: [line["times"] for line in cells.values() if line["run_s"] == 1 and line["best"] == s]
-        for s in ("adds-slots", "adds-lanes")
-    }
-    means = ", ".join(f"{geometric_mean(of):.2f} where {s} is best" for s, of in by_best.items() if of)
-    text.append(f"Geometric means of the runs of about 1 s: {means}.")
-    text.append(
-        "| | runs | geometric mean | within 1.1 | within 1.25 | most |\n| --- | --- | --- | --- | --- | --- |"
-        + "".join(
-            f"\n| {c} | {len(of)} | {geometric_mean(of):.2f} | {mean(t <= 1.1 for t in of):.0%} "
-            f"| {mean(t <= 1.25 for t in of):.0%} | {max(of):.2f} |"
-            for c, of in rows
-        )
-    )
-    return "\n\n".join(text) + "\n"
-
-
-def _range(lines: list[dict], run_s: float) -> str:
-    took_s = [line["best_s"] for line in lines if line["run_s"] == run_s]
-    return f"{min(took_s):.2g} to {max(took_s):.2g} s"
-
-
-def _column(line: dict) -> str:
-    return f"{line['run_s']:g} s" if line["run_s"] else str(line["n_sources"])
-
-
-def _is_fair(line: dict) -> bool:
-    """Return whether the best time is not that of slower solvers alone."""
-    return line["times"] >= 1 or line["auto_chose"] in line["solver_s"]
-
-
-def _cell(line: dict | None) -> str:
-    if line is None:
-        return ""
-    cell = f"{ms_text(1e3 * line['best_s'])} {line['best']}, {line['times']:.2f}"
-    return cell if _is_fair(line) else f"[{cell}]"
 
 
 def measure(given: argparse.Namespace) -> None:
@@ -286,21 +213,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(dest="command", required=True)
-    measuring = commands.add_parser("measure", help="on a GPU: record the lines")
-    measuring.add_argument("--data", default=os.environ.get("SSSP_TEST_DATA"))
-    measuring.add_argument("--folder", type=Path, required=True, help="where the graphs are stored")
-    measuring.add_argument("--sources", default="1,16,256,1024")
-    measuring.add_argument("--run-s", type=float, action="append", default=[])
-    measuring.add_argument("--graphs", help="names; all unless given")
-    measuring.add_argument("--prepare", action="store_true", help="only store the graphs")
-    commands.add_parser("page", help="render the page from the recorded lines")
-    given = parser.parse_args()
-    if given.command == "measure":
-        measure(given)
-    else:
-        lines = map(json.loads, (RESULTS / "auto.jsonl").read_text().splitlines())
-        PAGE.write_text(page(list(lines)))
+    parser.add_argument("--data", default=os.environ.get("SSSP_TEST_DATA"))
+    parser.add_argument("--folder", type=Path, required=True, help="where the graphs are stored")
+    parser.add_argument("--sources", default="1,16,256,1024")
+    parser.add_argument("--run-s", type=float, action="append", default=[])
+    parser.add_argument("--graphs", help="names; without it all")
+    parser.add_argument("--prepare", action="store_true", help="only store the graphs")
+    measure(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/distances.py [--vertices 264346] [--sources 32] [--folder .bench]
 
-Beside it, in the same run, what pyarrow writes when it is left to choose: dictionaries and snappy pages.
+In the same run it measures pyarrow with its defaults: dictionaries and snappy pages.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ ROUNDS = 5
 
 
 def write_by_default(path: Path, distances: np.ndarray) -> None:
-    """Write the long layout as pyarrow would."""
+    """Write the long layout with pyarrow's defaults."""
     source, vertex = np.indices(distances.shape)
     columns = {"source": source.ravel(), "vertex": vertex.ravel(), "distance": distances.ravel()}
     pq.write_table(pa.table(columns), path)
 
 
 def write_as_we_do(path: Path, distances: np.ndarray, layout: str) -> None:
-    """Write `layout` as a run does."""
+    """Write `layout` as a run does it."""
     ids = VertexIds(IdMapping(kind="offset", type="int64"), None, distances.shape[1])
     sources = np.arange(len(distances), dtype=np.uint32)
     with path.open("wb") as handle:
-        write_distances(
-            handle, sources, Solution(distances, None), ids, DistanceFormat(layout, None, "none", False)
-        )
+        form = DistanceFormat(layout, None, "none", predecessors=False)
+        write_distances(handle, sources, Solution(distances, None), ids, form, ids.column())
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Reading edge lists: MB/s of the file, by kind of file and number of threads, and nothing done with the edges.
+"""Reading edge lists: MB/s of the file, by kind of file and number of threads. The edges are not used.
 
 python benchmarks/formats.py [--mb 200] [--threads 1 2]
 """
@@ -17,7 +17,7 @@ from record import record
 
 from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
 
-#: How a row of each kind is spelled, from two ids below five million, a whole weight and a decimal one.
+#: The text of a row of each kind, from two ids below five million, a whole weight and a decimal weight.
 ROWS: dict[str, Callable[[int, int, int, float], str]] = {
     "text-integers": lambda u, v, w, x: f"{u} {v} {w}\n",
     "text-no-weights": lambda u, v, w, x: f"{u}\t{v}\n",
@@ -31,7 +31,7 @@ RUNS = 5
 
 
 def file_content(kind: str, n_bytes: int) -> bytes:
-    """Return rows of `kind`, `n_bytes` or a little more; a few hundred thousand of them, over and over."""
+    """Return rows of `kind`, `n_bytes` or a little more; 200,000 rows, repeated."""
     rng = np.random.default_rng(1)
     n = 200_000
     columns = (
@@ -45,7 +45,7 @@ def file_content(kind: str, n_bytes: int) -> bytes:
 
 
 def read_s(path: Path, n_threads: int) -> float:
-    """Return the seconds that reading all chunks takes."""
+    """Return the seconds of reading all chunks."""
     began = time.perf_counter()
     for _ in open_edge_list([str(path)], ReadOptions()).chunks(n_threads):
         pass

@@ -1,16 +1,17 @@
-"""One GPU, two, four of one machine: how the throughput of solving grows, and where the rest goes.
+"""The throughput of solving on one, two and four GPUs of one machine, and the losses, for docs/scaling.md.
 
     python benchmarks/gpus.py --cache FOLDER [--data FOLDER] [--graphs ne,grid-4096,rmat-22] [--sources 1024,4096]
         [--gpus 1,2,4] [--targets 1000] [--rounds 3] [--folder .bench]
 
-A graph of `graphs.py` is ingested; a worker for each GPU is started as `cluster.kind: local-cuda` starts it, and solves
-the same workflow several times, of which the first loads the graph and compiles. What is timed is the whole of
-`scatter`, from the first task given out to the last one told as done, committed files and all. The distances go to
-random targets, or with `--targets 0` nowhere; their bytes must be those that one GPU wrote.
+A graph of `graphs.py` is ingested. A worker for each GPU is started as `cluster.kind: local-cuda` starts it. It
+solves the same workflow several times; the first run loads the graph and compiles. The time is that of the whole of
+`scatter`, from the first task submitted to the last task done, with its committed files. The run writes the
+distances to random targets, or with `--targets 0` only metrics. The bytes must be those that one GPU wrote.
 
-A line has for each number of GPUs the seconds of that span, the device seconds that all GPUs spent, and those of the
-busiest one. The speed-up is what is left of the GPUs after three losses: `slower`, since smaller calls take longer a
-source; `unequal`, since the others wait for the busiest; and `idle`, the rest of the span, in which it does not solve.
+A line has for each number of GPUs the seconds of that span, the device seconds of all GPUs, and those of the
+busiest GPU. Three losses explain the speed-up: `slower`, because smaller calls take longer for a source; `unequal`,
+because the others wait for the busiest GPU; and `idle`, the rest of the span, in which the busiest GPU does not
+solve.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from sssp_pipeline.progress import Level, Quiet
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.models import Graph, Workflow
 
-#: Threads of a worker: what `local-cuda` takes where a call has several batches.
+#: Threads of a worker: as many as `local-cuda` gives it where a call has several batches.
 THREADS = 3
 
 
 class Clock(Quiet):
-    """Notes when the first task is given out, and when the last one was told as done."""
+    """Notes when the first task is submitted, and when the last one is done."""
 
     began = ended = 0.0
 
@@ -71,7 +72,7 @@ def stored(name: str, cache: Path, data: Path | None, folder: Path) -> str:
 
 
 def sources_of(store: str, count: int) -> str:
-    """Return a file of `count` random vertices that edges leave; a run that drew them would load the graph."""
+    """Return a file of `count` random vertices with edges; a run that draws its sources would load the graph."""
     file = Path(f"{store}-{count}.txt")
     if not file.exists():
         manifest = read_manifest(store)
@@ -102,7 +103,7 @@ def solved(workflow: Workflow, folder: Path) -> tuple[dict[str, float], str, dic
 
 
 def speedup(one: dict[str, float], many: dict[str, float], n_gpus: int) -> dict[str, float]:
-    """Return how many times as fast `many` is as `one`, and the shares that are lost on the way from `n_gpus`."""
+    """Return how many times as fast `many` is as `one`, and the three losses as shares."""
     slower = one["device_s"] / many["device_s"]
     unequal = many["device_s"] / n_gpus / many["busiest_s"]
     idle = (many["busiest_s"] / many["span_s"]) / (one["busiest_s"] / one["span_s"])

@@ -1,14 +1,13 @@
-"""The graphs that benchmarks run on, by name; as a program, it makes some and keeps them.
+"""The graphs of the benchmarks by name; as a program, it makes some and keeps them.
 
     python benchmarks/graphs.py --cache FOLDER [--data FOLDER] grid-4096 rmat-22
 
-A graph read from a file needs the folder with the real graphs; the others are made.
+A graph that is read from a file needs the folder with the real graphs; the others are generated.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from papers.cnr_2000 import adjacency_list
 from scipy.spatial import cKDTree
 
 from sssp_pipeline.csr import CsrGraph
@@ -32,7 +32,7 @@ from sssp_pipeline.pipeline.ingest import csr_build
 
 
 def csr_of(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int) -> CsrGraph:
-    """Return the graph of these edges, rows sorted by target and then weight, built with every core."""
+    """Return the graph of these edges, as `csr_from_edges`, but on every core."""
     threads = len(os.sched_getaffinity(0))
     weights = weights.astype(np.uint32)
     row_offsets = np.zeros(n_vertices + 1, np.int64)
@@ -70,15 +70,6 @@ def north_east(data: Path) -> CsrGraph:
 def wave(data: Path) -> CsrGraph:
     src, dst, _, n_vertices = read(data / "wave.graph.bz2")
     return csr_of(src, dst, hashed_weights(src, dst, 1000), n_vertices)
-
-
-def adjacency_list(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return src, dst and the number of vertices, which the first line of a file tells; the others list targets."""
-    with gzip.open(path, "rt") as file:
-        n_vertices = int(file.readline())
-        rows = [np.array(line.split(), np.uint32) for line in file]
-    src = np.repeat(np.arange(n_vertices, dtype=np.uint32), [len(row) for row in rows])
-    return src, np.concatenate(rows), n_vertices
 
 
 def cnr(data: Path) -> CsrGraph:
@@ -123,9 +114,9 @@ def near_points(data: Path, n_points: int, dimensions: int, neighbours: int) -> 
 
 
 def grown(data: Path, n_vertices: int, links: int, power: float) -> CsrGraph:
-    """Each vertex joined both ways to `links` earlier ones, the older the likelier by `power`; weights 1 to 1000.
+    """Each vertex joined both ways to `links` earlier ones; weights 1 to 1000.
 
-    With a power of 1 all earlier ones are as likely; above it there are hubs.
+    With a `power` of 1 all earlier vertices are as likely. Above 1 older vertices are likelier, so there are hubs.
     """
     random = np.random.default_rng(7)
     src = np.repeat(np.arange(1, n_vertices, dtype=np.int64), links)
@@ -134,7 +125,7 @@ def grown(data: Path, n_vertices: int, links: int, power: float) -> CsrGraph:
 
 
 def communities(data: Path, n_vertices: int, size: int, degree: int, outside: float) -> CsrGraph:
-    """Groups of `size`; of the edges of a vertex a share `outside` leads anywhere, the others stay in its group."""
+    """Groups of `size`; a share `outside` of the edges of a vertex leads anywhere, the others stay in its group."""
     random = np.random.default_rng(7)
     src = np.repeat(np.arange(n_vertices, dtype=np.int64), degree)
     dst = np.minimum(src // size * size + random.integers(0, size, len(src)), n_vertices - 1)
@@ -149,7 +140,7 @@ def both_ways(src: np.ndarray, dst: np.ndarray, largest: int, n_vertices: int) -
     return csr_of(src, dst, weights, n_vertices)
 
 
-def weighted_anew(name: str, largest: int | None, data: Path) -> CsrGraph:
+def with_new_weights(name: str, largest: int | None, data: Path) -> CsrGraph:
     """The graph called `name` with weights 1 to `largest`; with None, float32 of exponential distribution, mean 1."""
     graph = GRAPHS[name](data)
     src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
@@ -166,9 +157,9 @@ def made_by(generator: Callable[..., GeneratedEdges], data: Path, **parameters: 
     return csr_of(made.src, made.dst, made.weights, made.n_vertices)
 
 
-#: Those read from files; the others need no data.
+#: The graphs that are read from files.
 FROM_FILES = ("ny", "ny-time", "ny-w1", "ne", "wave", "wave-w1", "wing", "cnr", "notredame", "gnutella")
-#: The ends of names of graphs that are weighted anew, and their largest weight; None is float32.
+#: The ends of the names of graphs with new weights, and their largest weight; None is float32.
 WEIGHTINGS = {"w1": 1, "w10": 10, "w1000000": 10**6, "float32": None}
 GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
     "ny": partial(from_file, "USA-road-d.NY.gr.gz"),
@@ -193,9 +184,9 @@ GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
     "small-world": partial(small_world, n_vertices=2**20, near=5, far=0.05),
     **{f"rmat-{scale}": partial(made_by, rmat, scale=scale) for scale in (20, 22, 24)},
     "rmat-20-sparse": partial(made_by, rmat, scale=20, edge_factor=8),
-    **{f"{name}-w1": partial(weighted_anew, name, 1) for name in ("ny", "wave")},
+    **{f"{name}-w1": partial(with_new_weights, name, 1) for name in ("ny", "wave")},
     **{
-        f"{name}-{ending}": partial(weighted_anew, name, largest)
+        f"{name}-{ending}": partial(with_new_weights, name, largest)
         for name in ("grid-2048", "rmat-20")
         for ending, largest in WEIGHTINGS.items()
     },
@@ -203,7 +194,7 @@ GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
 
 
 def load(name: str, data: Path, cache: Path | None = None) -> CsrGraph:
-    """Return the graph called `name`; made graphs are kept in `cache`, if one is given, and taken from there."""
+    """Return the graph called `name`; with `cache` it is kept there, and read from there."""
     if cache is None:
         return GRAPHS[name](data)
     file = cache / f"{name}.npz"
@@ -218,7 +209,7 @@ def load(name: str, data: Path, cache: Path | None = None) -> CsrGraph:
 
 
 def checked_names(parser: argparse.ArgumentParser, listed: str, data: Path | None) -> list[str]:
-    """Return the names in a list with commas; exits if one is unknown, or is that of a file and `data` is not given."""
+    """Return the names in a list with commas; exits if one is unknown, or needs a file without `data`."""
     for name in (names := listed.split(",")):
         if name not in GRAPHS:
             parser.error(f"unknown graph `{name}`; graphs: {', '.join(GRAPHS)}")

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 from record import record
 
-#: Bytes a line takes: two ids of up to eight digits, a weight of up to three, white space.
+#: Bytes of a line: two ids of up to eight digits, a weight of up to three, white space.
 BYTES_A_LINE = 19.2
 EDGES_A_VERTEX = 10
 
@@ -56,7 +56,7 @@ def main() -> None:
         write_edge_list(text, given.mb)
     workflow = given.folder / "ingest.yaml"
     store = given.folder / "ingest-graph"
-    # JSON is YAML, and needs no care with quotes.
+    # JSON is YAML, and its quotes are always right.
     workflow.write_text(
         json.dumps(
             {

@@ -2,10 +2,10 @@
 
     python benchmarks/loading.py [--input generated:rmat?scale=22&seed=1] [--folder .bench] [--rounds 5] [--sources 4]
 
-Ways, in turn in every round: `private` loads into memory of the process; `first` loads into an empty cache; `mapped`
-finds the graph there, which is then read through once. The store has just been read, so nothing waits for a disk. Then
-`--sources` sources are solved on one thread, on the graph in private memory and mapped, in turn; their seconds are
-those of the processor.
+Each round has three ways: `private` loads into memory of the process; `first` loads into an empty cache; `mapped`
+finds the graph in the cache, and then reads all of it. The store has just been read, so nothing waits for a disk.
+Then `--sources` sources are solved on one thread, in turn on the graph in private memory and on the mapped graph.
+Their seconds are CPU time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.loading import load_graph
 from sssp_pipeline.pipeline.graph_store.machine_cache import GraphCache
-from sssp_pipeline.pipeline.graph_store.store import Manifest, read_manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph

@@ -1,13 +1,12 @@
-"""The page docs/many-sources-on-an-h200.md and its figure, rendered from what `many_sources.py` recorded."""
+"""The page docs/many-sources-on-an-h200.md and its figure, from the lines of `many_sources.py` and `pipeline.py`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pages import measured_on, ms_text
+from page_text import measured_on, ms_text, stored_lines
 
 from sssp_pipeline.bench.figures import figure_at
 from sssp_pipeline.bench.layout import geometric_mean
@@ -16,7 +15,7 @@ from sssp_pipeline.bench.layout import markdown as table
 PAGE = Path(__file__).parents[1] / "docs" / "many-sources-on-an-h200.md"
 FIGURE = PAGE.with_suffix(".svg")
 
-#: The graphs in the order of the page, with the milliseconds a source that were to be reached.
+#: The graphs in the order of the page, and the goal: milliseconds a source.
 GRAPHS = {
     "ny": 0.022,
     "ne": 0.15,
@@ -27,16 +26,16 @@ GRAPHS = {
     "rmat-22": 0.5,
     "rmat-24": 2.0,
 }
-#: The GPU solvers that a run of many sources may take; the papers' other systems are there to be compared with.
+#: The GPU solvers that `auto` may choose for many sources.
 GPU_SOLVERS = ("near-far", "adds", "adds-slots", "adds-lanes")
-#: The sources of a call for which that was said, fewer where fewer were measured.
-TARGET_SOURCES = 1024
-#: So much slower than the best, `auto` may be.
+#: The sources of a call to which the goal applies; fewer where fewer were measured.
+GOAL_SOURCES = 1024
+#: The solver that `auto` picks may be slower than the best by this share.
 AUTO_WITHIN = 0.1
 
 
 class Graph:
-    """The newest lines of one graph, asked by number of sources and solver."""
+    """The newest lines of one graph, found by number of sources and solver."""
 
     def __init__(self, name: str, lines: list[dict[str, Any]]) -> None:
         self.name = name
@@ -63,67 +62,63 @@ class Graph:
         return line["ms"] / self.best(n_sources)["ms"] - 1
 
     @property
-    def for_target(self) -> dict[str, Any]:
-        """Return the best line of the number of sources that is compared with the target."""
-        return self.best(max([n for n in self.numbers if n <= TARGET_SOURCES], default=self.numbers[0]))
+    def for_goal(self) -> dict[str, Any]:
+        """Return the best line of the number of sources that is compared with the goal."""
+        return self.best(max([n for n in self.numbers if n <= GOAL_SOURCES], default=self.numbers[0]))
 
     def _of(self, n_sources: int) -> list[dict[str, Any]]:
         return [line for (n, _), line in self._lines.items() if n == n_sources]
 
 
-def newest(texts: Iterable[str]) -> list[Graph]:
+def newest(lines: Iterable[dict[str, Any]]) -> list[Graph]:
     """Return the newest line of each graph, number and solver, in the order of the page."""
     by_key = {}
-    for line in map(json.loads, texts):
+    for line in lines:
         by_key[line["graph"], line["n_sources"], line["solver"]] = line
     graphs = [(name, [line for line in by_key.values() if line["graph"] == name]) for name in GRAPHS]
     return [Graph(name, lines) for name, lines in graphs if lines]
 
 
-def newest_runs(texts: Iterable[str]) -> list[dict[str, Any]]:
+def newest_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the newest line of each input, task, layout and solver asked for that `pipeline.py` recorded."""
     by_key = {}
-    for line in map(json.loads, texts):
+    for line in lines:
         task = line["sources"], line["targets"], line["layout"]
         by_key[line["input"], *task, line["asked_for"]] = line
     return list(by_key.values())
 
 
-def page(graphs: list[Graph], runs: list[dict[str, Any]]) -> str:
-    """Return the page as Markdown."""
-    parts = [_opening(graphs), _throughput(graphs), _auto(graphs), _targets(graphs), _copying(graphs)]
-    if runs:
-        parts.append(_end_to_end(runs))
-    return "\n\n".join(paragraph for part in parts for paragraph in part) + "\n"
-
-
-def _opening(graphs: list[Graph]) -> Iterator[str]:
-    lines = [g.line(n, s) for g in graphs for n in g.numbers for s in g.solvers]
-    yield "<!-- Rendered by `python benchmarks/many_sources.py page`: do not edit. -->\n# Many sources on an H200"
-    yield (
-        "What a source takes, by how many share a call of a solver. `benchmarks/many_sources.py` measures, and says\n"
-        "how; rows of every call were compared with a CPU solver's. The graphs are those of `benchmarks/graphs.py`,\n"
-        "the lines stand in `benchmarks/results/many_sources.jsonl`.\n"
-        f"{measured_on(line for line in lines if line)}"
-    )
-
-
-def _throughput(graphs: list[Graph]) -> Iterator[str]:
-    yield "## Milliseconds a source"
-    yield "Device time, the distances left on the device, by sources of a call; the solver that is fastest:"
+def values() -> dict[str, Any]:
+    """Return what `templates/many_sources.md` shows."""
+    graphs, runs = newest(stored_lines("many_sources")), newest_runs(stored_lines("pipeline_solvers"))
     numbers = _numbers(graphs)
-    yield table(
-        ["graph", *(f"{n:,}" for n in numbers)],
-        [[g.name, *(_best_text(g, n) for n in numbers)] for g in graphs],
-    )
-    yield f"![milliseconds a source against the sources of a call, by graph and solver]({FIGURE.name})"
-    yield "Dotted is what was to be reached with many sources. All that was measured:"
-    rows = []
-    for graph in graphs:
-        for solver in graph.solvers:
-            lines = [graph.line(n, solver) for n in numbers]
-            rows.append([graph.name, f"`{solver}`", *(ms_text(line["ms"]) if line else "" for line in lines)])
-    yield table(["graph", "solver", *(f"{n:,}" for n in numbers)], rows)
+    lines = [line for g in graphs for n in g.numbers for s in g.solvers if (line := g.line(n, s))]
+    behind = [b for g in graphs for n in g.numbers if (b := g.behind(n)) is not None]
+    on_cpu = [f"{g.name} {', '.join(map(str, few))}" for g in graphs if (few := _run_on_cpu(g))]
+    heads = [f"{n:,}" for n in numbers]
+    return {
+        "measured_on": measured_on(lines),
+        "best": table(["graph", *heads], [[g.name, *(_best_text(g, n) for n in numbers)] for g in graphs]),
+        "all_times": table(
+            ["graph", "solver", *heads],
+            [
+                [g.name, f"`{s}`", *(ms_text(line["ms"]) if (line := g.line(n, s)) else "" for n in numbers)]
+                for g in graphs
+                for s in g.solvers
+            ],
+        ),
+        "behind": table(
+            ["graph", *heads], [[g.name, *(_behind_text(g, n) for n in numbers)] for g in graphs]
+        ),
+        "auto_within": 100 * AUTO_WITHIN,
+        "within": f"{sum(b <= AUTO_WITHIN for b in behind)} of {len(behind)}",
+        "on_cpu": "; ".join(on_cpu) or "none",
+        "expected": _expected_text(lines),
+        "goals": _goals(graphs),
+        "copying": _copying(graphs),
+        "runs_measured_on": measured_on(runs),
+        "runs": _runs(runs),
+    }
 
 
 def _best_text(graph: Graph, n_sources: int) -> str:
@@ -131,27 +126,6 @@ def _best_text(graph: Graph, n_sources: int) -> str:
         return ""
     best = graph.best(n_sources)
     return f"{ms_text(best['ms'])} `{best['solver']}`"
-
-
-def _auto(graphs: list[Graph]) -> Iterator[str]:
-    yield "## What `auto` picks"
-    yield (
-        "By how much the solver that `auto` expects to be fastest on the GPU is slower than the fastest one, and its\n"
-        "name where it is another; alone where no other was measured:"
-    )
-    numbers = _numbers(graphs)
-    yield table(
-        ["graph", *(f"{n:,}" for n in numbers)],
-        [[g.name, *(_behind_text(g, n) for n in numbers)] for g in graphs],
-    )
-    behind = [b for g in graphs for n in g.numbers if (b := g.behind(n)) is not None]
-    within = sum(b <= AUTO_WITHIN for b in behind)
-    on_cpu = [f"{g.name} {', '.join(map(str, few))}" for g in graphs if (few := _run_on_cpu(g))]
-    yield (
-        f"- At most {100 * AUTO_WITHIN:.0f} % slower: {within} of {len(behind)}.\n"
-        f"- So few sources that a run would not take the GPU at all: {'; '.join(on_cpu) or 'none'}.\n"
-        f"- What was expected of a source, over what was measured: {_expected_text(graphs)}."
-    )
 
 
 def _behind_text(graph: Graph, n_sources: int) -> str:
@@ -167,74 +141,67 @@ def _run_on_cpu(graph: Graph) -> list[int]:
     return [n for n in graph.numbers if (line := graph.best(n))["run_would_take"] not in line["forecast_ms"]]
 
 
-def _expected_text(graphs: list[Graph]) -> str:
-    """Return for each solver how many times what was measured its forecasts are, and the least and the most."""
-    told = []
-    for solver in sorted({solver for g in graphs for solver in g.solvers}):
-        lines = [line for g in graphs for n in g.numbers if (line := g.line(n, solver))]
-        times = [line["forecast_ms"][solver] / line["ms"] for line in lines]
-        told.append(f"`{solver}` {geometric_mean(times):.2g} ({min(times):.2g} to {max(times):.2g})")
-    return ", ".join(told)
+def _expected_text(lines: list[dict[str, Any]]) -> str:
+    """Return for each solver the mean, least and greatest ratio of expected to measured time."""
+    texts = []
+    for solver in sorted({line["solver"] for line in lines}):
+        times = [line["forecast_ms"][solver] / line["ms"] for line in lines if line["solver"] == solver]
+        texts.append(f"`{solver}` {geometric_mean(times):.2g} ({min(times):.2g} to {max(times):.2g})")
+    return ", ".join(texts)
 
 
-def _targets(graphs: list[Graph]) -> Iterator[str]:
-    yield "## Against what was to be reached"
-    yield (
-        "Milliseconds of a source among many; then how often a vertex was processed, in the mean over the vertices\n"
-        "that were reached, and edges a second."
-    )
+def _goals(graphs: list[Graph]) -> str:
     rows = []
     for graph in graphs:
-        line, target = graph.for_target, GRAPHS[graph.name]
+        line, goal = graph.for_goal, GRAPHS[graph.name]
         rows.append(
             [
                 graph.name,
                 f"{line['n_sources']:,}",
                 f"`{line['solver']}`",
                 ms_text(line["ms"]),
-                f"{target:g}",
-                "yes" if line["ms"] <= target else f"{line['ms'] / target:.2f} times",
+                f"{goal:g}",
+                "yes" if line["ms"] <= goal else f"{line['ms'] / goal:.2f} times",
                 f"{line['processed_a_reached_vertex']:.2f}",
                 f"{line['gteps']:.1f}",
             ]
         )
-    names = ("sources", "solver", "ms", "to be reached", "reached", "a vertex processed", "GTEPS")
-    yield table(["graph", *names], rows)
+    names = ("sources", "solver", "ms", "goal", "reached", "processed a vertex", "GTEPS")
+    return table(["graph", *names], rows)
 
 
-def _copying(graphs: list[Graph]) -> Iterator[str]:
-    yield "## Copy-back beside compute"
-    yield (
-        "The same calls, milliseconds a source: device time, then wall time with every row copied to pinned host\n"
-        "memory, those of a device batch while the next one is solved; and how fast rows came. A call that the GPU\n"
-        "takes in one device batch, as all of these, overlaps nothing."
-    )
-    rows = []
-    for graph in graphs:
-        line = graph.for_target
-        rows.append(
-            [
-                graph.name,
-                f"`{line['solver']}`",
-                ms_text(line["ms"]),
-                ms_text(line["ms_with_copy_back"]),
-                f"{line['row_bytes'] / 1e6:.1f}",
-                f"{line['row_bytes'] / line['ms_with_copy_back'] / 1e6:.1f}",
-            ]
-        )
-    yield table(["graph", "solver", "compute", "with copy-back", "MB a row", "GB/s"], rows)
+def _copying(graphs: list[Graph]) -> str:
+    rows = [
+        [
+            graph.name,
+            f"`{line['solver']}`",
+            ms_text(line["ms"]),
+            ms_text(line["ms_with_copy_back"]),
+            f"{line['row_bytes'] / 1e6:.1f}",
+            f"{line['row_bytes'] / line['ms_with_copy_back'] / 1e6:.1f}",
+        ]
+        for graph in graphs
+        for line in [graph.for_goal]
+    ]
+    return table(["graph", "solver", "compute", "with copy-back", "MB a row", "GB/s"], rows)
 
 
-def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
-    yield "## From the stored graph to Parquet"
-    yield (
-        "A run of the command, graph ingested before, written to local Parquet (`benchmarks/pipeline.py --solvers`):\n"
-        "the distances to which vertices; sources a second between the first and the last batch that was committed\n"
-        "(with metrics alone, in the whole stage that solves, its start included); how busy the GPU was meanwhile;\n"
-        "its time in all; how many threads encoded and wrote, beside the cores there are; what was written; the whole\n"
-        "command.\n"
-        f"{measured_on(runs)}"
-    )
+def _runs(runs: list[dict[str, Any]]) -> str:
+    rows = [
+        [
+            run["input"],
+            f"`{run['solver']}`" + (" (`auto`)" if run["asked_for"] == "auto" else ""),
+            f"{run['sources']:,}",
+            _kept(run),
+            f"{run['sources_per_s']:,.0f}",
+            "" if run["gpu_busy"] is None else f"{100 * run['gpu_busy']:.0f} %",
+            "" if run["gpu_busy"] is None else f"{run['solve_ms'] * run['sources'] / 1e3:.2f}",
+            f"{run['cores_writing']:.1f} on {run['machine']['cores']}",
+            f"{run['written_mb_per_s']:,.0f}",
+            f"{run['command_s']:.1f}",
+        ]
+        for run in runs
+    ]
     names = (
         "solver",
         "sources",
@@ -246,28 +213,11 @@ def _end_to_end(runs: list[dict[str, Any]]) -> Iterator[str]:
         "MB/s",
         "command, s",
     )
-    yield table(
-        ["input", *names],
-        [
-            [
-                run["input"],
-                f"`{run['solver']}`" + (" (`auto`)" if run["asked_for"] == "auto" else ""),
-                f"{run['sources']:,}",
-                _kept(run),
-                f"{run['sources_per_s']:,.0f}",
-                "" if run["gpu_busy"] is None else f"{100 * run['gpu_busy']:.0f} %",
-                "" if run["gpu_busy"] is None else f"{run['solve_ms'] * run['sources'] / 1e3:.2f}",
-                f"{run['cores_writing']:.1f} on {run['machine']['cores']}",
-                f"{run['written_mb_per_s']:,.0f}",
-                f"{run['command_s']:.1f}",
-            ]
-            for run in runs
-        ],
-    )
+    return table(["input", *names], rows)
 
 
 def _kept(run: dict[str, Any]) -> str:
-    """Return what was written of a source's distances."""
+    """Return which distances of a source were written."""
     if run["targets"] is None:
         return f"all, {run['layout']}"
     return f"{run['targets']:,}" if run["targets"] else "none: metrics"
@@ -277,8 +227,9 @@ def _numbers(graphs: list[Graph]) -> list[int]:
     return sorted({n for graph in graphs for n in graph.numbers})
 
 
-def draw(graphs: list[Graph], path: Path) -> None:
+def draw(path: Path) -> None:
     """Write the figure: for each graph, milliseconds a source of each solver against the sources of a call."""
+    graphs = newest(stored_lines("many_sources"))
     n_columns = 4
     n_rows = -(-len(graphs) // n_columns)
     colours = {

@@ -1,19 +1,19 @@
-"""From a stored graph to distances in Parquet: sources per second by workers or solver, and where the time goes.
+"""From a stored graph to distances in Parquet: sources a second by solver, and how busy GPU and writing threads are.
 
     python benchmarks/pipeline.py [--input generated:road?vertices=262144&seed=7] [--sources 512] [--folder .bench]
         [--layout long] [--rounds 3] [--solvers auto,adds-slots] [--targets 1000]
 
-The rate is that between the first and the last committed batch, so that starting Dask and compiling do not count.
-The configurations take turns, so that a machine that slows down slows all of them; they give one line.
+The rate is that between the first and the last committed batch, so that it has neither the start of Dask nor
+compiling. The solvers take turns, so that a machine that slows down slows all of them. Each solver gives a line in
+`pipeline_solvers.jsonl`.
 
-With `--solvers` nothing but the solver differs, and each gives a line in `pipeline_solvers.jsonl`; the time between the
-first and the last commit is then also compared with what the GPU and the writing threads did. With `--targets` only
-the distances to so many random vertices are written, with 0 of them metrics alone: then nothing tells when a batch was
-committed, and the whole stage that solves is taken, with starting and compiling. `--sources all` takes every vertex.
+With `--targets` only the distances to so many random vertices are written, with 0 only metrics. Then nothing says
+when a batch was committed, and the time is that of the whole solve stage, with starting and compiling. `--sources
+all` takes every vertex.
 
-In the long layout, a batch is committed at the time of its file. In the wide layout these files are gone at the end: a
-batch is committed when the run's log says that it is solved. `merge_s` is the time that writing the wide files takes;
-it is part of `command_s`, and of nothing else.
+In the long layout, a batch is committed at the time of its file. In the wide layout these files are gone at the
+end: a batch is committed when the run's log says that it is solved. `merge_s` is the time that writing the wide
+files takes; it is part of `command_s`, and of nothing else.
 """
 
 from __future__ import annotations
@@ -41,9 +41,6 @@ from sssp_pipeline.pipeline.run import plan_stage
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
 from sssp_pipeline.workflow.yaml_file import load_workflow
-
-#: Dask workers x threads, and threads of the command's own process; one process with two threads holds the graph once.
-CONFIGURATIONS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2), "own": ("auto", 2)}
 
 TOO_FEW = "the batches were committed all at once: set more --sources"
 
@@ -76,17 +73,13 @@ class Outcome:
     merge_s: float | None
 
 
-def run_command(workflow: Path, run: Path, **given: str | int) -> Outcome:
-    """Return the outcome of a run; the folder `run` holds what it wrote, and nothing from before."""
+def run_command(workflow: Path, run: Path, solver: str) -> Outcome:
+    """Return the outcome of a run; the folder `run` then holds only what this run wrote."""
     shutil.rmtree(run, ignore_errors=True)
     command = [sys.executable, "-m", "sssp_pipeline.cli", "run", str(workflow)]
-    options = [
-        word for key, value in given.items() for word in ("--set", f"{key.replace('__', '.')}={value}")
-    ]
+    command += ["--json", "--log-format", "json", "--set", f"solve.solver={solver}"]
     began = time.perf_counter()
-    done = subprocess.run(
-        [*command, "--json", "--log-format", "json", *options], check=True, capture_output=True
-    )
+    done = subprocess.run(command, check=True, capture_output=True)
     command_s = time.perf_counter() - began
     files = [file.stat() for file in (run / "distances").glob("batch-*")]
     if files:
@@ -116,27 +109,9 @@ def read_log(log: bytes) -> tuple[list[Commit], float | None]:
     return commits, merge_ended - merge_began
 
 
-def by_workers(workflow: Path, run: Path, workers: int | str, threads: int) -> Measured:
-    """Return the command's seconds, sources per second, and the threads' milliseconds a source by kind of work."""
-    outcome = run_command(workflow, run, cluster__workers=workers, cluster__threads_per_worker=threads)
-    printed = outcome.printed
-    # The first task of each thread pays for loading and compiling; the rate begins where these end.
-    warm = outcome.commits[(1 if workers == "auto" else workers) * threads :]
-    if not warm or warm[0].at_s == warm[-1].at_s:
-        sys.exit(TOO_FEW)
-    per_batch = printed["sources"] / printed["batches"]
-    return {
-        "command_s": outcome.command_s,
-        "sources_per_s": sum(c.n_batches for c in warm[1:]) * per_batch / (warm[-1].at_s - warm[0].at_s),
-        "solve_ms": 1e3 * printed["thread_s"]["solve"] / printed["sources"],
-        "write_ms": 1e3 * printed["thread_s"]["write"] / printed["sources"],
-        "merge_s": outcome.merge_s,
-    }
-
-
 def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
-    """Return the solver that ran, and the command's seconds, what was done a second, how busy GPU and cores were."""
-    outcome = run_command(workflow, run, solve__solver=solver)
+    """Return the solver that ran, and the seconds and rates of the command, its GPU and its writing threads."""
+    outcome = run_command(workflow, run, solver)
     printed, commits = outcome.printed, outcome.commits
     metrics = RunFolder(str(run)).read_metrics()
     solve_s = np.bincount(metrics["batch"].to_numpy(), metrics["solve_s"].to_numpy())
@@ -150,7 +125,7 @@ def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
         # What the first call solved, it had solved before the first commit.
         spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
         stored = StoredGraph(spec.store, read_manifest(spec.store))
-        solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).together :].sum())
+        solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).batches_per_call :].sum())
     else:
         n_bytes = (run / "metrics.parquet").stat().st_size
         span_s, share, solved_s = printed["timings"]["solve"], 1.0, float(solve_s.sum())
@@ -168,41 +143,10 @@ def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
 
 
 def medians(rounds: list[Measured]) -> Measured:
-    """Return the median of each number that the rounds gave."""
+    """Return the median of each number over the rounds."""
     return {
         key: None if rounds[0][key] is None else round(median(r[key] for r in rounds), 3) for key in rounds[0]
     }
-
-
-def compare_workers(workflow: Path, run: Path, rounds: int, **about: Any) -> None:
-    """Record one line about all `CONFIGURATIONS`."""
-    taken: dict[str, list[Measured]] = {name: [] for name in CONFIGURATIONS}
-    for _ in range(rounds):
-        for name, (workers, threads) in CONFIGURATIONS.items():
-            taken[name].append(by_workers(workflow, run, workers, threads))
-    found = {name: medians(measured) for name, measured in taken.items()}
-    one = found["1x1"]["sources_per_s"]
-    speedup = {name: round(of["sources_per_s"] / one, 2) for name, of in found.items()}
-    record("pipeline", **about, rounds=rounds, configurations=found, speedup=speedup)
-
-
-def compare_solvers(workflow: Path, run: Path, rounds: int, solvers: list[str], **about: Any) -> None:
-    """Record a line for each of `solvers`."""
-    taken: dict[str, list[Measured]] = {name: [] for name in solvers}
-    ran = {}
-    for _ in range(rounds):
-        for name in solvers:
-            ran[name], measured = by_solver(workflow, run, name)
-            taken[name].append(measured)
-    for name in solvers:
-        record(
-            "pipeline_solvers",
-            **about,
-            rounds=rounds,
-            asked_for=name,
-            solver=ran[name],
-            **medians(taken[name]),
-        )
 
 
 def main() -> None:
@@ -214,8 +158,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layout", choices=("long", "wide"), default="long")
     parser.add_argument("--folder", type=Path, default=Path(".bench"))
-    parser.add_argument("--solvers", help="compare these, `auto` among them, instead of workers")
-    parser.add_argument("--targets", type=int, help="write the distances to so many alone; 0: metrics alone")
+    parser.add_argument("--solvers", default="auto", help="names with commas, `auto` among them")
+    parser.add_argument(
+        "--targets", type=int, help="write the distances to so many vertices; 0: only metrics"
+    )
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     workflow, run = given.folder / "pipeline.yaml", given.folder / "pipeline-run"
@@ -234,7 +180,6 @@ def main() -> None:
                 "sources": {"all": True}
                 if given.sources == "all"
                 else {"random": {"count": int(given.sources)}},
-                "solve": {} if given.solvers else {"batch": 4},
                 "output": {"path": str(run), "layout": given.layout, **kept},
                 "verify": "off",
                 "report": False,
@@ -250,10 +195,16 @@ def main() -> None:
         "targets": given.targets,
         "layout": given.layout,
     }
-    if given.solvers:
-        compare_solvers(workflow, run, given.rounds, given.solvers.split(","), **about)
-    else:
-        compare_workers(workflow, run, given.rounds, **about)
+    names = given.solvers.split(",")
+    ran: dict[str, str] = {}
+    rounds: dict[str, list[Measured]] = {name: [] for name in names}
+    for _ in range(given.rounds):
+        for name in names:
+            ran[name], measured = by_solver(workflow, run, name)
+            rounds[name].append(measured)
+    for name in names:
+        found = medians(rounds[name])
+        record("pipeline_solvers", **about, rounds=given.rounds, asked_for=name, solver=ran[name], **found)
     shutil.rmtree(run)
 
 

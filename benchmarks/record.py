@@ -1,4 +1,4 @@
-"""What every benchmark shares: one JSON line per run, with all that its numbers depend on."""
+"""Records a run of a benchmark as one JSON line, with its date, commit, machine and versions."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
-"""What scheduling costs: many small batches through one Dask scheduler, by the real run and by tasks that do nothing.
+"""The cost of scheduling many small batches with one Dask scheduler: by a real run, and by tasks that do nothing.
 
     python benchmarks/scheduling.py [--batches 100000] [--workers 64] [--processes 8] [--variants run,idle,dask]
         [--folder .bench] [--every-s 1]
 
-One process has a Dask scheduler, some others the workers, several in each: 64 interpreters on a small machine would
-measure how it shares its cores. All talk over loopback. Another process is the client, which takes the batches:
+One process has a Dask scheduler. Some others have several workers each, because 64 interpreters on a small machine
+would measure how it shares its cores. All use loopback. Another process is the client, which submits the batches:
 
-- `run`: the run of a workflow with kind `address`, from its checks to its run.json: a source a batch, on a lattice
-  of 2^17 vertices most of whose edges are gone, so that solving takes a fraction of a millisecond; the distances to one
-  target and the metrics are committed, two Parquet files a batch.
-- `idle`: the same tasks given out by the same code, but the worker does nothing and gives nothing back.
-- `dask`: as many numbers through Dask's own executor, as many under way, with nothing of ours between.
+- `run`: the run of a workflow with kind `address`, from its preflight to its run.json, a source a batch. The
+  graph is a lattice of 2^17 vertices without most of its edges, so that solving takes a fraction of a
+  millisecond. The distances to one target and the metrics are committed, two Parquet files a batch.
+- `idle`: the same tasks submitted by the same code, but the worker does nothing and returns nothing.
+- `dask`: as many numbers through Dask's own executor, with as many in flight, without our code.
 
-CPU seconds are those of each process between the first batch done and the last, a batch; memory is looked at every
-`--every-s` seconds. Growth is that of the second half of the batches, by a straight line. Bytes are those that pass
-through the scheduler's sockets. Each variant gives a line in `scheduling.jsonl`.
+CPU seconds are those of each process between the first batch done and the last, for a batch. Memory is read every
+`--every-s` seconds. Its growth is the slope of a straight line over the second half of the batches. Bytes are those
+that pass through the scheduler's sockets. Each variant gives a line in `scheduling.jsonl`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,14 @@ import numpy as np
 import psutil
 from distributed import Scheduler, Worker
 from record import record
-from sssp_pipeline.pipeline.solving.workers.dask_settings import SETTINGS
 from tornado.iostream import IOStream
 
-from sssp_pipeline.pipeline.completed_run import identity_of
-from sssp_pipeline.pipeline.planning.plan import cut, solve_options
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.planning.plan import solve_options
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import ingest_stage, run, select_stage
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
 from sssp_pipeline.pipeline.solving.workers import clusters
+from sssp_pipeline.pipeline.solving.workers.dask_start import SETTINGS
 from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
 from sssp_pipeline.progress import Level, Quiet
 from sssp_pipeline.workflow.models import Workflow
@@ -58,12 +56,12 @@ from sssp_pipeline.workflow.models import Workflow
 NAME = "scheduling"
 VARIANTS = ("run", "idle", "dask")
 GRAPH = "generated:grid?rows=256&cols=512&keep=0.05"
-#: What the end of a run does with one file a batch.
+#: The methods with which the end of a run handles one file a batch.
 AT_THE_END = ("committed", "clean", "finish_metrics", "finish")
 
 
 def workflow_of(folder: Path, batches: int, address: str) -> Workflow:
-    """Return the workflow that is run: `batches` sources, each a batch."""
+    """Return the workflow: `batches` sources, each a batch."""
     return Workflow.model_validate(
         {
             "graph": {"input": GRAPH, "store": str(folder / "scheduling-graph")},
@@ -76,11 +74,11 @@ def workflow_of(folder: Path, batches: int, address: str) -> Workflow:
     )
 
 
-# ---- Processes: each talks with the parent over a pipe, and ends when the parent closes it -----------------------
+# ---- Processes: each has a pipe to the parent, and ends when the parent closes it --------------------------------
 
 
 def serve_scheduler(parent: Connection) -> None:
-    """Tell the address of a scheduler, then the bytes it has received and sent, each time they are asked for."""
+    """Send the address of a scheduler, then on each request the bytes that it has received and sent."""
     carried = {"received": 0, "sent": 0}
 
     def counted(method: Callable[..., int | None], what: str) -> Callable[..., int | None]:
@@ -97,14 +95,14 @@ def serve_scheduler(parent: Connection) -> None:
     async def serve() -> None:
         async with Scheduler(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0") as scheduler:
             parent.send(scheduler.address)
-            while await asyncio.to_thread(_is_asked, parent):
+            while await asyncio.to_thread(_is_requested, parent):
                 parent.send(dict(carried))
 
     asyncio.run(serve())
 
 
-def _is_asked(parent: Connection) -> bool:
-    """Return whether the parent asks something, False if it has closed the pipe."""
+def _is_requested(parent: Connection) -> bool:
+    """Return whether the parent sends a request; False if it has closed the pipe."""
     try:
         parent.recv()
     except EOFError:
@@ -113,7 +111,7 @@ def _is_asked(parent: Connection) -> bool:
 
 
 def serve_workers(parent: Connection, address: str, count: int, folder: str) -> None:
-    """Run `count` workers of a thread."""
+    """Run `count` workers with one thread each."""
 
     async def serve() -> None:
         dask.config.set(SETTINGS)
@@ -121,20 +119,20 @@ def serve_workers(parent: Connection, address: str, count: int, folder: str) -> 
         workers = [Worker(address, **options) for _ in range(count)]
         await asyncio.gather(*workers)
         parent.send("there")
-        await asyncio.to_thread(_is_asked, parent)
+        await asyncio.to_thread(_is_requested, parent)
         await asyncio.gather(*(worker.close(nanny=False) for worker in workers))
 
     asyncio.run(serve())
 
 
 def be_client(parent: Connection, variant: str, workflow: Workflow) -> None:
-    """Take all batches of `workflow` through a scheduler; tell when what happened (`time.monotonic`)."""
+    """Solve all batches of `workflow` through a scheduler; send the moments of its events (`time.monotonic`)."""
     seen = _Seen()
     if variant == "run":
         with _timed(RunFolder, AT_THE_END, seen.calls_s):
             run(workflow, seen)
     else:
-        _give_out(variant, workflow, seen)
+        _submit_nothing(variant, workflow, seen)
     seen.ended = time.monotonic()
     parent.send(seen)
 
@@ -173,7 +171,7 @@ class _Seen:
 
 @contextmanager
 def _timed(owner: type, names: tuple[str, ...], seconds: dict[str, float]) -> Iterator[None]:
-    """Add up in `seconds` what the methods of `owner` take that are called by these `names`."""
+    """Add to `seconds` the times of the methods `names` of `owner`."""
 
     def timed(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
@@ -196,11 +194,10 @@ def _timed(owner: type, names: tuple[str, ...], seconds: dict[str, float]) -> It
             setattr(owner, name, method)
 
 
-def _give_out(variant: str, workflow: Workflow, seen: _Seen) -> None:
-    """Have tasks that do nothing done, as many as the run of `workflow` has, by its code or by Dask's executor."""
+def _submit_nothing(variant: str, workflow: Workflow, seen: _Seen) -> None:
+    """Run as many tasks as `workflow` has, which do nothing, by its own code or by Dask's executor."""
     stored = ingest_stage(workflow, Quiet())
-    sources, targets, _ = select_stage(workflow, stored, Quiet())
-    batches = cut(stored.manifest.traits, sources, workflow.solve, targets)
+    batches, output, _ = select_stage(workflow, stored, Quiet())
     done = 0
 
     def on_done(_: Any) -> None:
@@ -212,13 +209,16 @@ def _give_out(variant: str, workflow: Workflow, seen: _Seen) -> None:
         workers = _Idle(client, workflow.cluster)
         if variant == "idle":
             place = workflow.store, stored.manifest.content_id, workflow.output.path
-            identity = {"targets": identity_of(targets)}
-            options, form = (
-                solve_options(workflow.solve, None),
-                DistanceFormat("long", "null", "none", False),
-            )
+            options = solve_options(workflow.solve)
             tasks = (
-                SolveTask(*place, identity, ((number, batch),), "delta-stepping", options, form)
+                SolveTask(
+                    *place,
+                    output.identity(),
+                    ((number, batch),),
+                    "delta-stepping",
+                    options,
+                    output.in_tasks(),
+                )
                 for number, batch in enumerate(batches)
             )
             scatter(workers, tasks, 0, on_done)
@@ -233,7 +233,7 @@ def _give_out(variant: str, workflow: Workflow, seen: _Seen) -> None:
 
 
 class _Idle(DaskWorkers):
-    """Workers that do nothing with what they are given."""
+    """Workers that do nothing with a task."""
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
         return super().submit(_nothing, task)
@@ -243,12 +243,12 @@ def _nothing(task: Any) -> None:
     pass
 
 
-# ---- The parent: starts them, looks at them, and records ---------------------------------------------------------
+# ---- The parent: starts the processes, reads their CPU time and memory, and records -------------------------------
 
 
 @dataclass
 class _Watched:
-    """CPU seconds and memory of processes by role, looked at every now and then until the block ends."""
+    """CPU seconds and memory of processes by role, read every `every_s` seconds until the block ends."""
 
     processes: dict[str, list[psutil.Process]]
     every_s: float
@@ -292,7 +292,7 @@ class _Watched:
         return [round(memory / 1e6, 1) for memory in found.tolist()]
 
     def growth(self, role: str, begin: float, end: float) -> float | None:
-        """Return the bytes a second by which a role grows between two moments, None if it was seen less than thrice."""
+        """Return the growth of a role between two moments in bytes a second; None if there are under three readings."""
         times = np.array(self.times)
         within = (begin <= times) & (times <= end)
         if within.sum() < 3:
@@ -325,7 +325,7 @@ def measure(
         hosts = [started(serve_workers, address, share, str(folder)) for share in shares]
         for _, host in hosts:
             host.recv()
-        to_scheduler.send("what was carried")
+        to_scheduler.send("bytes")
         before = to_scheduler.recv()
         client, to_client = started(be_client, variant, workflow)
         watched = _Watched(
@@ -333,7 +333,7 @@ def measure(
         )
         with watched:
             seen = to_client.recv()
-        to_scheduler.send("what was carried")
+        to_scheduler.send("bytes")
         after = to_scheduler.recv()
     span_s, first, last = seen.last - seen.first, seen.first, seen.last
     per_batch = 1e3 / max(1, batches - 1)
@@ -369,10 +369,10 @@ def main() -> None:
     )
     parser.add_argument("--batches", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=64)
-    parser.add_argument("--processes", type=int, default=8, help="that the workers are in")
+    parser.add_argument("--processes", type=int, default=8, help="that have the workers")
     parser.add_argument("--variants", type=lambda text: text.split(","), default=VARIANTS)
     parser.add_argument("--folder", type=Path, default=Path(".bench"))
-    parser.add_argument("--every-s", type=float, default=1.0, help="seconds between two looks at memory")
+    parser.add_argument("--every-s", type=float, default=1.0, help="seconds between two readings of memory")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     folder = given.folder.resolve()

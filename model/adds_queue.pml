@@ -9,6 +9,8 @@
  *
  * A word is an id from 1 on; 0 is memory never written. Relaxing a word spawns any number of words, into any
  * bucket, until MAX_WORDS are made: any graph, any distances, any delta (I9).
+ *   CHAIN=n   a worker keeps up to n words that it spawns, and relaxes them before its assignment is completed
+ *   REBIN     a worker sends a word that it takes back to any bucket, once, instead of relaxing it
  *
  * Spin is sequentially consistent. So a fence that is dropped (-DDROP_…) is modelled as the reordering that it
  * would have forbidden; the other mutations break a counter or an order. Each must make the check fail:
@@ -19,6 +21,8 @@
  *   END_IGNORES_FLAGS end without looking at flags   ONE_SWEEP, with LATE_FLAGS: one empty sweep is the end
  *   NO_MAPPING_AHEAD the manager maps only what it has read
  *   NO_POISON an exhausted pool is not told
+ *   CHAIN_AFTER_COMPLETED completed before the chain is relaxed
+ *   REBIN_AFTER_COMPLETED completed before the word that goes back is reserved
  * LATE_FLAGS reads the flags after `reserved`: in one sweep their order is free, and the protocol must hold.
  */
 #ifndef N_WORKERS
@@ -35,6 +39,9 @@
 #endif
 #ifndef N_BLOCKS
 #define N_BLOCKS 5
+#endif
+#ifndef CHAIN
+#define CHAIN 0
 #endif
 #define SEGMENT 2               /* words in a segment */
 #define BLOCK 2                 /* words in a block: one segment */
@@ -59,13 +66,58 @@ byte working[N_BUCKETS];                /* words taken from the bucket and truly
 byte waiting[N_BUCKETS];                /* words reserved in it and not yet taken */
 byte own_waiting[N_BUCKETS];            /* those of them that a word of the same bucket spawned */
 bool of_own[MAX_WORDS + 1];
+bool rebinned[MAX_WORDS + 1];           /* words that went back once */
 byte owner[N_BLOCKS];                   /* bucket + 1 that the block is mapped in; 0 is free */
 bool ended;
 byte n_left = 0;
 
+/* Publish word `id` in bucket `target`, in which it was given place `index`. */
+inline publish()
+{
+    (mapped[target * N_SLOTS + index / BLOCK] != 0 || poison);  /* I7 */
+    if
+    :: poison -> skip
+    :: else ->
+        block = mapped[target * N_SLOTS + index / BLOCK] - 1;
+#ifdef DROP_F1
+        written[block]++;
+        word[block * BLOCK + index % BLOCK] = id
+#else
+        word[block * BLOCK + index % BLOCK] = id;
+        written[block]++                                        /* F1 stands before it */
+#endif
+    fi
+}
+
+inline choose_bucket()
+{
+    target = head;
+    if                                                          /* any bucket: I9 */
+    :: skip
+    :: target = (target + 1) % N_BUCKETS
+#if N_BUCKETS > 2
+    :: target = (target + 2) % N_BUCKETS
+#endif
+    fi
+}
+
+inline reserve()
+{
+    index = reserved[target]; reserved[target]++; waiting[target]++;
+    of_own[id] = (target == own);
+    own_waiting[target] = own_waiting[target] + of_own[id]
+}
+
+inline complete()
+{
+    completed[place / BLOCK] = completed[place / BLOCK] + n
+}
+
 proctype worker(byte me)
 {
-    byte place, n, i, id, index, block, own, target;
+    byte place, n, i, id, index, block, own, target, n_chain;
+    byte chain[CHAIN + 1];
+    bool goes_back, is_counted;
     do
     :: stop -> break
     :: flag[me] != 0 && !stop ->
@@ -73,8 +125,16 @@ proctype worker(byte me)
         own = owner[place / BLOCK] - 1;
         i = 0;
         do
-        :: i < n ->
-            atomic {
+        :: i < n || n_chain > 0 ->
+            goes_back = false;
+            if
+            :: n_chain > 0 -> atomic {                          /* the chain first */
+                n_chain--;
+                id = chain[n_chain]; chain[n_chain] = 0;
+                assert(!taken[id]);                             /* I2 */
+                taken[id] = true
+            }
+            :: n_chain == 0 -> atomic {
                 id = word[place + i];
                 assert(id != 0);                                /* I1 */
                 assert(!taken[id]);                             /* I2 */
@@ -84,54 +144,73 @@ proctype worker(byte me)
                 own_waiting[own] = own_waiting[own] - of_own[id];
                 of_own[id] = false;
                 i++
-            }
+            };
+#ifdef REBIN
+                if
+                :: !rebinned[id] && !poison -> goes_back = true
+                :: skip
+                fi
+#endif
+            fi;
+#ifdef REBIN
+            if
+            :: goes_back ->
+                choose_bucket();
+#ifdef REBIN_AFTER_COMPLETED
+                if
+                :: i == n -> complete()
+                :: else -> skip
+                fi;
+#endif
+                atomic { rebinned[id] = true; taken[id] = false; reserve() };
+                publish();
+                goto next
+            :: else -> skip
+            fi;
+#endif
 #ifdef DROP_F5
             if
-            :: i == n -> completed[place / BLOCK] = completed[place / BLOCK] + n
+            :: i == n && n_chain == 0 -> complete()
             :: else -> skip
             fi;
 #endif
             do
             :: made < MAX_WORDS && !poison ->
-                target = head;
-                if                                              /* any bucket: I9 */
-                :: skip
-                :: target = (target + 1) % N_BUCKETS
-#if N_BUCKETS > 2
-                :: target = (target + 2) % N_BUCKETS
-#endif
-                fi;
-                atomic {                                        /* reserve */
+                choose_bucket();
+                atomic {
                     if
                     :: made == MAX_WORDS -> break
                     :: else -> skip
                     fi;
-                    index = reserved[target]; reserved[target]++;
-                    made++; id = made; waiting[target]++;
-                    of_own[id] = (target == own);
-                    own_waiting[target] = own_waiting[target] + of_own[id]
-                }
-                (mapped[target * N_SLOTS + index / BLOCK] != 0 || poison); /* I7 */
-                if
-                :: poison -> break
-                :: else -> block = mapped[target * N_SLOTS + index / BLOCK] - 1
-                fi;
-#ifdef DROP_F1
-                written[block]++;
-                word[block * BLOCK + index % BLOCK] = id
-#else
-                word[block * BLOCK + index % BLOCK] = id;
-                written[block]++                                /* F1 stands before it */
+                    made++; id = made;
+                    if
+                    :: true -> reserve()
+#if CHAIN > 0
+                    :: n_chain < CHAIN -> chain[n_chain] = id; n_chain++; id = 0
 #endif
+                    fi
+                }
+                if
+                :: id != 0 -> publish()
+                :: else -> skip
+                fi
             :: break
-            od
+            od;
+next:
+#ifdef CHAIN_AFTER_COMPLETED
+            if
+            :: i == n && !is_counted -> complete(); is_counted = true
+            :: else -> skip
+            fi;
+#endif
+            skip
         :: else -> break
         od;
         atomic { working[own] = working[own] - n; id = 0; index = 0; block = 0; target = 0 }
-#if !defined(DROP_F5) && !defined(COUNT_AT_ASSIGN)
-        completed[place / BLOCK] = completed[place / BLOCK] + n; /* F5 stands before it */
+#if !defined(DROP_F5) && !defined(COUNT_AT_ASSIGN) && !defined(CHAIN_AFTER_COMPLETED) && !defined(REBIN_AFTER_COMPLETED)
+        complete();                                             /* F5 stands before it */
 #endif
-        atomic { flag[me] = 0; place = 0; n = 0; i = 0; own = 0 }
+        atomic { flag[me] = 0; place = 0; n = 0; i = 0; own = 0; is_counted = false }
     od;
     n_left++
 }

@@ -1,8 +1,8 @@
-"""The limits of this process's control groups (cgroups): what a container, a pod or a SLURM job may use.
+"""Control groups (cgroups): the memory and the cores that a container, a pod or a SLURM job may use.
 
-Dask reads the same files of the root group only, which in a container is the container's own. A SLURM job or a systemd
-service has a group further down, so here every group from this process's own up to the root counts, and the least
-limit holds. `sys.maxsize` stands for no limit.
+Dask reads the limits of the root group only. In a container that is the container's group. A SLURM job or a systemd
+service has a group below the root. So this module reads every group from that of this process up to the root, and the
+smallest limit counts. `sys.maxsize` stands for no limit.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
 
-#: Where Linux shows the groups, and those of this process.
+#: The folder of all groups.
 ROOT = Path("/sys/fs/cgroup")
+#: The file with the groups of this process.
 OWN = Path("/proc/self/cgroup")
 
-#: Folders below `ROOT` of a controller in version 1, where each has its own; version 2 has one for all, `ROOT` itself.
+#: Folders of the controllers below `ROOT` in version 1. Version 2 has all controllers in `ROOT` itself.
 _VERSION_1 = {"memory": ("memory",), "cpu": ("cpu", "cpu,cpuacct", "cpuacct,cpu")}
 _MEMORY_LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes")
-#: No limits, but Dask takes those of the root group for some, and holds its workers to them.
+#: These are not limits. But Dask treats those of the root group as limits, and applies them to its workers.
 _SOFT_LIMITS = ("memory.low", "memory.soft_limit_in_bytes")
 _MEMORY_USED = ("memory.current", "memory.usage_in_bytes")
-#: Pages of files, which Linux drops before it kills a process for memory; version 1 names those of groups below apart.
+#: Cached pages of files. Linux drops them before it kills a process for memory. In version 1, the names with `total_`
+#: include the groups below.
 _DROPPABLE = (("active_file", "inactive_file"), ("total_active_file", "total_inactive_file"))
 
 
@@ -37,7 +39,7 @@ def memory_left() -> int:
 
 
 def core_limit() -> int:
-    """Return the most cores that the groups of this process give time on, a part of a core taken for a whole one."""
+    """Return the number of cores that the groups of this process allow, rounded up."""
     return min(
         (max(1, ceil(share)) for share in map(_cores, _groups("cpu")) if share > 0), default=sys.maxsize
     )
@@ -58,7 +60,7 @@ def _groups(controller: str) -> Iterator[Path]:
         else:
             continue
         for root in roots:
-            # In a container the path may be that of the host, of which only the end is here: the root.
+            # In a container the path may be the one on the host, which does not exist here. The root then counts.
             group = root / own.lstrip("/")
             yield from (place for place in (group, *group.parents) if place.is_relative_to(root))
 
@@ -69,7 +71,7 @@ def _limit(group: Path) -> int:
 
 
 def _used(group: Path) -> int:
-    """Return the bytes that a group holds and that Linux cannot take back."""
+    """Return the bytes that a group uses, without those that Linux can drop."""
     try:
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):
@@ -79,7 +81,7 @@ def _used(group: Path) -> int:
 
 
 def _cores(group: Path) -> float:
-    """Return on how many cores a group gets time; 0 means on all."""
+    """Return how many cores a group may use; 0 for all."""
     try:
         quota, period = (group / "cpu.max").read_text().split()
         return int(quota) / int(period)
@@ -88,7 +90,7 @@ def _cores(group: Path) -> float:
 
 
 def _number(file: Path) -> int:
-    """Return the number in `file`; 0 where there is no such file, or no number in it."""
+    """Return the number in `file`; 0 if the file is missing or has no number."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):

@@ -218,13 +218,13 @@ def verify(
     with _reporting(log, quiet, verbose, as_json) as progress:
         _prepare_imports()
         from sssp_pipeline.pipeline.completed_run import verify_run
-        from sssp_pipeline.pipeline.results.run_folder import judged
+        from sssp_pipeline.pipeline.results.outputs import recorded_output
         from sssp_pipeline.workflow.cluster import cluster_named
 
         progress.about(run=redacted(run_folder))
         where = None if cluster is None else cluster_named(cluster)
         record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress, where)
-        what = judged(record.get("targets"))
+        what = recorded_output(record).judged
         if as_json or not quiet:
             _print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
 
@@ -245,49 +245,6 @@ def inspect(
 
         facts = describe(url, overrides)
         _print(json.dumps(facts) if as_json else table(facts))
-
-
-@app.command(epilog="Example: sssp-pipeline cs515 --input edges.txt --output distances.txt --method opt")
-def cs515(
-    edges: Annotated[str, typer.Option("--input", "-input", help="Path or URL of the edge list.")],
-    output: Annotated[str, typer.Option("--output", "-output", help="Where to write the distances.")],
-    method: Annotated[
-        Literal["bmf", "tpe", "opt"],
-        typer.Option(
-            "--method",
-            "-method",
-            metavar="bmf|tpe|opt",
-            help="bmf: `bellman-ford`; tpe: `work-efficient`; opt: what `auto` takes, GPU or CPU.",
-        ),
-    ],
-    sync: Annotated[
-        Literal["incore", "outcore"] | None,
-        typer.Option("--sync", "-sync", metavar="incore|outcore", help="Of bmf and tpe: in-core or not."),
-    ] = None,
-    block_size: Annotated[
-        int | None, typer.Option("--bsize", "-bsize", help="Of bmf and tpe: threads of a block.")
-    ] = None,
-    block_count: Annotated[
-        int | None, typer.Option("--bcount", "-bcount", help="Of bmf and tpe: blocks; else as many as fit.")
-    ] = None,
-    order: Annotated[
-        Literal["source", "destination"] | None,
-        typer.Option(metavar="source|destination", help="Of bmf: by which end the edges are ordered."),
-    ] = None,
-    segment_minimum: Annotated[
-        bool, typer.Option("--segment-minimum", help="Of bmf by destination and out-of-core: segmented scan.")
-    ] = False,
-    source: Annotated[int, typer.Option(min=0, help="Id of the vertex to start from.")] = 0,
-    log: Log = "text",
-) -> None:
-    """Run the program of the CS 515 assignment: solve one source of an edge list and print the two times."""
-    with _reporting(log) as progress:
-        from sssp_pipeline.pipeline.cs515 import Variant, solve_file
-
-        variant = Variant(method, sync, order, segment_minimum, block_size, block_count)
-        lines = solve_file(edges, source, variant, output, progress)
-        progress.settle()
-        _print("\n".join(lines))
 
 
 @app.command(epilog="Example: sssp-pipeline solvers")
@@ -529,10 +486,10 @@ def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> N
     if as_json:
         _print(json.dumps(record))
     elif not quiet:
-        from sssp_pipeline.pipeline.completed_run import example_query
+        from sssp_pipeline.pipeline.results.outputs import recorded_output
 
         url = redacted(url).rstrip("/")
-        _print(f'results: {url}\nquery: duckdb -c "{example_query(url, record)}"')
+        _print(f'results: {url}\nquery: duckdb -c "{recorded_output(record).query(url)}"')
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What the command line shows while it works, for people or, as JSON, for programs that gather logs.
+"""What the command line shows while it works: text for people, or JSON for programs that gather logs.
 
-For people there is a moving line on a terminal. Elsewhere a stage gets a line only if it takes long. All of it goes to
-standard error; standard output carries data only.
+On a terminal, rich draws a moving line, and other lines appear above it. Without a terminal, a stage gets a line only
+if it takes long. All of this goes to standard error. Standard output carries data only.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import time
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import IO, Any, Literal, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.progress import Level, Progress
 
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
 #: Seconds between two log lines about the same stage when the output is not a terminal.
 LOG_EVERY_S = 10.0
-#: Seconds between two redraws of the moving line.
-DRAW_EVERY_S = 0.2
 #: Seconds after which a stage gets a line when the output is not a terminal.
 LONG_STAGE_S = 2.0
 
@@ -128,7 +129,7 @@ class _Pace:
         self.begin()
 
     def begin(self) -> None:
-        self._stage_began = self._began = self._told = time.monotonic()
+        self._stage_began = self._began = self._reported = time.monotonic()
         self._first_done: int | None = None
 
     def at(self, done: int, total: int | None) -> tuple[float | None, float | None] | None:
@@ -139,14 +140,69 @@ class _Pace:
             self._first_done = done if total is not None else 0
             self._began = now if total is not None else self._began
         at_end = done == total and now - self._stage_began >= self._end_after_s
-        if now - self._told < self._every_s and not at_end:
+        if now - self._reported < self._every_s and not at_end:
             return None
-        self._told = now
+        self._reported = now
         elapsed, fresh = now - self._began, done - self._first_done
         if fresh <= 0 or elapsed <= 0:
             return None, None
         rate = fresh / elapsed
         return rate, None if total is None else (total - done) / rate
+
+
+class _MovingLine:
+    """The last line of a terminal, drawn by rich: the stage, how far it is, its rate, and the time left."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._rich: RichProgress | None = None
+
+    def begin(self, stage: str) -> None:
+        """Draw the line of a new stage."""
+        from rich.console import Console as RichConsole
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        self.remove()
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}{task.fields[count]}", markup=False),
+            BarColumn(),
+            TimeRemainingColumn(compact=True),
+        )
+        terminal = RichConsole(file=self._stream)
+        self._rich = RichProgress(*columns, console=terminal, transient=True, redirect_stdout=False)
+        self._rich.add_task(stage, total=None, count="")
+        self._rich.start()
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        """Show how far the stage is."""
+        if self._rich is None:
+            return
+        (task,) = self._rich.tasks
+        if task.total is None and total is not None:
+            # The rate counts from here: an earlier run may have done the first ones.
+            self._rich.reset(task.id, total=total, completed=done)
+        count = (
+            f": {done:,}"
+            + (f" of {total:,}" if total is not None else "")
+            + f" {unit}{_per_second(task.speed)}"
+        )
+        self._rich.update(task.id, completed=done, count=count)
+
+    def write(self, text: str) -> None:
+        """Write `text`, whole lines, above the moving line."""
+        if self._rich is None:
+            self._stream.write(text)
+            self._stream.flush()
+        else:
+            self._rich.console.out(text, end="", highlight=False)
+
+    def remove(self) -> None:
+        """Remove the line."""
+        if self._rich is not None:
+            self._rich.stop()
+            self._rich = None
 
 
 class TextConsole:
@@ -155,10 +211,10 @@ class TextConsole:
     def __init__(self, stream: IO[str], loudness: Loudness = "normal") -> None:
         self._stream = stream
         self._loudness = loudness
-        self._live = stream.isatty() and loudness != "quiet"
-        self._pace = _Pace(DRAW_EVERY_S) if self._live else _Pace(LOG_EVERY_S, LONG_STAGE_S)
-        self._stage = self._line = ""
-        #: Writes the line of a stage that takes long; None once it is written, or where there is a moving line.
+        self._line = _MovingLine(stream) if stream.isatty() and loudness != "quiet" else None
+        self._pace = _Pace(LOG_EVERY_S, LONG_STAGE_S)
+        self._stage = ""
+        #: Writes the line of a stage that takes long; None once it is written, and if there is a moving line.
         self._timer: threading.Timer | None = None
         self._one_at_a_time = threading.RLock()
 
@@ -166,50 +222,48 @@ class TextConsole:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._settle()
+        self.settle()
         self._no_line_for_the_stage()
 
     def stage(self, name: str) -> None:
         """A stage begins."""
-        self._settle()
         self._no_line_for_the_stage()
         self._stage = name
         self._pace.begin()
-        if self._live:
-            self._draw(name)
+        if self._line is not None:
+            self._line.begin(without_secrets(name))
         elif self._loudness != "quiet":
             self._timer = threading.Timer(LONG_STAGE_S, self._stage_takes_long)
             self._timer.daemon = True
             self._timer.start()
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
-        """Show how far the stage is, its rate, and the time left when `total` is known."""
+        """Show how far the stage is, its rate, and the time left if `total` is known."""
+        if self._line is not None:
+            self._line.advance(done, total, unit)
+            return
         if self._loudness == "quiet" or (pace := self._pace.at(done, total)) is None:
             return
         rate, left_s = pace
         line = f"{self._stage}: {done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"
-        if rate is not None:
-            line += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.2g}/s"
-        if left_s:
-            line += f", {duration(left_s)} left"
-        self._draw(line)
+        self._write(line + _per_second(rate) + (f", {duration(left_s)} left" if left_s else "") + "\n")
 
     def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
         """Show a line that stays."""
         least = {"quiet": ("error",), "normal": ("info", "warning", "error")}.get(self._loudness)
         if least is None or level in least:
-            self._settle()
             self._write(line + "\n")
 
     def event(self, name: str, **facts: Any) -> None:
         """Leave it out: the moving line says as much as people can follow."""
 
     def about(self, **facts: Any) -> None:
-        """Leave it out: they know what they have called."""
+        """Leave it out: people know what they have called."""
 
     def settle(self) -> None:
         """Remove the moving line. On a terminal it would stand before the answer on standard output."""
-        self._settle()
+        if self._line is not None:
+            self._line.remove()
 
     def succeeded(self) -> None:
         """Leave it out: the command has printed its answer."""
@@ -236,22 +290,19 @@ class TextConsole:
                 self._timer.cancel()
                 self._timer = None
 
-    def _draw(self, line: str) -> None:
-        if self._live:
-            self._write("\r\033[K" + line)
-            self._line = line
-        else:
-            self._write(line + "\n")
-
-    def _settle(self) -> None:
-        if self._line:
-            self._write("\r\033[K")
-            self._line = ""
-
     def _write(self, text: str) -> None:
         with self._one_at_a_time:
-            self._stream.write(without_secrets(text))
-            self._stream.flush()
+            if self._line is not None:
+                self._line.write(without_secrets(text))
+            else:
+                self._stream.write(without_secrets(text))
+                self._stream.flush()
+
+
+def _per_second(rate: float | None) -> str:
+    if rate is None:
+        return ""
+    return f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.2g}/s"
 
 
 class JsonConsole:
@@ -382,11 +433,11 @@ def _flat(facts: dict[str, Any], prefix: str) -> list[tuple[str, str]]:
         if isinstance(value, dict):
             rows += _flat(value, f"{prefix}{name}.")
         else:
-            rows.append((prefix + name, _shown(value)))
+            rows.append((prefix + name, _as_text(value)))
     return rows
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "-"}[value]
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""The graph that both halves of the project share: compressed sparse rows, in host memory."""
+"""CSR graph: the one graph type of pipeline and kernels, compressed sparse rows in host memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError
 
-#: Weight types a graph may have; the last three are the wide ones.
+#: The types that weights may have; the last three have 64 bits.
 WEIGHT_DTYPES = tuple(np.dtype(name) for name in ("uint32", "int32", "float32", "uint64", "int64", "float64"))
 
-#: One vertex id, `2**32 - 1`, is kept free to mean "none" in predecessor arrays.
+#: The vertex number `2**32 - 1` is never used, so that `NO_VERTEX` can have this value.
 MAX_VERTICES = 2**32 - 1
+#: "No vertex" in predecessor arrays.
 NO_VERTEX = np.uint32(2**32 - 1)
 
 
@@ -24,17 +25,18 @@ def unreached_distance(dtype: np.dtype) -> np.generic:
 
 
 def wider_dtype(dtype: np.dtype) -> np.dtype | None:
-    """Return the 64-bit type of the same kind, or None when `dtype` already is 64 bits wide."""
+    """Return the 64-bit type of the same kind, or None if `dtype` has 64 bits."""
     dtype = np.dtype(dtype)
     return np.dtype(f"{dtype.kind}8") if dtype.itemsize < 8 else None
 
 
 @dataclass(frozen=True)
 class GraphTraits:
-    """What a solver may ask about a graph before it is loaded.
+    """The properties of a graph that are known before it is loaded.
 
     `min_weight`, `max_weight` and `mean_weight` are 0 for a graph without edges. `degree_skew` is the mean square of
-    the out-degrees over the square of their mean: 1 where all are equal, above 100 on R-MAT graphs.
+    the out-degrees divided by the square of their mean. It is 1 if all degrees are equal. On R-MAT graphs it is above
+    100.
     """
 
     n_vertices: int
@@ -48,14 +50,14 @@ class GraphTraits:
 
 @dataclass(frozen=True, eq=False)
 class CsrGraph:
-    """A directed weighted graph in compressed sparse rows; the arrays are shared, never copied or changed.
+    """A directed weighted graph in compressed sparse rows. Its users share the arrays and do not change them.
 
     Attributes
     ----------
     row_offsets
         (V+1,) int64; the edges of vertex `v` are `row_offsets[v]:row_offsets[v + 1]`.
     col_indices
-        (E,) uint32; the vertex each edge leads to.
+        (E,) uint32; the target of each edge.
     weights
         (E,) of one of `WEIGHT_DTYPES`; finite.
     """
@@ -82,11 +84,11 @@ class CsrGraph:
 
     @cached_property
     def traits(self) -> GraphTraits:
-        some = self.n_edges > 0
-        low, high = (self.weights.min().item(), self.weights.max().item()) if some else (0, 0)
+        has_edges = self.n_edges > 0
+        low, high = (self.weights.min().item(), self.weights.max().item()) if has_edges else (0, 0)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = float(self.weights.mean(dtype=np.float64)) if some else 0.0
-            if not np.isfinite(mean):  # the sum is too large for float64, the mean is not
+            mean = float(self.weights.mean(dtype=np.float64)) if has_edges else 0.0
+            if not np.isfinite(mean):  # the sum overflows float64, although the mean does not
                 mean = min(max(float((self.weights / self.n_edges).sum()), low), high)
         return GraphTraits(
             n_vertices=self.n_vertices,
@@ -111,8 +113,8 @@ class CsrGraph:
         Raises
         ------
         InputError
-            An array has the wrong type or length, offsets fall, an edge leads nowhere, or a weight is not
-            finite; the message names the first wrong value.
+            An array has the wrong type or length, offsets decrease, a target is not a vertex, or a weight is not
+            finite. The message names the first wrong value.
         """
         if self.row_offsets.dtype != np.int64 or self.col_indices.dtype != np.uint32:
             raise InputError(
@@ -162,9 +164,9 @@ class CsrGraph:
 
 
 def csr_from_edges(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int) -> CsrGraph:
-    """Return the graph of edges held in memory, rows sorted by target and then weight; parallel edges are kept.
+    """Return the graph of edges in memory, with rows sorted by target and then weight; parallel edges are kept.
 
-    For graphs that fit several times; `pipeline.ingest` streams the others.
+    This needs several times the memory of the graph. `pipeline.ingest` needs less.
 
     Parameters
     ----------
@@ -176,7 +178,7 @@ def csr_from_edges(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vert
     Raises
     ------
     InputError
-        As `CsrGraph.check`, or an end of an edge is out of range.
+        As `CsrGraph.check`; or an end of an edge is not a vertex.
     """
     for ends, verb in ((src, "start at"), (dst, "lead to")):
         if len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < n_vertices:

@@ -1,7 +1,6 @@
-"""The one family of errors: what went wrong, a hint, and the exit code the command line ends with.
+"""Errors: every expected failure, with a message, a hint and the exit code of the command line.
 
-Every expected failure is one of these. They travel through Dask, so they pickle; `cli.py` prints them
-without a traceback.
+Dask sends these errors between processes, so they can be pickled. `cli.py` prints them without a traceback.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from collections.abc import Sequence
 
 
 class SsspError(Exception):
-    """The run failed for a reason that can be named; exit code 1.
+    """The run failed for a known reason; exit code 1.
 
     Parameters
     ----------
     message
         What, where and the offending value, in one line where possible.
     hint
-        One thing to do about it, or None where nothing useful can be said.
+        One thing to do about it, or None.
     """
 
     exit_code = 1
@@ -32,24 +31,26 @@ class SsspError(Exception):
 
 
 class InputError(SsspError):
-    """What the user gave cannot be used: a file, a value, a path; exit code 2."""
+    """A file, a value or a path from the user cannot be used; exit code 2."""
 
     exit_code = 2
 
 
 class UnsolvableError(InputError):
-    """No attempt at this run can succeed: the graph, or what is asked of it, must change; exit code 2."""
+    """No attempt at this run can succeed: the graph or the options must change; exit code 2."""
 
 
 class PathTooLongError(UnsolvableError):
-    """A shortest path is longer than the type of the weights holds, or shorter than its least number.
+    """The length of a shortest path is above what the type of the weights can represent.
 
     Parameters
     ----------
     source, vertex
         The ends of the path: vertex numbers, or the input's own ids.
-    dtype, wider
-        The type, and the name of the 64-bit one of the same kind; None where `dtype` has 64 bits already.
+    dtype
+        The name of the type.
+    wider
+        The name of the 64-bit type of the same kind; None if `dtype` has 64 bits.
     """
 
     def __init__(self, source: int | str, vertex: int | str, dtype: str, wider: str | None) -> None:
@@ -68,7 +69,7 @@ class PathTooLongError(UnsolvableError):
 
 
 class PathTooShortError(PathTooLongError):
-    """A shortest path, of negative weights, has a length below what the type of the weights holds."""
+    """The length of a shortest path with negative weights is below what the type of the weights can represent."""
 
     beyond, cutoff_helps = "shorter", False
 
@@ -83,18 +84,19 @@ class NegativeCycleError(UnsolvableError):
     cycle
         The vertices of one such cycle, each once, in the order of its edges.
     length
-        The sum of its weights; not negative only for floats, where rounding alone makes distances fall.
+        The sum of the cycle's weights. It can be 0 or more only with float weights, if rounding makes distances fall.
     """
 
-    #: So many vertices of a cycle are shown.
-    SHOWN = 16
+    #: The most vertices of the cycle in the message.
+    MAX_LISTED = 16
 
     def __init__(self, source: int | str, cycle: Sequence[int | str], length: float) -> None:
-        shown = [f"`{vertex}`" for vertex in cycle[: self.SHOWN]]
-        if len(cycle) > len(shown):
-            shown.append(f"… ({len(cycle):,} vertices)")
+        vertices = [f"`{vertex}`" for vertex in cycle[: self.MAX_LISTED]]
+        if len(cycle) > len(vertices):
+            vertices.append(f"… ({len(cycle):,} vertices)")
+        loop = " -> ".join([*vertices, vertices[0]])
         super().__init__(
-            f"the cycle {' -> '.join([*shown, shown[0]])} of length {length}, which can be reached from `{source}`, "
+            f"the cycle {loop} of length {length}, which can be reached from `{source}`, "
             f"makes paths ever shorter{'' if length < 0 else ' by rounding'}",
             hint="remove an edge of it, or correct its weight"
             if length < 0
@@ -106,8 +108,8 @@ class NegativeCycleError(UnsolvableError):
         return type(self), (self.source, self.cycle, self.length)
 
 
-class StoreAwayError(SsspError):
-    """A store elsewhere did not answer for as long as a run waits; exit code 1. Running again goes on."""
+class StoreUnavailableError(SsspError):
+    """A remote store does not answer; exit code 1. Running the same command again continues the run."""
 
 
 class DeadlineError(SsspError):
@@ -116,13 +118,13 @@ class DeadlineError(SsspError):
     Parameters
     ----------
     solver
-        Its name.
+        The name of the solver.
     source
-        A vertex number or the input's own id; or what was searched, in words.
+        A vertex number, the input's own id, or words for the search.
     deadline_s
         The deadline.
     state
-        What is to be added to the message.
+        Text to add to the message.
     """
 
     def __init__(self, solver: str, source: int | str, deadline_s: float, state: str = "") -> None:
@@ -139,7 +141,7 @@ class DeadlineError(SsspError):
 
 
 class RefutedError(SsspError):
-    """A stored distance is not the true one; exit code 3."""
+    """Verification found a wrong stored distance; exit code 3."""
 
     exit_code = 3
 

@@ -1,7 +1,7 @@
-"""Graphs made from a seed: the same edges for the same parameters, on any machine, with any numpy.
+"""Generators: graphs made from a seed, with the same edges on every machine and with every release of NumPy.
 
-numpy does not promise that its generators give the same numbers in the next release, so the random numbers
-here come from a hash of a counter (splitmix64), which is exact integer arithmetic.
+NumPy does not promise that its random generators give the same numbers in later releases. So the random numbers here
+are hashes of a counter (splitmix64), computed with integers.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ import numpy as np
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 
-#: Metres between neighbouring crossings of `road_like`, and how far a crossing is off its place in the lattice.
+#: Metres between neighbouring crossings of the lattice in `road_like` and `mesh`.
 BLOCK_M = 100.0
+#: The range in which a crossing is moved along each axis, as a share of `BLOCK_M`.
 JITTER = 0.7
-#: A road is up to this much longer than the straight line.
+#: The largest share by which a street is longer than the straight line.
 DETOUR = 0.3
-#: Share of the lattice's streets that `road_like` keeps besides those that hold it together.
+#: The share of the lattice's other streets that `road_like` keeps in addition to its spanning tree.
 EXTRA_STREETS = 0.25
-#: Every so many rows and columns of crossings, one is joined to the next such by a straight, direct road.
+#: Straight roads connect the crossings of every so many rows and columns.
 MOTORWAY_SPACING = 32
-#: Edges of an R-MAT graph that are drawn at once by a thread: few enough that what it works on stays in its cache.
+#: Edges of an R-MAT graph that a thread draws at a time. They are few enough to stay in the thread's cache.
 RMAT_PART = 2**16
 
 
 @dataclass(frozen=True, eq=False)
 class GeneratedEdges:
-    """The edges of a made graph, in host memory, owned by the caller.
+    """The edges of a generated graph, in host memory, owned by the caller.
 
     Attributes
     ----------
@@ -40,9 +41,9 @@ class GeneratedEdges:
     weights
         (E,) uint32.
     n_vertices
-        How many vertices there are, those without edges among them.
+        The number of vertices, including those without edges.
     coordinates
-        Two arrays (V,) float64, metres east and north; None where the vertices have no place.
+        Two arrays (V,) float64, metres east and north; None if the vertices have no coordinates.
     """
 
     src: np.ndarray
@@ -55,14 +56,14 @@ class GeneratedEdges:
 def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:
     """Return a connected network of two-way roads with lengths in metres, about 2.5 edges from each vertex.
 
-    Crossings stand on a shaken lattice. Each has a street to its northern or western neighbour, drawn at random,
-    which makes a tree of them all; then come a quarter of the streets left over, and long straight roads
-    between every 32nd row and column of crossings.
+    The vertices are the crossings of a lattice, each moved a little at random. Each crossing gets a street to its
+    northern or to its western neighbour, chosen at random. These streets form a spanning tree. Then a share of the
+    other streets is added, and long straight roads between the crossings of every 32nd row and column.
 
     Raises
     ------
     InputError
-        `vertices` is not a whole number from 1 on.
+        `vertices` is not a positive integer.
     """
     _check_whole("road", "vertices", vertices, 1, MAX_VERTICES)
     n_cols = math.isqrt(vertices - 1) + 1
@@ -91,12 +92,12 @@ def road_like(vertices: int = 262_144, seed: int = 7) -> GeneratedEdges:
 
 
 def grid(rows: int = 512, cols: int = 512, keep: float = 1.0, seed: int = 7) -> GeneratedEdges:
-    """Return a lattice of which each undirected edge is kept with probability `keep`; weights 1 to 1000.
+    """Return a lattice; each undirected edge is kept with probability `keep`, and weights are 1 to 1000.
 
     Raises
     ------
     InputError
-        `rows` or `cols` is not a whole number from 1 on, or `keep` not between 0 and 1.
+        `rows` or `cols` is not a positive integer, or `keep` is not between 0 and 1.
     """
     _check_whole("grid", "rows", rows, 1, MAX_VERTICES)
     _check_whole("grid", "cols", cols, 1, MAX_VERTICES // rows)
@@ -113,7 +114,8 @@ def grid(rows: int = 512, cols: int = 512, keep: float = 1.0, seed: int = 7) -> 
 def rmat(scale: int = 16, edge_factor: int = 16, seed: int = 7) -> GeneratedEdges:
     """Return a directed R-MAT graph of `2**scale` vertices and `edge_factor` times as many edges; weights 1 to 100.
 
-    Quadrants are drawn with 0.57, 0.19, 0.19 and 0.05, ids are permuted, parallel edges and self-loops kept.
+    The quadrants have the probabilities 0.57, 0.19, 0.19 and 0.05. Vertex numbers are permuted. Parallel edges and
+    self-loops are kept.
 
     Raises
     ------
@@ -148,7 +150,7 @@ def rmat(scale: int = 16, edge_factor: int = 16, seed: int = 7) -> GeneratedEdge
 
 
 def random_edges(vertices: int = 65_536, edge_factor: int = 16, seed: int = 7) -> GeneratedEdges:
-    """Return directed edges between vertices drawn alike, `edge_factor` times as many; weights 1 to 1000.
+    """Return directed edges between uniformly drawn vertices, `edge_factor` for each vertex; weights 1 to 1000.
 
     Parallel edges and self-loops are kept.
 
@@ -165,14 +167,14 @@ def random_edges(vertices: int = 65_536, edge_factor: int = 16, seed: int = 7) -
 
 
 def small_world(vertices: int = 65_536, near: int = 5, far: float = 0.05, seed: int = 7) -> GeneratedEdges:
-    """Return a ring, each vertex joined both ways to the next `near`; a share `far` of them leads anywhere instead.
+    """Return a ring in which each vertex has edges to and from the next `near` vertices; weights 1 to 1000.
 
-    Weights are 1 to 1000.
+    A share `far` of the edges leads to a random vertex instead.
 
     Raises
     ------
     InputError
-        `vertices` or `near` is not a whole number in its range, or `far` not between 0 and 1.
+        `vertices` or `near` is not a whole number in its range, or `far` is not between 0 and 1.
 
     References
     ----------
@@ -190,15 +192,15 @@ def small_world(vertices: int = 65_536, near: int = 5, far: float = 0.05, seed: 
 
 
 def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
-    """Return a shaken lattice cut into triangles, each cell along its shorter diagonal: about 6 edges from each vertex.
+    """Return a triangulated lattice with randomly moved vertices: about 6 edges from each vertex.
 
-    Edges lead both ways and are as long as in the plane, in centimetres, as those of a Delaunay triangulation of
-    evenly spread places.
+    The shorter diagonal of each cell divides it into two triangles. Edges lead both ways. Weights are the lengths in
+    centimetres. The graph resembles a Delaunay triangulation of evenly spread points.
 
     Raises
     ------
     InputError
-        `rows` or `cols` is not a whole number from 1 on.
+        `rows` or `cols` is not a positive integer.
     """
     _check_whole("mesh", "rows", rows, 1, MAX_VERTICES)
     _check_whole("mesh", "cols", cols, 1, MAX_VERTICES // rows)
@@ -228,12 +230,12 @@ def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
 
 
 def path(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
-    """Return the vertices in a line, each joined both ways to the next; weights 1 to 1000.
+    """Return a path, in which each vertex has edges to and from the next; weights 1 to 1000.
 
     Raises
     ------
     InputError
-        `vertices` is not a whole number from 1 on.
+        `vertices` is not a positive integer.
     """
     _check_whole("path", "vertices", vertices, 1, MAX_VERTICES)
     vertex = np.arange(vertices, dtype=np.int64)
@@ -241,12 +243,12 @@ def path(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
 
 
 def star(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
-    """Return vertex 0 joined both ways to all others; weights 1 to 1000.
+    """Return a star, in which vertex 0 has edges to and from all others; weights 1 to 1000.
 
     Raises
     ------
     InputError
-        `vertices` is not a whole number from 1 on.
+        `vertices` is not a positive integer.
     """
     _check_whole("star", "vertices", vertices, 1, MAX_VERTICES)
     leaf = np.arange(1, vertices, dtype=np.int64)
@@ -254,7 +256,7 @@ def star(vertices: int = 65_536, seed: int = 7) -> GeneratedEdges:
 
 
 def dense(vertices: int = 512, seed: int = 7) -> GeneratedEdges:
-    """Return an edge from every vertex to every other; weights 1 to 1000, each direction its own.
+    """Return a complete directed graph; each edge has a weight of its own, 1 to 1000.
 
     Raises
     ------
@@ -267,7 +269,7 @@ def dense(vertices: int = 512, seed: int = 7) -> GeneratedEdges:
     return GeneratedEdges(src, dst, _between(1, 1000, len(src), seed, 0), vertices)
 
 
-#: What `generated:` URLs may name; every parameter has a default and is a number.
+#: The generators by their name in `generated:` URLs. All their parameters are numbers with defaults.
 GENERATORS: dict[str, Callable[..., GeneratedEdges]] = {
     "dense": dense,
     "grid": grid,
@@ -282,7 +284,7 @@ GENERATORS: dict[str, Callable[..., GeneratedEdges]] = {
 
 
 def hashed_weights(src: np.ndarray, dst: np.ndarray, largest: int) -> np.ndarray:
-    """Return weights 1 to `largest` (E,) uint64 that depend on the two ends alone, the same both ways."""
+    """Return weights 1 to `largest`, (E,) uint64, which depend only on the two ends and not on the direction."""
     low, high = np.minimum(src, dst).astype(np.uint64), np.maximum(src, dst).astype(np.uint64)
     mixed = (low << np.uint64(32) | high) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0xD6E8FEB86659FD93)
@@ -306,9 +308,9 @@ def _both_ways(
 
 
 def _random_bits(count: int, seed: int, stream: int, first: int = 0) -> np.ndarray:
-    """Return `count` random uint64 from the `first` on, others for each `stream` of a seed.
+    """Return the random uint64 [first, first + count) of a `stream`; every seed has many independent streams.
 
-    They are those of splitmix64, started at a hash of seed and stream.
+    They are the numbers of splitmix64, started at a hash of seed and stream.
     """
     if not isinstance(seed, int):
         raise InputError(f"seed is {seed}", hint="a seed is a whole number")
@@ -318,7 +320,7 @@ def _random_bits(count: int, seed: int, stream: int, first: int = 0) -> np.ndarr
 
 
 def _splitmix64(state: np.ndarray) -> np.ndarray:
-    """Return the output function of splitmix64 (Steele, Lea, Flood, 2014) of every `state`."""
+    """Apply the output function of splitmix64 (Steele, Lea, Flood, 2014) to every `state`."""
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))

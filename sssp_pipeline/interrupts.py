@@ -1,4 +1,8 @@
-"""Ctrl-C that is not lost: Python drops an exception that is raised in a finaliser, and Dask's futures have those."""
+"""Interrupts: a Ctrl-C that is never lost.
+
+Python drops an exception that is raised in a finaliser. Dask's futures have finalisers, so a `KeyboardInterrupt` may be
+dropped. This module remembers it, and `check` raises it again.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,22 @@ _pressed = threading.Event()
 
 
 def install() -> None:
-    """Let SIGTERM, and SIGINT unless it is ignored, raise `KeyboardInterrupt`, at the next `check` if not before."""
+    """Make SIGTERM, and SIGINT unless it is ignored, raise `KeyboardInterrupt`; `check` raises it if it was dropped."""
     _pressed.clear()
-    # An orchestrator's SIGTERM ends a run as cleanly as Ctrl-C does.
+    # Orchestrators send SIGTERM. It stops a run cleanly, like Ctrl-C.
     signal.signal(signal.SIGTERM, press)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, press)
 
 
 def press(number: int, frame: FrameType | None) -> None:
-    """Raise `KeyboardInterrupt`, and remember that."""
+    """Raise `KeyboardInterrupt`, and remember it for `check`."""
     _pressed.set()
     raise KeyboardInterrupt
 
 
 def check() -> None:
-    """Raise the `KeyboardInterrupt` that has been lost, if there was one."""
+    """Raise `KeyboardInterrupt` if one was raised before and dropped."""
     if _pressed.is_set():
         _pressed.clear()
         raise KeyboardInterrupt

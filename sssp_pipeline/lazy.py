@@ -1,4 +1,4 @@
-"""Modules that take long to import, and that many commands never use."""
+"""Lazy imports: modules that take long to import and that many commands do not use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 class LazyModule:
-    """Stands for the module `name`, which is imported when something of it is first used.
+    """A stand-in for the module `name`, which is imported when one of its attributes is first used.
 
-    A module that uses one imports the true module for type checkers only.
+    Modules import the real module under `TYPE_CHECKING`, so that type checkers know its attributes.
     """
 
     def __init__(self, name: str) -> None:
@@ -23,7 +23,7 @@ class LazyModule:
 
 
 class _Hidden:
-    """A finder of modules, asked before all others, that finds none of the packages `names`."""
+    """A finder of modules that reports the packages `names` as missing."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
@@ -35,7 +35,7 @@ class _Hidden:
 
 @contextmanager
 def hidden(*names: str) -> Iterator[None]:
-    """Let imports of the packages `names` fail in the block, unless they are imported already."""
+    """Make imports of the packages `names` fail in the block, unless they are already imported."""
     finder = _Hidden(names)
     sys.meta_path.insert(0, finder)
     try:
@@ -45,9 +45,9 @@ def hidden(*names: str) -> Iterator[None]:
 
 
 def leave_out_optional_packages() -> None:
-    """Let pyarrow work without pandas, and numba without SciPy and cffi: they take 0.3 s to import and are not used.
+    """Make pyarrow work without pandas, and numba without SciPy and cffi, which are slow to import and not used.
 
-    Each looks for the others once. For a process of its own only: pyarrow does not look for pandas again.
+    Both look for these packages only once. So this is for the command line's own process: a notebook may need pandas.
     """
     with hidden("pandas", "scipy", "cffi"):
         import numba.core.typing.cffi_utils  # noqa: F401

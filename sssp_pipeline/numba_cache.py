@@ -1,15 +1,16 @@
-"""`njit` with a disk cache that also notices changes in helper modules, and is fast to read.
+"""Numba cache: `njit` with a disk cache that notices changes in helper modules and is fast to read.
 
-numba compiles the functions and constants of other modules into a kernel, but compares only the module that the kernel
-stands in with what is in its cache. So the names of our cache files hold a digest of `HELPERS` as well. A new file
-replaces those of other digests.
+numba compiles functions and constants of other modules into a kernel. But its cache checks only the module that
+contains the kernel. So the names of our cache files also contain a digest of `HELPERS`, and a new file replaces those
+with other digests.
 
-Before numba reads its cache, it imports all that its compiler knows, which takes 0.15 s. We leave that to the compiler.
+Before numba reads its cache, it loads everything that its compiler may need. Our cache skips that, since a cache hit
+needs no compiler.
 
-Where the files lie is numba's choice: in `NUMBA_CACHE_DIR`, beside the module, or in the user's cache folder where the
-package cannot be written.
+numba chooses the folder: `NUMBA_CACHE_DIR`, or else the folder of the module, or else the user's cache folder if the
+package's folder cannot be written.
 
-NOTE: numba does not ask this module where `NUMBA_CACHE_LOCATOR_CLASSES` is set. Then empty the cache after an update.
+NOTE: if `NUMBA_CACHE_LOCATOR_CLASSES` is set, numba does not use the digests. Then empty the cache after an update.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ HELPERS = (
     "csr.py",
     *(
         f"kernels/{name}.py"
-        for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/team")
+        for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/kernel_threads")
     ),
     *(f"pipeline/formats/parsing/{name}.py" for name in ("byte_streams", "numbers_in_text")),
 )
@@ -48,14 +49,14 @@ def helpers_digest() -> str:
 
 
 class _Locator:
-    """One of numba's locators, which says where the cache of a function lies, with the digest in the files' names."""
+    """A wrapper of one of numba's locators, which choose a cache file for a function; adds the digest to its name."""
 
     def __init__(self, locator: Any) -> None:
         self._locator = locator
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> _Locator | None:
-        """Return the locator of a function; None if numba finds no place for its cache."""
+        """Return the locator of a function; None if numba finds no folder for its cache."""
         found = (kind.from_function(py_func, py_file) for kind in CompileResultCacheImpl._locator_classes)
         return next((cls(locator) for locator in found if locator is not None), None)
 
@@ -63,18 +64,18 @@ class _Locator:
         return getattr(self._locator, name)
 
     def get_disambiguator(self) -> str:
-        """Return what tells the files of this function from those of others."""
+        """Return the part of the file name that differs between functions."""
         return f"{self._locator.get_disambiguator()}-{helpers_digest()}"
 
     def ensure_cache_path(self) -> None:
-        """Make the folder if need be: numba calls this before it writes."""
+        """Create the folder if necessary; numba calls this before it writes."""
         self._locator.ensure_cache_path()
         _remove_other_digests(self._locator.get_cache_path())
 
 
 @cache
 def _remove_other_digests(folder: str) -> None:
-    """Remove the cache files of other digests from a folder that holds the cache of modules of this package alone."""
+    """Remove the cache files with other digests from a folder; only modules of this package have their cache there."""
     for file in Path(folder).iterdir():
         if file.suffix in (".nbi", ".nbc") and f"-{helpers_digest()}." not in file.name:
             with suppress(OSError):  # another process may have removed it

@@ -1,4 +1,4 @@
-"""How stages tell what they are doing, without knowing who listens."""
+"""How stages report what they do, without knowing what shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Level = Literal["detail", "info", "warning", "error"]
 
 
 class Progress(Protocol):
-    """Told of stages, of how far the present one is, of facts worth a line, and of events for programs.
+    """Receives stages, how far the present stage is, facts worth a line, and events for programs.
 
     Facts have plain JSON values, and the same name whenever they mean the same: `docs/guides/operations.md` lists them.
     """
@@ -33,7 +33,7 @@ class Progress(Protocol):
 
 
 class Quiet:
-    """A listener that does nothing with what it hears."""
+    """A `Progress` that shows nothing."""
 
     def stage(self, name: str) -> None:
         """Ignore it."""

@@ -1,4 +1,4 @@
-"""The ids that the input uses for its vertices, and how they correspond to vertex numbers."""
+"""Vertex ids: the ids that the input uses for its vertices, and the vertex numbers that they correspond to."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 else:
     np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
 
-#: So many ids are named in a message.
-SHOWN = 10
+#: The most ids that a message lists.
+MAX_LISTED = 10
 
 
 class IdMapping(BaseModel):
     """How vertex numbers and the input's own ids correspond.
 
-    With kind `offset`, vertex `v` has the id `v + first_id`; with kind `table`, its id is row `v` of `vertices/`,
-    whose ids ascend.
+    With kind `offset`, vertex `v` has the id `v + first_id`. With kind `table`, its id is row `v` of `vertices/`, where
+    the ids are in ascending order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,16 +39,16 @@ class IdMapping(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class VertexIds:
-    """The input's ids of all vertices: an offset, or a table in vertex order, whose ids ascend.
+    """The input's ids of all vertices.
 
     Attributes
     ----------
     mapping
-        Which of the two, and the ids' type.
+        Whether the ids are an offset or a table, and their type.
     table
-        (V,) int64 or large_string Arrow array; None with an offset.
+        (V,) int64 or large_string Arrow array in ascending order; None with an offset.
     n_vertices
-        How many vertices there are.
+        The number of vertices.
     """
 
     mapping: IdMapping
@@ -74,9 +74,9 @@ class VertexIds:
         return value
 
     def typed(self, ids: Sequence[int | str]) -> Sequence[int | str]:
-        """Return `ids` with integers for digits where the graph's ids are integers: a command line knows only text.
+        """Return `ids` from a command line, with digits converted to integers if the graph's ids are integers.
 
-        `007` stays text, which no integer is: another id may be 7.
+        `007` stays text, since it could be confused with the id 7.
         """
         if self.mapping.type != "int64":
             return ids
@@ -88,7 +88,7 @@ class VertexIds:
         Raises
         ------
         InputError
-            An id has the wrong type or no vertex has it; the message begins with `what`.
+            An id has the wrong type, or no vertex has it. The message begins with `what`.
         """
         ids = self.typed(ids)
         if (misfit := self.misfit(ids)) is not None:
@@ -101,7 +101,7 @@ class VertexIds:
 
     def find(self, ids: Sequence[int | str]) -> np.ndarray:
         """Return the vertices (n,) int64 that have these ids, -1 for an id that no vertex has."""
-        # What no 64-bit integer holds is no id: -1 is none either.
+        # -1 stands for values that cannot be an id.
         if self.mapping.type == "int64":
             ids = [i if isinstance(i, int) and 0 <= i < 2**63 else -1 for i in ids]
         if self.table is None:
@@ -113,11 +113,11 @@ class VertexIds:
         return positions.astype(np.int64)
 
     def has(self, vertex_id: int | str) -> bool:
-        """Return whether a vertex has this id, which has the type of the graph's ids."""
+        """Return whether a vertex has the id `vertex_id`, whose type must be that of the graph's ids."""
         return bool(self.find([vertex_id])[0] >= 0)
 
     def misfit(self, ids: Sequence[int | str]) -> tuple[str, str] | None:
-        """Return a problem and a hint for the first of `ids` of another type than the graph's, None if all fit."""
+        """Return a problem and a hint for the first of `ids` with a wrong type; None if all types are right."""
         wanted = int if self.mapping.type == "int64" else str
         given = next((i for i in ids if not isinstance(i, wanted) or isinstance(i, bool)), None)
         if given is None:
@@ -131,7 +131,7 @@ class VertexIds:
         return f"{listed([given])} is not in the graph, whose ids are {kind}", hint
 
     def unknown_error(self, unknown: Sequence[int | str], n_named: int, what: str) -> InputError:
-        """Return the error that names the ids `unknown`, of `n_named` in all; `what` ends with what an id is of."""
+        """Return the error for the ids `unknown` among `n_named`; `what` ends with "source", "target" or "vertex"."""
         if len(unknown) == 1:
             return InputError(f"{what} {listed(unknown)} is not in the graph", hint=self.range_hint())
         place, _, noun = what.rpartition(" ")
@@ -140,7 +140,7 @@ class VertexIds:
         return InputError(message, hint=self.range_hint())
 
     def range_hint(self) -> str:
-        """Return which ids there are."""
+        """Return a hint with the range of the graph's ids."""
         if not self.n_vertices:
             return "check `graph.input`: the graph has no vertices"
         first, last = self.original(0), self.original(self.n_vertices - 1)
@@ -148,7 +148,7 @@ class VertexIds:
 
 
 def digest_of(*vertices: np.ndarray) -> str:
-    """Return what tells these vertices, each (n,), one list after the other, from any others."""
+    """Return a digest of lists of vertices, each (n,)."""
     digest = hashlib.sha256()
     for some in vertices:
         digest.update(some.astype("<u4").tobytes())
@@ -156,9 +156,9 @@ def digest_of(*vertices: np.ndarray) -> str:
 
 
 def listed(ids: Sequence[int | str], n: int | None = None) -> str:
-    """Return the first `SHOWN` of `ids` for a message; `n` is how many there are if `ids` are the first of more."""
-    shown = [f"`{text if len(text) <= 60 else text[:60] + '…'}`" for text in map(str, ids[:SHOWN])]
-    return ", ".join([*shown, "…"] if (n or len(ids)) > len(shown) else shown)
+    """Return the first `MAX_LISTED` of `ids` for a message; `n` is the number of all ids if `ids` lacks some."""
+    first = [f"`{text if len(text) <= 60 else text[:60] + '…'}`" for text in map(str, ids[:MAX_LISTED])]
+    return ", ".join([*first, "…"] if (n or len(ids)) > len(first) else first)
 
 
 def plural_of(noun: str) -> str:

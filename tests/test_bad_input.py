@@ -120,7 +120,7 @@ DIMACS = "c a graph\np sp 3 2\na 1 2 5\na 2 3 6\n"
         (
             DIMACS.replace("a 2 3 6\n", "a 2 4 6\n"),
             "`edges.txt` line 4: vertex id `4` is outside 1 to 3",
-            "the file declares its number of vertices at its beginning: correct the one or the other",
+            "the file declares its number of vertices at its beginning: correct the id or that number",
         ),
         (
             DIMACS.replace("a 2 3 6\n", ""),
@@ -236,7 +236,7 @@ def test_a_negative_float_for_a_solver_that_takes_none(at):
     message, hint = refused_after_ingest(at, workflow(solve__solver="dijkstra"))
     assert message == (
         "solver `dijkstra` cannot solve this: it needs weights of zero or more, and the smallest is -6.5; "
-        "to reweight floats rounds them"
+        "floats cannot be reweighted without rounding"
     )
     assert hint.startswith("these can: ")
     assert "queue-bellman-ford" in hint

@@ -1,44 +1,45 @@
-"""The programs of benchmarks/: all can be imported, and a run in the wide layout is measured while it has batches."""
+"""The programs of benchmarks/ import and print their help, and the published pages are what the stored lines give."""
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-PROGRAMS = sorted(path.stem for path in (Path(__file__).parents[1] / "benchmarks").glob("*.py"))
+from sssp_pipeline.kernels import SOLVERS
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+PROGRAMS = [
+    ".".join(path.relative_to(BENCHMARKS).with_suffix("").parts)
+    for path in sorted(BENCHMARKS.rglob("*.py"))
+    if "def main()" in path.read_text(encoding="utf-8")
+]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_finds_all_that_it_imports(benchmark_module, name):
-    assert benchmark_module(name).__doc__
+def test_a_program_prints_its_help(benchmark_module, monkeypatch, capsys, name):
+    program = benchmark_module(name)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--help"])
+    with patch.dict(SOLVERS), pytest.raises(SystemExit) as ended:  # a program may register a solver
+        program.main()
+    assert ended.value.code == 0
+    assert "usage:" in capsys.readouterr().out.lower()
 
 
-@pytest.mark.parametrize("layout", ["long", "wide"])
-def test_the_batches_of_both_layouts_are_timed(benchmark_module, tmp_path, layout):
-    pipeline = benchmark_module("pipeline")
-    workflow, run = tmp_path / "pipeline.yaml", tmp_path / "run"
-    workflow.write_text(
-        json.dumps(
-            {
-                "graph": {"input": "generated:grid?rows=40&cols=40", "store": str(tmp_path / "graph")},
-                "sources": {"random": {"count": 24}},
-                "solve": {"batch": 4},
-                "output": {"path": str(run), "layout": layout},
-                "verify": "off",
-                "report": False,
-            }
-        )
-    )
-    outcome = pipeline.run_command(workflow, run, solve__solver="dijkstra")
-    assert sum(commit.n_batches for commit in outcome.commits) == outcome.printed["batches"] == 6
-    assert sorted(outcome.commits, key=lambda commit: commit.at_s) == outcome.commits
-    assert all(commit.n_bytes > 4 * 1600 for commit in outcome.commits)
-    assert (outcome.merge_s is not None) == (layout == "wide")
-    if outcome.merge_s is not None:
-        assert 0 < outcome.merge_s < outcome.command_s
-    solver, measured = pipeline.by_solver(workflow, run, "dijkstra")
-    assert solver == "dijkstra"
-    assert measured["sources_per_s"] > 0
-    assert measured["written_mb_per_s"] > 0
+@pytest.mark.parametrize("name", ["adds", "auto", "many-sources", "scaling"])
+def test_a_page_is_what_the_stored_lines_give(benchmark_module, name):
+    pages = benchmark_module("pages")
+    assert pages.PAGES[name].PAGE.read_text(encoding="utf-8") == pages.text(name)
+
+
+@pytest.mark.parametrize("name", ["matrix", "hbf-table-3"])
+def test_a_report_of_the_papers_is_what_the_stored_lines_give(benchmark_module, tmp_path, name):
+    report = benchmark_module("papers.report")
+    written = report.write_page(name, tmp_path)
+    texts = [
+        path.read_text(encoding="utf-8").partition("## Figures")[0]
+        for path in (written, report.PAGES / name / written.name)
+    ]
+    assert texts[0] == texts[1]

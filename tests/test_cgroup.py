@@ -19,7 +19,7 @@ import pytest
 
 from sssp_pipeline import cgroup
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest import stage as ingest
 from sssp_pipeline.pipeline.machine import free_memory_bytes, hardware, memory_bytes
 
@@ -151,7 +151,7 @@ def test_a_graph_that_the_group_cannot_hold_is_refused(groups):
 
 PROBE = """\
 from sssp_pipeline.pipeline.machine import free_memory_bytes, memory_bytes
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 print(memory_bytes(), usable_cores(), free_memory_bytes())
 from distributed.system import MEMORY_LIMIT
 from dask.system import CPU_COUNT

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -218,21 +219,64 @@ def test_a_second_interrupt_does_not_wait_for_the_batches_under_way(at):
     assert not list(Path().glob("run/distances/batch-*"))
 
 
-def test_a_terminal_gets_a_moving_line_and_a_log_gets_lines(at):
+def on_a_terminal(command: list[str]) -> tuple[int, bytes]:
+    """Return the exit code of `command`, and what it writes to a terminal that is its standard error."""
     main, terminal = pty.openpty()
-    process = subprocess.Popen([*COMMAND, "run", "w.yaml"], stderr=terminal, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, stderr=terminal, stdout=subprocess.DEVNULL)
     os.close(terminal)
-    seen = b""
-    while True:
-        try:
-            seen += os.read(main, 65536)
-        except OSError:
-            break
-    assert process.wait() == 0
-    process.stdout.close()
+    written = b""
+    with suppress(OSError):  # the terminal's other end is closed
+        while read := os.read(main, 65536):
+            written += read
     os.close(main)
-    assert b"\r\x1b[K" in seen
-    assert seen.endswith((b"\r\x1b[K", b"\n"))
+    return process.wait(), written
+
+
+def screen(written: bytes) -> list[str]:
+    """Return the lines that a terminal shows in the end."""
+    lines, row, column = [""], 0, 0
+    for part in re.findall(r"\x1b\[(?:\?)?\d*[A-Za-z]|\x1b\[[\d;]*m|\r|\n|[^\x1b\r\n]+", written.decode()):
+        if part == "\n":
+            row, column = row + 1, column
+            lines += [""] * (row + 1 - len(lines))
+        elif part == "\r":
+            column = 0
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part.endswith("A") and part[0] == "\x1b":
+            row -= int(part[2:-1] or 1)
+        elif part[0] != "\x1b":
+            lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + len(part) :]
+            column += len(part)
+    return [line.rstrip() for line in lines]
+
+
+def test_a_terminal_gets_a_moving_line_that_is_gone_in_the_end(at):
+    code, written = on_a_terminal([*COMMAND, "run", "w.yaml"])
+    assert code == 0
+    assert "solve" in written.decode()
+    assert not [line for line in screen(written) if line.startswith(("⠋", "⠙", "⠹", "⠸", "⠼", "⠴"))]
+
+
+def test_other_lines_stand_above_the_moving_line():
+    program = """
+import sys, time
+from sssp_pipeline.console import console
+with console("text") as shown:
+    shown.stage("solve")
+    for done in (100, 400, 700):
+        shown.advance(done, 1000, "batches")
+        time.sleep(0.15)
+        shown.say(f"after {done} batches [no markup]")
+    print("from a library", file=sys.stderr)
+    shown.advance(900, 1000, "batches")
+    time.sleep(0.15)
+"""
+    code, written = on_a_terminal([sys.executable, "-c", program])
+    assert code == 0
+    assert "solve: 900 of 1,000 batches" in written.decode()
+    lines = [f"after {done} batches [no markup]" for done in (100, 400, 700)]
+    assert [line for line in screen(written) if line] == [*lines, "from a library"]
 
 
 class Recorder(list):
@@ -309,16 +353,24 @@ def test_columns_begin_at_the_same_place():
 
 def test_doctor_warns_of_a_python_whose_workers_may_stand_still(monkeypatch):
     releases = ((3, 11, 0), (3, 11, 8), (3, 11, 9), (3, 12, 0), (3, 12, 2), (3, 12, 3), (3, 13, 0))
-    assert [machine.profiler_locks(r) for r in releases] == [True, True, False, True, True, False, False]
+    assert [machine.profiler_may_deadlock(r) for r in releases] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
     for locks, state in ((True, "warning"), (False, "ok")):
-        monkeypatch.setattr(machine, "profiler_locks", lambda locks=locks: locks)
+        monkeypatch.setattr(machine, "profiler_may_deadlock", lambda locks=locks: locks)
         checks = {check["name"]: check for check in json.loads(invoke("doctor", "--json").stdout)}
         assert checks["python"]["state"] == state
         assert ("PROFILE__ENABLED=False" in (checks["python"]["hint"] or "")) == locks
 
 
 def test_every_command_has_an_example():
-    commands = ["run", "solve", "ingest", "plan", "verify", "inspect", "cs515", "solvers", "doctor", "init"]
+    commands = ["run", "solve", "ingest", "plan", "verify", "inspect", "solvers", "doctor", "init"]
     for words in ([], *([c] for c in commands), ["bench"], ["bench", "run"], ["bench", "report"]):
         shown = " ".join(invoke(*words, "--help").stdout.split())
         assert f"Example: sssp-pipeline {' '.join(words)}".strip() in shown, words

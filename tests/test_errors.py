@@ -32,14 +32,14 @@ def test_a_suggestion_is_made_only_where_one_is_close():
 # ---- every error says what to do ----
 
 PACKAGE = Path(errors.__file__).parent
-CLASSES = {"InputError", "SsspError", "UnsolvableError", "StoreAwayError", "RefutedError"}
+CLASSES = {"InputError", "SsspError", "UnsolvableError", "StoreUnavailableError", "RefutedError"}
 #: Constructions whose hint may be None, by file and function, each with its reason.
 MAY_LACK_A_HINT = {
     ("errors.py", "_rebuild"): "makes the copy of an error that has come from another process",
-    ("workflow/yaml_file.py", "_combined"): "shows the hint of a fault, which is never None",
+    ("workflow/faults.py", "combined"): "shows the hint of a fault, which is never None",
     (
-        "pipeline/solving/workers/fitness.py",
-        "ask",
+        "pipeline/solving/workers/worker_checks.py",
+        "run_on",
     ): "stands for the answer of a worker; the error that lists the answers has a hint",
     ("bench/cases.py", "_of"): "adds the name of the graph to an error, and keeps its hint",
 }

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.completed_run import check_undamaged
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.solving import dispatch
@@ -317,12 +318,13 @@ def test_ten_thousand_batches_are_looked_at_in_seconds(tmp_path):
     for batch in range(1, 10_000):
         Path(folder.batch_path(batch)).hardlink_to(first)
     pq.write_table(pa.table({"source": np.arange(10_000)}), folder.path("metrics.parquet"))
+    form = DistanceFormat("long", None, "none", predecessors=False)
     record = {
         "sources": 10_000,
         "batches": 10_000,
         "targets": None,
         "graph": {"n_vertices": 2},
-        "identity": {"batch": 1, "layout": "long", "targets": None},
+        "identity": {"batch": 1, "targets": None, **form.identity()},
         "files": folder.file_sizes(),
     }
     assert len(record["files"]) == 10_001

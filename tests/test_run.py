@@ -503,13 +503,13 @@ def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(
 
     real = RunFolder.commit_batch
     monkeypatch.setattr(scatter_stage, "_SMALL_BYTES", small)
-    monkeypatch.setattr(Work, "together", lambda work, solver: 3)
+    monkeypatch.setattr(Work, "batches_per_call", lambda work, solver: 3)
     with monkeypatch.context() as patched, pytest.raises(SsspError) as caught:
         patched.setattr(RunFolder, "commit_batch", commit)
         run(made(tmp_path), Quiet())
     assert caught.value.message == "1 of 8 batches failed: 4; batch 4: the disk is full"
     (tmp_path / "run" / "distances" / "batch-00001.parquet").unlink()
-    monkeypatch.setattr(Work, "together", lambda work, solver: 2)
+    monkeypatch.setattr(Work, "batches_per_call", lambda work, solver: 2)
     run(made(tmp_path), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
@@ -528,7 +528,7 @@ def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undis
 
 @ROUTES
 def test_a_task_of_several_batches_writes_the_same_files(tmp_path, monkeypatch, undisturbed, cluster):
-    monkeypatch.setattr(Work, "together", lambda self, solver: 3)
+    monkeypatch.setattr(Work, "batches_per_call", lambda self, solver: 3)
     heard = Heard()
     folder, _ = run(made(tmp_path, cluster=cluster), heard)
     assert digests(tmp_path / "run") == digests(undisturbed[0])
@@ -617,7 +617,7 @@ def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch
 def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypatch, undisturbed):
     flag = tmp_path / "fail"
     flag.touch()
-    monkeypatch.setattr(Work, "together", lambda self, solver: 3)
+    monkeypatch.setattr(Work, "batches_per_call", lambda self, solver: 3)
     monkeypatch.setattr(scatter_stage, "solve_task", partial(_fail_while, solve_task, str(flag), 3))
     with pytest.raises(SsspError) as caught:
         run(made(tmp_path), Quiet())

@@ -217,7 +217,7 @@ def test_no_error_about_a_url_shows_its_secrets(folder, host, caplog, url):
             ("run", "edges.txt", "--from", "1", "--to", url, "--out", "run"),
             ("plan", url, "--log-format", "json"),
         ),
-        *(("cs515", url), ("bench", "run", url), ("bench", "report", url), ("inspect", url, "--json")),
+        *(("bench", "run", url), ("bench", "report", url), ("inspect", url, "--json")),
     ):
         told(caplog, *words)
     searched(folder)

@@ -1,1 +1,1 @@
-"""A matrix of graphs and solvers: checked, timed, written down as JSON lines, and shown as the papers' tables."""
+"""The bench: it checks and times solvers on graphs, writes JSON lines, and makes tables and figures of them."""

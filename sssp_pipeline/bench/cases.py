@@ -1,4 +1,4 @@
-"""A graph made ready for a bench: stored, its weights replaced if asked for, with sources and the true distances."""
+"""A graph prepared for a bench: stored, with its weights or hashed ones, its sources, and the true distances."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow import models as workflow
 
-#: Who says what the true distances are: for weights of zero or more, and for others.
+#: The solvers that find the true distances: for weights of zero or more, and for other weights.
 ORACLE, SIGNED_ORACLE = "delta-stepping", "queue-bellman-ford"
-#: Breadth-first searches from each of so many sources, each from the vertex where the one before it ended.
+#: How many breadth-first searches follow each other, and from how many sources such a sequence starts.
 SWEEPS, SWEPT_SOURCES = 3, 2
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What variants are checked and timed on.
+    """The input of every variant: a graph, its sources and the true distances.
 
     Attributes
     ----------
     sources
         (S,) uint32.
     oracle
-        The solver that gave the next two.
+        The solver that found `rows` and `outcomes`.
     rows
         (S, V), the true distances.
     outcomes
-        What came of each source: reached, largest and mean distance, which are the same bits from every solver.
+        Of each source: vertices reached, largest and mean distance. Every solver gives the same bits.
     """
 
     facts: GraphFacts
@@ -57,7 +57,7 @@ class Case:
 
 
 def check_input(entry: BenchGraph) -> None:
-    """Raise an `InputError` that names the graph if a file of its input is not there."""
+    """Raise an `InputError` that names the graph if a file of its input is missing."""
     if entry.graph is None or any(is_generated(url) for url in entry.graph.inputs):
         return
     try:
@@ -67,14 +67,14 @@ def check_input(entry: BenchGraph) -> None:
 
 
 def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
-    """Return the graph of `entry`, ingested into `folder` unless it is there.
+    """Return the graph of `entry`, ingested into `folder` unless it is there already.
 
-    The store has the entry's name and the digest of how it is read.
+    The name of the store is that of the entry with the digest of its `graph` section.
 
     Raises
     ------
     InputError
-        As `ingest`, or there is no graph store where `entry` says; the message names the graph.
+        As `ingest`, or `entry.store` is no graph store; the message names the graph.
     """
     progress.stage(f"{entry.name}: graph")
     try:
@@ -88,19 +88,19 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
 
 
 def _read_as(graph: workflow.Graph, hashed_weights: int | None) -> workflow.Graph:
-    """Return how the input is read: weights that are to be replaced are not."""
+    """Return how the input is read: without its weights if hashed ones replace them."""
     if hashed_weights is None:
         return graph
     return graph.model_copy(update={"weights": graph.weights.model_copy(update={"column": "none"})})
 
 
 def content_of(entry: BenchGraph, graph: StoredGraph) -> str:
-    """Return a digest of what `graph` holds, and of the weights that replace its own."""
+    """Return a digest of the content of `graph` and of the weights that replace its own."""
     return digest_of(graph.manifest.content_id, entry.hashed_weights)
 
 
 def prepare(entry: BenchGraph, graph: StoredGraph, drawn: RandomSources, progress: Progress) -> Case:
-    """Return `graph` with sources drawn as `drawn` says, and the true distances from them.
+    """Return `graph` with sources as `drawn` describes them, and the true distances from these.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def prepare(entry: BenchGraph, graph: StoredGraph, drawn: RandomSources, progres
     try:
         loaded = graph.graph()
         if entry.hashed_weights is not None:
-            loaded = _weighted_anew(loaded, entry.hashed_weights)
+            loaded = with_hashed_weights(loaded, entry.hashed_weights)
         sources = select_sources(drawn.of(loaded.n_vertices), graph.ids, lambda: loaded)
         oracle = ORACLE if loaded.traits.min_weight >= 0 else SIGNED_ORACLE
         rows, metrics = _true_distances(loaded, sources, oracle)
@@ -123,14 +123,14 @@ def prepare(entry: BenchGraph, graph: StoredGraph, drawn: RandomSources, progres
 
 
 def outcome(metrics: SourceMetrics) -> tuple[int, float, float]:
-    """Return what came of a source."""
+    """Return the outcome of a source, as in `Case.outcomes`."""
     return metrics.reached, metrics.max_distance, metrics.mean_distance
 
 
 def diameter_at_least(graph: CsrGraph, sources: np.ndarray) -> int:
-    """Return the most hops, along outgoing edges, that a vertex is away from another in the searches made.
+    """Return the most hops along outgoing edges from the start of a search to any vertex.
 
-    Each search starts where the one before it ended, at a vertex farthest away; the first ones start at `sources`.
+    The first searches start at `sources`. Each later search starts at a vertex that was farthest in the one before it.
     """
 
     def swept(start: int) -> int:
@@ -149,7 +149,7 @@ def diameter_at_least(graph: CsrGraph, sources: np.ndarray) -> int:
 
 @njit(nogil=True)
 def _farthest(row_offsets: np.ndarray, col_indices: np.ndarray, start: int) -> tuple[int, int]:
-    """Return how many hops the vertex farthest from `start` is away, and that vertex."""
+    """Return the hops from `start` to a farthest vertex, and this vertex."""
     is_seen = np.zeros(len(row_offsets) - 1, np.bool_)
     queue = np.empty(len(row_offsets) - 1, np.uint32)
     queue[0] = start
@@ -179,7 +179,8 @@ def _true_distances(
     return np.concatenate([s.distances for s in solutions]), [s.metrics[0] for s in solutions]
 
 
-def _weighted_anew(graph: CsrGraph, largest: int) -> CsrGraph:
+def with_hashed_weights(graph: CsrGraph, largest: int) -> CsrGraph:
+    """Return `graph` with weights from 1 to `largest` that depend on the ends of an edge alone, in its weight type."""
     src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
     weights = hashed_weights(src, graph.col_indices, largest).astype(graph.weight_dtype)
     return CsrGraph(graph.row_offsets, graph.col_indices, weights)

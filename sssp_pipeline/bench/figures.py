@@ -10,7 +10,7 @@ from typing import Any
 
 from sssp_pipeline.bench.results import Results
 
-#: Names of graphs are written beside the points of a figure with no more of them than this.
+#: A figure with at most so many points has the names of the graphs beside them.
 MOST_NAMED = 40
 
 
@@ -34,15 +34,15 @@ def figure_at(path: Path, inches: tuple[float, float]) -> Iterator[Any]:
 def draw_all(
     results: Results, folder: Path, baseline: str | None, subject: str | None
 ) -> list[tuple[str, str]]:
-    """Write the figures that the lines have something for, and return the name and a description of each."""
+    """Write the figures for which there are lines, and return the name and a description of each."""
     drawn = []
     if baseline in results.variants and len(results.variants) > 1:
         name = "speedups.svg"
         _draw_speedups(results, folder / name, baseline)
         drawn.append((name, f"speed-up of each variant over `{baseline}`, as H-BF's figure 8"))
         if subject in results.variants and subject != baseline and results.speedups(subject, baseline):
-            for name, told in _draw_subject(results, folder, baseline, subject):
-                drawn.append((name, f"speed-up of `{subject}` over `{baseline}` {told}"))
+            for name, description in _draw_subject(results, folder, baseline, subject):
+                drawn.append((name, f"speed-up of `{subject}` over `{baseline}` {description}"))
     return drawn
 
 
@@ -89,7 +89,7 @@ def _draw_subject(results: Results, folder: Path, baseline: str, subject: str) -
             "10",
         ),
     )
-    for key, xlabel, values, told, number in against:
+    for key, xlabel, values, description, number in against:
         path = folder / f"speedup-and-{key}.svg"
         with figure_at(path, (7, 4.5)) as figure:
             ax = figure.subplots()
@@ -104,4 +104,4 @@ def _draw_subject(results: Results, folder: Path, baseline: str, subject: str) -
             ax.set_xlabel(xlabel)
             ax.set_ylabel(f"times as fast as {baseline}")
             ax.grid(alpha=0.3)
-        yield path.name, f"{told}, as the ADDS paper's figure {number}"
+        yield path.name, f"{description}, as the ADDS paper's figure {number}"

@@ -1,4 +1,4 @@
-"""What all that shows measured lines shares: tables as Markdown and CSV, means, and counts by range."""
+"""Tables as Markdown and CSV, geometric means, and counts by range, for every page of measured lines."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from itertools import pairwise
 
 import numpy as np
 
-#: Stands where there is nothing to tell.
+#: The content of an empty cell.
 NONE = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Some rows, and what they say.
+    """Rows with a title and an explanation.
 
     Attributes
     ----------
     name
-        Of its CSV file.
+        Name of its CSV file, without its suffix.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Table:
     rows: list[list[str]]
 
     def csv(self) -> str:
-        """Return it as CSV, lines ending with a newline alone."""
+        """Return the table as CSV; each line ends with a newline."""
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows([self.headings, *self.rows])
         return out.getvalue()
@@ -49,12 +49,12 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def range_names(ends: Sequence[float]) -> list[str]:
-    """Return what the ranges between `ends`, and beyond them, are called."""
+    """Return the names of the ranges below, between and above `ends`."""
     return [f"< {ends[0]:g}", *(f"{low:g} to {high:g}" for low, high in pairwise(ends)), f"≥ {ends[-1]:g}"]
 
 
 def shares(values: Sequence[float], ends: Sequence[float]) -> list[str]:
-    """Return how many of `values` lie in each of the ranges between `ends`, and beyond them."""
+    """Return how many of `values` lie in each range below, between and above `ends`."""
     return percents(np.bincount(np.digitize(values, ends), minlength=len(ends) + 1).tolist())
 
 

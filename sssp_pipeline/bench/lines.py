@@ -1,4 +1,4 @@
-"""The lines of a bench: what one holds, what each says about the machine, how they are written and read."""
+"""The lines of a bench: their content, how they are written and read, and which of several counts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.pipeline.machine import hardware, versions
 from sssp_pipeline.pipeline.storage import files
 
-#: What became of a variant on a graph: `refuted` is a distance that is not the true one.
+#: The result of a variant on a graph. `refuted`: a distance is not the true one.
 State = Literal["measured", "unsupported", "failed", "refuted"]
 
 
 class _Record(BaseModel):
-    """What is written as JSON; what a later release adds is passed over."""
+    """A record written as JSON. Keys that a later release adds are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class GraphFacts(_Record):
-    """What a line says about its graph.
+    """The graph of a line.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class GraphFacts(_Record):
     degree_deviation
         Standard deviation of the out-degrees.
     diameter_hops
-        A lower bound of the diameter: the most edges of a path with the fewest, over the breadth-first searches made.
+        A lower bound of the diameter: the most hops of several breadth-first searches.
     """
 
     name: str
@@ -56,12 +56,12 @@ class GraphFacts(_Record):
 
 
 class Timing(_Record):
-    """What was measured; lists have an entry for each source, in the order of the line's `sources`.
+    """The measurement. Each list has an entry for each source, in the order of `Line.sources`.
 
     Attributes
     ----------
     ms
-        Of each source the milliseconds of its runs: device time on a GPU, wall time on a CPU.
+        Milliseconds of each run of each source: device time on a GPU, wall time on a CPU.
     median_ms, mean_ms
         Mean over the sources of the median, and of the mean, over the runs.
     reached
@@ -73,9 +73,9 @@ class Timing(_Record):
     supersteps
         Mean over sources and runs; None where the solver has none.
     filter_share
-        Of the time, the share spent on finding what is to be relaxed; None where that is no step of its own.
+        Share of the time that finds the edges to relax; None where that is not a separate step.
     flushed_bytes
-        Written on the GPU before each run, so that its L2 cache holds nothing of the run before; 0 on a CPU.
+        Bytes written on the GPU before each run, so that its L2 cache has nothing of the run before; 0 on a CPU.
     """
 
     ms: list[list[float]]
@@ -102,7 +102,7 @@ class Timing(_Record):
 
 
 class Circumstances(_Record):
-    """On what a line was measured."""
+    """When, on which code and on which machine a line was measured."""
 
     date: str
     commit: str | None
@@ -121,13 +121,13 @@ class Line(_Record):
     options
         All of the solver's options; `changed` those that are not at their defaults.
     asked
-        A digest of all that was asked for, so that it is found again.
+        A digest of the request, by which a later bench finds the line.
     state, reason
-        What became of it, and why where it was not measured.
+        The result, and the reason where nothing was measured.
     sources
         Internal vertex numbers.
     checked_by
-        The solver with which every distance was compared before anything was timed; None where nothing was timed.
+        The solver that found the true distances, which were compared before the timing; None where nothing was timed.
     timing
         None where it was not measured.
     """
@@ -157,12 +157,12 @@ class Line(_Record):
 
     @property
     def is_settled(self) -> bool:
-        """Whether measuring it again would find the same: what failed or was refuted is tried again."""
+        """Whether a repetition would give the same. What failed or was refuted is tried again."""
         return self.state in ("measured", "unsupported")
 
     @property
     def processor(self) -> str:
-        """What it ran on: the GPU with its driver, or the CPU with its cores."""
+        """The GPU with its driver, or the CPU with its number of cores."""
         machine = self.on.machine
         return str(machine["gpu"]) if self.device == "gpu" else f"{machine['cpu']}, {machine['cores']} cores"
 
@@ -173,7 +173,7 @@ def digest_of(*asked: Any) -> str:
 
 
 def circumstances(besides: Path) -> Circumstances:
-    """Return on what is measured now; files under `besides`, where results go, make no checkout differ."""
+    """Return the present circumstances; files under `besides`, the folder of results, do not make it dirty."""
     return Circumstances(
         date=now(),
         **revision(besides),
@@ -188,13 +188,13 @@ def now() -> str:
 
 
 def revision(besides: Path) -> dict[str, Any]:
-    """Return the commit of this checkout, and whether files but those under `besides` differ; both None outside of one.
+    """Return the commit of this checkout, and whether files outside `besides` differ; None without a checkout.
 
-    A copy without its history says in `SSSP_BENCH_COMMIT` which commit it is.
+    `SSSP_BENCH_COMMIT` names the commit of a copy without history.
     """
     if named := os.environ.get("SSSP_BENCH_COMMIT"):
         return {"commit": named.removesuffix("+"), "dirty": named.endswith("+")}
-    # A package installed into a folder of another checkout is not of that checkout.
+    # A package that is installed inside another checkout does not belong to that checkout.
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return {"commit": None, "dirty": None}
     commit, top = _git("rev-parse", "HEAD"), _git("rev-parse", "--show-toplevel")
@@ -206,7 +206,9 @@ def revision(besides: Path) -> dict[str, Any]:
 
 
 def resume(path: Path) -> list[Line]:
-    """Return the lines of an earlier bench in the file at `path`, none if there is no file; one cut off is removed.
+    """Return the lines of an earlier bench in the file at `path`, and remove an incomplete last line.
+
+    Without a file there are no lines.
 
     Raises
     ------
@@ -223,7 +225,7 @@ def resume(path: Path) -> list[Line]:
 
 
 def append(path: Path, line: Line) -> None:
-    """Write `line` to the end of the file at `path`.
+    """Append `line` to the file at `path`.
 
     Raises
     ------
@@ -240,12 +242,12 @@ def append(path: Path, line: Line) -> None:
 
 
 def read(url: str) -> list[Line]:
-    """Return the lines in the file at `url`; one that was cut off by the end of a bench is left out.
+    """Return the lines in the file at `url`, without an incomplete last line.
 
     Raises
     ------
     InputError
-        The file cannot be read, or a line is none of a bench.
+        The file cannot be read, or a line is not a line of a bench.
     """
     shown = files.redacted(url)
     texts = files.read_bytes(url).decode("utf-8", errors="replace").splitlines(keepends=True)
@@ -266,10 +268,10 @@ def read(url: str) -> list[Line]:
 
 
 def newest(lines: Sequence[Line]) -> list[Line]:
-    """Return the line that counts of each graph and variant, in the order in which graphs and variants first came.
+    """Return the line that counts for each graph and variant, in the order in which they first occur.
 
-    The newest does, but none that says a variant is unsupported where another has measured it: that may tell of a
-    machine without a GPU. Lines of a graph that another of the same name has replaced are left out.
+    The newest line counts. But a line `unsupported` does not replace a measurement, because it may come from a machine
+    without a GPU. If the content of a graph has changed, the lines of its old content are left out.
     """
     by_date = sorted(lines, key=lambda line: line.on.date)
     contents = {line.graph.name: line.graph.content for line in by_date}

@@ -1,4 +1,4 @@
-"""The conductor of a bench: graph after graph, what is not measured yet, a line for each variant."""
+"""Runs a bench: for each graph it measures the variants without a line, and writes a line for each."""
 
 from __future__ import annotations
 
@@ -51,35 +51,35 @@ def run_bench(
     again: bool = False,
     prepare_only: bool = False,
 ) -> Path:
-    """Return the file of lines, after measuring all of `bench` that is not measured yet.
+    """Measure all of `bench` that has no line yet; return the file of lines.
 
     Parameters
     ----------
     bench
-        What to measure.
+        The graphs, solvers and sources.
     output
         The folder of the lines and the graph stores, on this machine.
     progress
-        Told of every stage.
+        Receives every stage.
     graphs
-        Names of the only graphs to take; all of them if empty.
+        Names of the graphs to measure; empty for all.
     again
-        Measure also what the file holds for the same commit and machine.
+        Measure also what has a line of the same commit and machine.
     prepare_only
-        Store the graphs and stop there; their folder is returned.
+        Only store the graphs, and return their folder.
 
     Raises
     ------
     InputError
-        A graph cannot be had, there is no such graph, or the output cannot be written.
+        A graph cannot be read, a name is unknown, or the output cannot be written.
     RefutedError
-        A distance is not the true one; the other variants are measured.
+        A distance is not the true one. The other variants are measured before.
     SsspError
-        A variant failed; the others are measured, and running again tries it again.
+        A variant failed. The other variants are measured before; another run tries the variant again.
     """
     entries = _chosen(bench, graphs)
     for entry in entries:
-        check_input(entry)  # before an hour of others, not after it
+        check_input(entry)  # before the first graph is measured
     try:
         (output / GRAPHS_FOLDER).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -99,7 +99,7 @@ def run_bench(
 
 
 class _Job:
-    """A bench that is under way."""
+    """The state of a running bench."""
 
     def __init__(self, bench: Bench, output: Path, at: Path, progress: Progress, again: bool) -> None:
         self._bench, self._at, self._progress = bench, at, progress
@@ -115,7 +115,7 @@ class _Job:
         self._faults: list[tuple[str, SsspError]] = []
 
     def measure(self, entry: BenchGraph) -> None:
-        """Write a line for each variant that has none on this graph."""
+        """Write a line for each variant without one on this graph."""
         graph = stored(entry, self._graphs, self._progress)
         drawn = entry.sources or self._bench.sources
         asked = {
@@ -172,13 +172,13 @@ class _Job:
         )
         append(self._at, line)
         timing = line.timing
-        told = (
+        result = (
             f"{timing.median_ms:.4g} ms, {plural(timing.runs, 'run')}"
             if timing
             else f"{line.state}: {line.reason}"
         )
         self._progress.say(
-            f"{line.graph.name}: {line.label}: {told}",
+            f"{line.graph.name}: {line.label}: {result}",
             "variant",
             graph=line.graph.name,
             variant=line.label,
@@ -193,13 +193,13 @@ class _Job:
         return digest_of(content, variant.solver.name, variant.options, variant.together, how)
 
     def judge(self) -> None:
-        """Raise the error that says which variants failed, if any did."""
+        """Raise an error that names the variants that failed, if there are any."""
         if not self._faults:
             return
         is_refuted = any(isinstance(fault, RefutedError) for _, fault in self._faults)
         kind = RefutedError if is_refuted else SsspError
-        told = "\n".join(f"{what}: {fault.message}" for what, fault in self._faults)
-        raise kind(told, hint="the others are measured; the same command tries these again")
+        message = "\n".join(f"{what}: {fault.message}" for what, fault in self._faults)
+        raise kind(message, hint="the others are measured; the same command tries these again")
 
 
 def _chosen(bench: Bench, names: Sequence[str]) -> list[BenchGraph]:
@@ -214,5 +214,5 @@ def _chosen(bench: Bench, names: Sequence[str]) -> list[BenchGraph]:
 
 
 def _same_place(on: Circumstances) -> tuple[Any, ...]:
-    """Return what must be equal for two measurements to be of the same code on the same machine."""
+    """Return the facts that two measurements of the same code on the same machine have in common."""
     return on.commit, on.dirty, on.versions, *(on.machine[part] for part in ("cpu", "cores", "gpu"))

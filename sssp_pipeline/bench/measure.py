@@ -1,4 +1,4 @@
-"""The measuring of variants on one graph: check, warm up, then rounds in which all take turns."""
+"""Measures variants on one graph: checks the distances, warms up, then times rounds in which all take turns."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from sssp_pipeline.bench.spec import Bench
 from sssp_pipeline.bench.variants import Variant
 from sssp_pipeline.errors import RefutedError, SsspError
 from sssp_pipeline.kernels.gpu.common.compile import cupy_module, gpu_missing
+from sssp_pipeline.kernels.kept import Nothing
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.progress import Progress
 
 _REPORT = "report a bug with this message, the graph and `sssp-pipeline doctor`"
-#: Nothing is copied from the device while time is taken: the metrics tell whether a run found what the check did.
-TIMED = SolveOptions(targets=np.empty(0, np.uint32))
-#: So many times the L2 cache is written before each timed run.
+#: A timed run copies nothing from the device. Its metrics show whether it found the same as the check.
+TIMED = SolveOptions(kept=Nothing())
+#: How many times the size of the L2 cache is written before each timed run.
 FLUSHED_CACHES = 2
 
 
 @dataclass
 class Trial:
-    """A variant on one graph, and what it has shown so far.
+    """A variant on one graph, and its runs so far.
 
     Attributes
     ----------
     runs
-        What each timed run told of each source.
+        The metrics of each source, by timed run.
     flushed_bytes
-        Written on the GPU before each of them.
+        Bytes written on the GPU before each of them.
     spent_s, last_s
-        Wall seconds of warm-ups and timed runs together, and of the last run or else of the check.
+        Wall seconds of all warm-ups and timed runs, and of the last run; before the first run, of the check.
     fault
-        What ended it, if something did.
+        The error that ended the trial, or None.
     """
 
     variant: Variant
@@ -49,11 +50,11 @@ class Trial:
     fault: SsspError | None = None
 
     def timing(self) -> Timing:
-        """Return what the timed runs, one at least, come to."""
+        """Return the summary of the timed runs; there is at least one."""
         runs = np.array([[1e3 * m.solve_s for m in run] for run in self.runs]).T
         medians = np.median(runs, axis=1)
         flat = [m for run in self.runs for m in run]
-        # Edges of the vertices reached, which every run reaches.
+        # Every run reaches the same vertices, and so the same edges.
         edges = np.array([m.teps * m.solve_s for m in self.runs[0]])
         return Timing(
             ms=runs.round(5).tolist(),
@@ -79,7 +80,7 @@ def unsupported(variant: Variant, case: Case) -> str | None:
 
 
 def check(trial: Trial, case: Case, progress: Progress) -> None:
-    """Compare every distance from every source with the true ones; `trial.fault` says what is wrong."""
+    """Compare every distance from every source with the true one; an error goes to `trial.fault`."""
     progress.stage(f"{case.facts.name}: check {trial.variant.label}")
     solver = trial.variant.solver
     began = time.perf_counter()
@@ -102,9 +103,8 @@ def check(trial: Trial, case: Case, progress: Progress) -> None:
 def time_all(trials: Sequence[Trial], case: Case, bench: Bench, progress: Progress) -> None:
     """Warm up and time `trials`, whose distances are right, in rounds in which all take turns.
 
-    A trial runs less often than `bench` asks for where another run like the last would take it beyond its time; it runs
-    once at least. One that fails has its
-    `fault` set, and no timing.
+    A trial stops early if another run as long as the last would exceed `bench.most_s`, but it runs at least once. If a
+    trial fails, its `fault` is set and it has no timing.
     """
     progress.stage(f"{case.facts.name}: time {len(trials)} variants")
     flush = _Flush() if any(t.variant.solver.device == "gpu" for t in trials) else None
@@ -131,12 +131,12 @@ def time_all(trials: Sequence[Trial], case: Case, bench: Bench, progress: Progre
 
 
 def _run(variant: Variant, case: Case, flush: _Flush | None) -> list[SourceMetrics]:
-    """Return what one run from every source tells.
+    """Return the metrics of one run from every source.
 
     Raises
     ------
     RefutedError
-        It does not come to the same as the true distances.
+        An outcome is not that of the true distances.
     """
     solver, graph, sources = variant.solver, case.graph, case.sources
     calls = (
@@ -162,7 +162,7 @@ def _run(variant: Variant, case: Case, flush: _Flush | None) -> list[SourceMetri
 
 
 class _Flush:
-    """Writes more than the GPU's L2 cache holds, so that nothing of an earlier run is left in it."""
+    """Writes more than the GPU's L2 cache holds, so that it has nothing of an earlier run."""
 
     def __init__(self) -> None:
         self._cupy: Any = cupy_module()
@@ -172,7 +172,7 @@ class _Flush:
 
     def __call__(self) -> None:
         self._buffer.data.memset_async(0, self.n_bytes)
-        # The searches of one call may run on streams that do not wait for this one.
+        # The searches of a call may run on streams that do not wait for this stream.
         self._cupy.cuda.get_current_stream().synchronize()
 
 

@@ -1,13 +1,12 @@
-"""The report of a bench: a page, its tables as CSV and its figures as SVG, made from lines alone."""
+"""The report of a bench: a page, its tables as CSV and its figures as SVG, made from lines only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sssp_pipeline.bench.claims import ADAPTIVE_PAPER, ADDS_PAPER, HBF_PAPER
 from sssp_pipeline.bench.figures import draw_all, has_matplotlib
-from sssp_pipeline.bench.layout import markdown
+from sssp_pipeline.bench.layout import Table, markdown
 from sssp_pipeline.bench.lines import Line, read
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import all_tables
@@ -16,7 +15,7 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, plural
 
 PAGE = "report.md"
-#: Tables that stand in files of their own alone.
+#: Tables that have a CSV file and are not on the page.
 _NOT_ON_THE_PAGE = ("results",)
 NO_FIGURES = "There are no figures: matplotlib is not installed (`pip install 'sssp-pipeline[figures]'`)."
 
@@ -28,25 +27,28 @@ def write_report(
     *,
     baseline: str | None = None,
     subject: str | None = None,
+    extend: Callable[[Results, list[Table], str | None], list[Table]] | None = None,
 ) -> Path:
     """Return the page written to `folder`, with its tables and figures beside it.
 
     Parameters
     ----------
     urls
-        Of files of lines.
+        Files of lines.
     folder
-        On this machine; what is in it of the same names is replaced.
+        A folder on this machine; files of the same names are replaced.
     progress
-        Told where there is no matplotlib: then there are no figures.
+        Receives a warning where there is no matplotlib, and so no figures.
     baseline, subject
-        Variants; None takes those that the newest line names that names one.
+        Variants; None takes those of the newest line that names one.
+    extend
+        Called with the results, their tables and the subject; returns the tables to write. None changes nothing.
 
     Raises
     ------
     InputError
-        A file cannot be read or holds no lines, no variant is called so, lines of several machines would stand in one
-        table, or the folder cannot be written.
+        A file cannot be read or has no lines, a variant is unknown, the lines of one table come from several machines,
+        or the folder cannot be written.
     """
     lines = [line for url in urls for line in read(url)]
     if not lines:
@@ -67,6 +69,8 @@ def write_report(
     baseline = baseline or next((line.baseline for line in by_date[::-1] if line.baseline), None)
     subject = subject or next((line.subject for line in by_date[::-1] if line.subject), None)
     tables = all_tables(results, baseline, subject)
+    if extend is not None:
+        tables = extend(results, tables, subject)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for table in tables:
@@ -78,7 +82,6 @@ def write_report(
             if table.name not in _NOT_ON_THE_PAGE:
                 parts += [f"## {table.title}", table.text, markdown(table.headings, table.rows)]
         parts += ["## Figures", *_figures(figures)] if figures or figures is None else []
-        parts += ["## Papers", "\n".join(f"- {paper}" for paper in (ADDS_PAPER, HBF_PAPER, ADAPTIVE_PAPER))]
         page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(
@@ -90,7 +93,7 @@ def write_report(
 
 
 def measured_on(lines: Sequence[Line]) -> str:
-    """Return the sentences that say how, where and when `lines` were measured."""
+    """Return the sentences on how, where and when `lines` were measured."""
     timed = [line for line in lines if line.timing]
     processors = _listed(line.processor for line in timed)
     commits = _listed(f"{(line.on.commit or 'unknown')[:7]}{'+' * bool(line.on.dirty)}" for line in timed)
@@ -109,7 +112,7 @@ def _figures(drawn: list[tuple[str, str]] | None) -> list[str]:
     return (
         [NO_FIGURES]
         if drawn is None
-        else [f"![{told.replace('`', '')}]({name})\n\n{told}" for name, told in drawn]
+        else [f"![{text.replace('`', '')}]({name})\n\n{text}" for name, text in drawn]
     )
 
 

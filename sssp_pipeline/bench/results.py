@@ -1,4 +1,4 @@
-"""The lines that count, asked by graph and variant."""
+"""The lines that count, by graph and variant."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sssp_pipeline.bench.lines import (
 
 
 class Results:
-    """The lines that count, by graph and variant; graphs and variants stand in the order in which they first came.
+    """The lines that count, by graph and variant, in the order in which these first occur.
 
     Raises
     ------
     InputError
-        Lines of several GPUs, or of several CPUs, would stand in one table.
+        The lines come from several GPUs, or from several CPUs.
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
@@ -29,11 +29,11 @@ class Results:
             sole("GPUs" if device == "gpu" else "processors", (line.processor for line in of))
         self.graphs: dict[str, GraphFacts] = {line.graph.name: line.graph for line in self.lines}
         self._by_key = {(line.graph.name, line.label): line for line in self.lines}
-        #: Those that were measured on some graph.
+        #: The variants with a measurement on at least one graph.
         self.variants = list(dict.fromkeys(line.label for line in self.lines if line.timing))
 
     def timing(self, graph: str, variant: str | None) -> Timing | None:
-        """Return what was measured, None where nothing was."""
+        """Return the measurement, or None."""
         line = self._by_key.get((graph, variant or ""))
         return line.timing if line else None
 
@@ -56,7 +56,7 @@ class Results:
         return [w for graph in self.graphs if (w := self.work(graph, variant, over)) is not None]
 
     def effects(self) -> Iterator[tuple[Line, Line, str]]:
-        """Yield pairs of measured lines of a graph that differ in one option alone: default, other, its name."""
+        """Yield pairs of measured lines that differ in one option only: default, other, the option's name."""
         for line in self.lines:
             for option in line.changed if line.timing else ():
                 kept = {name: value for name, value in line.changed.items() if name != option}

@@ -24,17 +24,17 @@ class RandomSources(Section):
     """Seed of the draw."""
 
     min_reach: Positive | Annotated[float, Field(gt=0, lt=1)] = 1
-    """Draw only vertices that reach at least so many vertices, themselves included; below 1, such a share of all."""
+    """Draw only vertices that reach at least this many vertices, themselves included; below 1, this share of all."""
 
     def of(self, n_vertices: int) -> Sources:
-        """Return the same as a workflow says it of a graph with so many vertices."""
+        """Return these sources as a section of a workflow, for a graph with `n_vertices`."""
         reach = self.min_reach if self.min_reach >= 1 else max(1, math.ceil(self.min_reach * n_vertices))
         random = RandomVertices(count=self.count, seed=self.seed, min_reach=int(reach))
         return Sources(random=random)
 
 
 class BenchGraph(Section):
-    """A graph: `graph` says how it is read or made, or `store` where it is stored already."""
+    """A graph: `graph` describes how it is read or made, or `store` is an existing graph store."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", examples=["grid-2048"])]
     """Name in lines and tables, and of the folder in which its graph store is kept."""
@@ -43,14 +43,14 @@ class BenchGraph(Section):
     """The input, as the [`graph` section of a workflow](workflow.md#graph)."""
 
     store: Text | None = None
-    """URL of a graph store that is there already, in place of `graph`."""
+    """URL of an existing graph store, in place of `graph`."""
 
     hashed_weights: Annotated[int, Field(ge=1, le=2**24)] | None = None
-    """Weights in place of the input's: whole numbers from 1 to this one that depend on the ends of an edge alone, in
-    the graph's weight type; that of an input is uint32 then, unless it names another."""
+    """The largest of hashed weights, which replace those of the input: whole numbers from 1 on that depend on the ends
+    of an edge alone. Their type is that of the graph; for an input it is uint32, unless the input names another."""
 
     sources: RandomSources | None = None
-    """The sources on this graph, in place of those for all."""
+    """The sources on this graph, in place of the common ones."""
 
 
 class BenchSolver(Section):
@@ -60,10 +60,10 @@ class BenchSolver(Section):
     """Name of the solver."""
 
     options: dict[str, Value | Annotated[tuple[Value, ...], Field(min_length=1, strict=False)]] = {}  # noqa: RUF012
-    """Options of the solver, each with a value or a list of them; lists make a variant of every combination."""
+    """Options of the solver, each with a value or a list of values; every combination is a variant."""
 
     together: Positive = 1
-    """How many sources are solved in one call, the drawn ones again and again; a source's time is its share."""
+    """How many sources are solved in one call, by repeating the drawn ones; the time of a source is its share."""
 
 
 class Bench(Section):
@@ -76,22 +76,22 @@ class Bench(Section):
     """The graphs."""
 
     solvers: Annotated[tuple[Text | BenchSolver, ...], Field(min_length=1, strict=False)]
-    """The solvers: names, or sections. A variant that comes up twice is measured once."""
+    """The solvers: names, or sections. A variant that occurs twice is measured once."""
 
     sources: RandomSources
-    """From where paths are searched on each graph."""
+    """The sources on each graph."""
 
     baseline: Text | None = None
-    """The variant over which the report gives speed-ups, as the tables call it: `near-far`, `adds x256`."""
+    """The variant over which the report gives speed-ups, by its name in the tables: `near-far`, `adds x256`."""
 
     subject: Text | None = None
-    """The variant whose speed-up and work over each other one the report gives."""
+    """The variant whose speed-up and work over each other variant the report gives."""
 
     runs: Positive = 8
     """Timed runs of each source."""
 
     warm_ups: Annotated[int, Field(ge=0)] = 1
-    """Runs of each source before the timed ones, besides those that check the distances."""
+    """Runs of each source before the timed ones; those that check the distances are extra."""
 
     most_s: Positive | Annotated[float, Field(gt=0)] = 60
-    """Seconds that warm-ups and runs of a variant on a graph may take: then there are fewer runs, but one at least."""
+    """Seconds for warm-ups and runs of a variant on a graph; a slow variant has fewer runs, but at least one."""

@@ -1,4 +1,4 @@
-"""The tables of a bench, each like one of the papers', with the paper's own rows below ours."""
+"""The tables of a bench. Most have the form of a table in a paper; docs/guides/bench.md says which."""
 
 from __future__ import annotations
 
@@ -6,42 +6,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sssp_pipeline.bench.claims import (
-    ADDS_TABLE_3,
-    ADDS_TABLE_4,
-    ADDS_TABLE_5,
-    CLAIMS,
-    HBF_SYSTEMS,
-    HBF_TABLE_2,
-    HBF_TABLE_3,
-    SPEEDUP_ENDS,
-    WORK_ENDS,
-)
 from sssp_pipeline.bench.layout import (
     NONE,
     Table,
     geometric_mean,
-    percents,
     range_names,
     shares,
 )
 from sssp_pipeline.bench.results import Results
 
+#: The ends of the ranges in which speed-ups and ratios of work are counted, as in the ADDS paper's tables 3 to 5.
+SPEEDUP_ENDS = (0.9, 1.1, 1.5, 2, 3, 5)
+WORK_ENDS = (0.25, 0.5, 0.75, 1, 1.5, 3)
+
 
 def all_tables(results: Results, baseline: str | None, subject: str | None) -> list[Table]:
-    """Return all tables that the lines have something for; `baseline` and `subject` are variants."""
+    """Return all tables that have rows; `baseline` and `subject` are variants."""
     found = [_graphs(results), _times(results), _mteps(results), _work(results)]
     if baseline in results.variants:
         found += [_speedups(results, baseline), _speedup_ranges(results, baseline)]
     if subject in results.variants:
         found += [_ranges_of_subject(results, subject), _work_ranges(results, subject)]
-    found += [
-        _effects(results, baseline),
-        _claims(results),
-        _hbf_table_2(results),
-        _not_measured(results),
-        _long(results),
-    ]
+    found += [_effects(results, baseline), _not_measured(results), _long(results)]
     return [table for table in found if table.rows]
 
 
@@ -115,12 +101,12 @@ def _work(results: Results) -> Table:
 def _speedups(results: Results, baseline: str) -> Table:
     others = [v for v in results.variants if v != baseline]
     rows = [
-        [graph, *(_times_text(results.speedup(graph, v, baseline)) for v in others)]
+        [graph, *(times_text(results.speedup(graph, v, baseline)) for v in others)]
         for graph in results.graphs
     ]
     each = [results.speedups(v, baseline) for v in others]
-    rows.append(["geometric mean", *(_times_text(geometric_mean(s)) if s else NONE for s in each)])
-    rows.append(["mean", *(_times_text(float(np.mean(s))) if s else NONE for s in each)])
+    rows.append(["geometric mean", *(times_text(geometric_mean(s)) if s else NONE for s in each)])
+    rows.append(["mean", *(times_text(float(np.mean(s))) if s else NONE for s in each)])
     return Table(
         "speedups",
         f"Speed-up over `{baseline}`",
@@ -137,48 +123,31 @@ def _speedup_ranges(results: Results, baseline: str) -> Table:
     return Table(
         "speedup-ranges",
         f"Distribution of the speed-up over `{baseline}`",
-        "How many graphs have which speed-up, as the ADDS paper's table 5, whose rows follow (over its own Near-Far).",
+        "How many graphs have which speed-up, as the ADDS paper's table 5.",
         ["", *range_names(SPEEDUP_ENDS), "geometric mean", "mean"],
-        rows
-        + [[f"paper: {what}", *percents(n), NONE, f"{mean:g}"] for what, (n, mean) in ADDS_TABLE_5.items()]
-        if rows
-        else [],
+        rows,
     )
 
 
 def _ranges_of_subject(results: Results, subject: str) -> Table:
-    rows = []
-    for other in results.variants:
-        if other == subject:
-            continue
-        rows.append(_ranged(f"over {other}", results.speedups(subject, other), SPEEDUP_ENDS))
-        for system, (solver, counts) in ADDS_TABLE_3.items():
-            if (subject, other) == ("adds", solver):
-                rows.append([f"paper: ADDS over {system}", *percents(counts), NONE, NONE])
+    others = [v for v in results.variants if v != subject]
     return Table(
         "subject-speedup-ranges",
         f"Distribution of the speed-up of `{subject}` over each other",
         "How many graphs have which speed-up, as the ADDS paper's table 3.",
         ["", *range_names(SPEEDUP_ENDS), "geometric mean", "mean"],
-        rows,
+        [_ranged(f"over {other}", results.speedups(subject, other), SPEEDUP_ENDS) for other in others],
     )
 
 
 def _work_ranges(results: Results, subject: str) -> Table:
-    rows = []
-    for other in results.variants:
-        if other == subject:
-            continue
-        rows.append(_ranged(f"over {other}", results.works(subject, other), WORK_ENDS))
-        for system, (solver, counts) in ADDS_TABLE_4.items():
-            if (subject, other) == ("adds", solver):
-                rows.append([f"paper: ADDS over {system}", *percents(counts), NONE, NONE])
+    others = [v for v in results.variants if v != subject]
     return Table(
         "subject-work-ranges",
         f"Distribution of the work of `{subject}`, over that of each other",
         f"How many graphs have `{subject}` process how many times the vertices of the other: the ADDS paper's table 4.",
         ["", *range_names(WORK_ENDS), "geometric mean", "mean"],
-        rows,
+        [_ranged(f"over {other}", results.works(subject, other), WORK_ENDS) for other in others],
     )
 
 
@@ -200,32 +169,18 @@ def _effects(results: Results, baseline: str | None) -> Table:
                     for line in (without, with_it)
                     if line.timing
                 ),
-                _times_text(without.timing.median_ms / with_it.timing.median_ms),
+                times_text(without.timing.median_ms / with_it.timing.median_ms),
                 *(
-                    _times_text(base.median_ms / t.median_ms if base else None)
+                    times_text(base.median_ms / t.median_ms if base else None)
                     for t in (without.timing, with_it.timing)
                 ),
             ]
         )
     over = f"over {baseline}" if baseline else "over baseline"
-    paper = [
-        [
-            f"paper: {claim.graph}",
-            "H-BF",
-            claim.optimisation,
-            f"{claim.without_ms:,.0f}",
-            f"{claim.with_ms:,.0f}",
-            _times_text(claim.without_ms / claim.with_ms),
-            _times_text(claim.sequential_ms / claim.without_ms),
-            _times_text(claim.sequential_ms / claim.with_ms),
-        ]
-        for claim in HBF_TABLE_3
-    ]
     return Table(
         "effects",
         "Effect of each option",
-        "Milliseconds without and with an option, all others alike, as H-BF's table 3, whose rows follow\n"
-        "(GTX 780; there the last two columns are over a sequential Bellman-Ford). `with` is a switch that is\n"
+        "Milliseconds without and with an option, all others alike, as H-BF's table 3. `with` is a switch that is\n"
         "on, or another option at its default.",
         [
             "graph",
@@ -237,43 +192,7 @@ def _effects(results: Results, baseline: str | None) -> Table:
             f"without, {over}",
             f"with, {over}",
         ],
-        rows + paper if rows else [],
-    )
-
-
-def _claims(results: Results) -> Table:
-    rows = []
-    for claim in CLAIMS:
-        ours = results.speedups(*claim.variants)
-        rows.append(
-            [
-                f"{claim.faster} over {claim.slower}",
-                f"{claim.times:.3g}",
-                claim.where,
-                "{} over {}".format(*claim.variants),
-                *([f"{geometric_mean(ours):.3g}", f"{np.mean(ours):.3g}"] if ours else [NONE, NONE]),
-                str(len(ours)),
-            ]
-        )
-    return Table(
-        "claims",
-        "Beside the papers",
-        "How many times as fast a system is as another: what the papers report in the mean, and here the\n"
-        "solvers that do as those systems do.",
-        ["paper", "times as fast", "where", "here", "geometric mean", "mean", "graphs"],
         rows,
-    )
-
-
-def _hbf_table_2(results: Results) -> Table:
-    return Table(
-        "hbf-table-2",
-        "H-BF's table 2",
-        "What the paper reports on a GTX 780 and a Phenom II X6: milliseconds, and millions of edges a second.",
-        ["graph", *(f"{system} ({solver})" for system, solver in HBF_SYSTEMS.items())],
-        [[graph, *(f"{ms:,g} ms, {mteps:g}" for ms, mteps in told)] for graph, told in HBF_TABLE_2.items()]
-        if HBF_SYSTEMS["H-BF"] in results.variants
-        else [],
     )
 
 
@@ -295,7 +214,7 @@ def _not_measured(results: Results) -> Table:
 
 
 def _long(results: Results) -> Table:
-    """Return all that was measured, a row each: for programs, and too long for a page."""
+    """Return a row for each measurement, for programs; the table is too long for a page."""
     rows = []
     for line in results.lines:
         if (t := line.timing) is None:
@@ -304,8 +223,8 @@ def _long(results: Results) -> Table:
         values = (g.name, g.n_vertices, g.n_edges, g.weight_dtype, g.mean_degree, g.diameter_hops, line.label)
         measured = (t.median_ms, t.mean_ms, t.runs, len(line.sources), t.mteps, round(t.work, 4))
         of_all = round(sum(t.edges_relaxed) / len(t.edges_relaxed), 1)
-        told = (*values, line.processor, *measured, of_all, t.supersteps, t.filter_share)
-        rows.append([NONE if value is None else str(value) for value in told])
+        cells = (*values, line.processor, *measured, of_all, t.supersteps, t.filter_share)
+        rows.append([NONE if value is None else str(value) for value in cells])
     return Table(
         "results",
         "Everything",
@@ -334,12 +253,13 @@ def _ranged(name: str, values: list[float], ends: Sequence[float]) -> list[str]:
     return [
         name,
         *shares(values, ends),
-        _times_text(geometric_mean(values)),
-        _times_text(float(np.mean(values))),
+        times_text(geometric_mean(values)),
+        times_text(float(np.mean(values))),
     ]
 
 
-def _times_text(times: float | None) -> str:
+def times_text(times: float | None) -> str:
+    """Return how many times as fast as text."""
     return NONE if times is None else f"{times:.2f}"
 
 

@@ -1,4 +1,4 @@
-"""The variants of solvers that a bench file asks for, and the reading of the file, which takes the registry."""
+"""Reads a bench file, and lists the variants of solvers that it asks for."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from sssp_pipeline.workflow.yaml_file import load_file
 
 @dataclass(frozen=True)
 class Variant:
-    """A solver set up in one way.
+    """A solver with its options.
 
     Attributes
     ----------
     solver
         The solver with its options.
     options
-        The value of each of its options, those left alone too.
+        The value of each of its options, defaults too.
     together
-        How many sources are solved in one call.
+        Sources in one call.
     changed
-        Those of `options` that differ from their defaults.
+        The `options` that differ from their defaults.
     """
 
     solver: Solver
@@ -50,7 +50,7 @@ class Variant:
 
 
 def label(solver: str, changed: Mapping[str, Value], together: int) -> str:
-    """Return what tables call a variant: `adds`, `adds-slots x256`, `solver option=false`."""
+    """Return the name of a variant: `adds`, `adds-slots x256`, `solver option=false`."""
     words = [f"{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in changed.items()]
     return " ".join([solver, *words, *([f"x{together}"] if together > 1 else [])])
 
@@ -61,21 +61,21 @@ def load_bench(url: str, overrides: Sequence[str] = ()) -> Bench:
     Raises
     ------
     InputError
-        The file cannot be read, is no YAML, or does not describe a bench: the message has a line per fault.
+        The file cannot be read, is not YAML, or does not describe a bench; the message has a line for each fault.
     """
     hint = "docs/reference/bench.md says what a bench file holds"
     return load_file(url, Bench, contradictions, overrides, hint=hint)
 
 
 def variants_of(bench: Bench) -> list[Variant]:
-    """Return all variants that `bench` asks for, each once, in its order."""
+    """Return the variants of `bench`, each once, in its order."""
     return list(_labelled(bench.solvers).values())
 
 
 def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
-    """Yield where, what and a hint for every fault in `data` that the types of a `Bench` do not show.
+    """Yield place, message and hint of every fault in `data` that the types of a `Bench` do not exclude.
 
-    What has the wrong type is passed over.
+    Values of a wrong type are skipped: the models report them.
     """
     graphs, solvers = (given if isinstance(given := data.get(k), list) else [] for k in ("graphs", "solvers"))
     names: list[Any] = []
@@ -105,7 +105,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
         return
     try:
         labels = list(_labelled([s if isinstance(s, str) else BenchSolver(**s) for s in solvers]))
-    except (TypeError, ValueError):  # of the wrong type, which the models tell
+    except (TypeError, ValueError):  # a wrong type, which the models report
         return
     for key in ("baseline", "subject"):
         named = data.get(key)
@@ -115,7 +115,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
 
 
 def _solver_faults(given: Any) -> Iterator[tuple[Path, str, str]]:
-    """Yield what is wrong with an entry of `solvers`, each fault where it stands."""
+    """Yield the faults of an entry of `solvers`, each with its place in the entry."""
     is_section = isinstance(given, Mapping)
     name = given.get("solver") if is_section else given
     options = given.get("options", {}) if is_section else {}
@@ -148,7 +148,7 @@ def _solver_faults(given: Any) -> Iterator[tuple[Path, str, str]]:
 
 
 def _labelled(solvers: Sequence[str | BenchSolver]) -> dict[str, Variant]:
-    """Return the variants of `solvers`, which can all be set up, by label."""
+    """Return the variants of `solvers` by label; the entries have no faults."""
     found: dict[str, Variant] = {}
     for given in solvers:
         entry = BenchSolver(solver=given) if isinstance(given, str) else given

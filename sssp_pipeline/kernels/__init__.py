@@ -1,4 +1,4 @@
-"""The solvers; `_registry` imports them all when they are first asked for, and with them numba."""
+"""The solvers. They are imported on first access, by `registry`, since they import numba."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells that kernels are being compiled: this takes seconds once and looks like a hang."""
+"""Notifies a listener when the process first compiles a kernel: that takes seconds and looks like a hang."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _listeners: list[Callable[[], None]] = []
-_is_told = False
+_has_notified = False
 
 
 @contextmanager
-def told_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` when the first kernel that this process compiles is compiled in the block."""
-    _listeners.append(tell)
+def on_first_compilation(notify: Callable[[], None]) -> Iterator[None]:
+    """Call `notify` in the `with` block if the process compiles its first kernel there."""
+    _listeners.append(notify)
     try:
         yield
     finally:
-        _listeners.remove(tell)
+        _listeners.remove(notify)
 
 
-def compiling() -> None:
-    """A kernel is not in the cache and is being compiled now."""
-    global _is_told
-    if _listeners and not _is_told:
-        _is_told = True
+def compilation_began() -> None:
+    """Notify the innermost listener, once in a process. For callers that compile a kernel, not load it from a cache."""
+    global _has_notified
+    if _listeners and not _has_notified:
+        _has_notified = True
         _listeners[-1]()

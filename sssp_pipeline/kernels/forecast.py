@@ -1,10 +1,11 @@
-"""What a solver is expected to take: seconds and device memory of a source, by formulas fitted to measurements.
+"""Forecasts: expected seconds and device memory of a source, by formulas that are fitted to measurements.
 
-Each solver has its formula, `Solver.forecast`. GPU times are those of an H200, CPU times those of one core of an AMD
-EPYC (`benchmarks/results`), or two that share a source; what more than two take was not measured.
+Each solver has its formula, `Solver.forecast`. GPU times are for an H200, CPU times for cores of an AMD EPYC
+(`benchmarks/results`).
 
-Vertices, edges and degrees do not tell how many steps a search takes one after the other: a road network and a random
-graph may have the same. So a formula can be far off, and says by how much; `auto` measures those that may be the best.
+The numbers of vertices, edges and degrees do not determine how many steps a search takes one after the other: a road
+network and a random graph may have the same numbers. So a forecast can be far off, and it says by how much. `auto`
+measures the solvers that may be the fastest.
 """
 
 from __future__ import annotations
@@ -14,40 +15,40 @@ from math import sqrt
 
 from sssp_pipeline.csr import GraphTraits
 
-#: A row offset on a GPU takes 32 bits up to this many edges.
+#: Row offsets on a GPU have 32 bits up to this many edges.
 MOST_EDGES_IN_32_BITS = 2**32 - 2**20
-#: Until the first source can be solved on a GPU, beside what it takes to know that there is one: upload, pinned memory,
-#: kernels (0.03 s a solver from CuPy's cache, 0.4 s when they must be compiled).
+#: Seconds to prepare a GPU for the first source: upload, pinned memory, kernels.
 GPU_START_S = 0.3
-#: Of a byte of distances from a GPU to pinned memory.
+#: Seconds to copy a byte of distances from a GPU to pinned memory.
 COPY_S_PER_BYTE = 1 / 50e9
-#: The least time of a source whose search is launched and waited for by itself.
+#: The least seconds of a source whose search has its own launch.
 LAUNCH_S = 0.15e-3
-#: What many cores do together over what one does, as a power of their number: 2 did 1.74 times, 16 (threads of 8 real
-#: ones) 9.2 times as much, each with sources of its own. Two that shared a source did 1.6 to 1.9 times as much.
+#: `n` cores do the work of `n ** CORES_EXPONENT` single cores (`benchmarks/kernel_constants.md`).
 CORES_EXPONENT = 0.8
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one source is expected to take.
+    """The expected cost of one source.
 
     Attributes
     ----------
     source_s
-        Seconds of the GPU, the distances left there, or of one core.
-    source_bytes, fixed_bytes
-        Device memory beside the graph: for a source under way, its row of distances included, and for all together;
-        0 on a CPU.
+        Seconds of the GPU, without copying distances from it; or seconds of one core.
+    source_bytes
+        Device memory of a source under way, with its row of distances; 0 on a CPU.
     at_once
-        How many sources of a call are under way together.
-    most_cores, meeting_s
-        How many cores share a source at most, and the seconds that each of them adds by meeting the others. Where they
-        are several, one source is under way at a time.
+        How many sources of a call are under way at the same time.
+    fixed_bytes
+        Device memory for all sources of a call, beside the graph; 0 on a CPU.
+    most_cores
+        How many cores at most share a source. If several do, only one source is under way at a time.
+    barrier_s
+        Seconds that each sharing core adds to a source by waiting at barriers.
     off_by
-        How wrong `source_s` may be: the true time lies between `source_s / off_by` and `source_s * off_by`.
+        The true time is expected between `source_s / off_by` and `source_s * off_by`.
     most_in_search
-        The most sources that one search has; a deadline is that of a search.
+        The most sources of one search. A deadline applies to a search.
     """
 
     source_s: float
@@ -55,25 +56,25 @@ class Forecast:
     at_once: int = 1
     fixed_bytes: int = 0
     most_cores: int = 1
-    meeting_s: float = 0.0
+    barrier_s: float = 0.0
     off_by: float = 3.0
     most_in_search: int = 2**32
 
     @property
     def is_shared(self) -> bool:
-        """Whether cores share a source."""
+        """Whether several cores share a source."""
         return self.most_cores > 1
 
     def wall_s(self, cores: int) -> float:
-        """Return the seconds until a source is solved on a machine with so many cores."""
+        """Return the seconds until a source is solved on a machine with `cores` cores."""
         sharing = min(cores, self.most_cores)
         if sharing <= 1:
             return self.source_s
-        return self.source_s / sharing**CORES_EXPONENT + sharing * self.meeting_s
+        return self.source_s / sharing**CORES_EXPONENT + sharing * self.barrier_s
 
 
-#: What negative integers take for a solver that gets reweighted edges: potentials, for each vertex and edge of the
-#: graph, on one core (21 to 34 ns measured); and turning back a distance.
+#: Costs of reweighting negative integers, on one core: the potentials for each vertex and edge of the graph, and the
+#: conversion of each distance (`benchmarks/kernel_constants.md`).
 POTENTIALS_S_PER_ELEMENT = 30e-9
 TURN_BACK_S_PER_VERTEX = 5e-9
 
@@ -86,26 +87,23 @@ def graph_device_bytes(traits: GraphTraits) -> int:
 
 
 def depth(traits: GraphTraits) -> float:
-    """Return a measure of how many steps a search takes one after the other: V / sqrt(E).
-
-    Time over this measure varied by a factor of 2.5 for `adds` over eight graphs from roads to R-MAT.
-    """
+    """Return an estimate of how many steps a search takes one after the other, up to a factor: V / sqrt(E)."""
     return traits.n_vertices / sqrt(max(traits.n_edges, 1))
 
 
 def one_source_s(traits: GraphTraits) -> float:
-    """Return what `adds` takes for a source: the others that give one source the whole GPU take a multiple of it.
+    """Return the seconds of `adds` for a source. Other solvers with one source on the whole GPU take a multiple.
 
-    The multiples were fitted to 27 graphs (`papers.jsonl`), and are right within a factor of 1.6.
+    The multiples were fitted to 27 graphs (`benchmarks/results/papers.jsonl`).
     """
     return LAUNCH_S + 5.5e-6 * depth(traits)
 
 
 def skew(traits: GraphTraits) -> float:
-    """Return the skew of the degrees; more than 200 makes no difference to a solver."""
+    """Return the skew of the degrees, at most 200: more makes no difference to a solver."""
     return min(traits.degree_skew, 200.0)
 
 
 def core_s(ns_per_element: float, traits: GraphTraits) -> float:
-    """Return what a source takes on one core, so long for each vertex and edge."""
+    """Return the seconds of a source on one core that takes `ns_per_element` for each vertex and edge."""
     return 1e-9 * ns_per_element * (traits.n_vertices + traits.n_edges)

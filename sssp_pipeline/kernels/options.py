@@ -1,6 +1,6 @@
-"""Options of single solvers: what a solver lets its user vary.
+"""Options of a solver.
 
-They change what a search takes, never a bit of its distances.
+They change how long a search takes, never a bit of its distances.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True)
 class Tunable:
-    """An option of a solver, which takes it as a keyword of its constructor.
+    """An option of a solver, a keyword of its constructor.
 
     Attributes
     ----------
     default
-        Its value where none is given.
+        The value if none is given.
     help
         One line for the docs.
     choices
-        The values that it may have besides numbers in a range.
+        Allowed values besides the numbers in the range.
     least, most
-        Numbers that it may have; none where `most` is below `least`. Whole ones alone where `default` is an int, or
-        `multiple_of` is given: then multiples of that.
+        The range of allowed numbers; no number is allowed if `most` is below `least`. Only whole numbers are allowed if
+        `default` is an int or `multiple_of` is given.
+    multiple_of
+        Numbers must be multiples of this.
     """
 
     name: str
@@ -38,7 +40,7 @@ class Tunable:
 
     @property
     def allowed(self) -> str:
-        """In words, what it may be."""
+        """The allowed values in words."""
         named = [shown_value(choice) for choice in self.choices]
         if self.least <= self.most:
             each = f"a multiple of {self.multiple_of}" if (self.multiple_of or 1) > 1 else self._kind
@@ -59,7 +61,7 @@ class Tunable:
         return isinstance(self.default, int) or self.multiple_of is not None
 
     def takes(self, value: object) -> bool:
-        """Return whether it may have this value."""
+        """Return whether the option may have this value."""
         if any(value == choice and type(value) is type(choice) for choice in self.choices):
             return True
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""The only registry of the solvers: what stands here is offered, documented, tested and measured."""
+"""The only registry of the solvers. Every solver in it is offered, documented, tested and measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sssp_pipeline.kernels.gpu.work_efficient.work_efficient import WorkEfficien
 from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import Solver, tuned
 
-#: `forecast.py` says what each takes; `auto` goes by that.
+#: The solvers by name. `auto` chooses by their forecasts.
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
     for solver in (
@@ -42,12 +42,12 @@ SOLVERS: dict[str, Solver] = {
 
 
 def solver_named(name: str, options: Mapping[str, Value] = MappingProxyType({})) -> Solver:
-    """Return the solver registered as `name`, set up with `options` of its own.
+    """Return the solver registered as `name`, with its options set to `options`.
 
     Raises
     ------
     InputError
-        There is none of that name; or as `tuned`.
+        No solver has that name; or as `tuned`.
     """
     if name not in SOLVERS:
         raise InputError(

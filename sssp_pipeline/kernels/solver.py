@@ -1,4 +1,4 @@
-"""What a solver is: the contract that every entry of the registry keeps."""
+"""The contract of solvers: options, solutions, metrics, and the protocol of every entry of the registry."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.forecast import Forecast
+from sssp_pipeline.kernels.kept import EveryVertex, Kept
 from sssp_pipeline.kernels.options import Tunable, shown_value
 
-#: What to do where a solver refuses a graph or options.
+#: The hint when a solver refuses a graph or options.
 ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
 
-#: Seconds that a search may take: generous, so that only one that would never end passes it.
+#: Seconds that a search may take by default: so many that only a search that never ends exceeds them.
 DEADLINE_S = 86_400.0
 
-#: A moment of a search: time since its start, workers that have work, words that wait, buckets from which work is
-#: taken, and the bucket width by then.
+#: A moment of a search: time since its start, busy workers, waiting entries, buckets from which work is taken, and the
+#: bucket width.
 TRACE = np.dtype(
     [
         ("time_us", np.float64),
@@ -35,38 +36,36 @@ TRACE = np.dtype(
 
 @dataclass(frozen=True, eq=False)
 class SolveOptions:
-    """How to solve; the same for every source of a call.
+    """How to solve; the same for all sources of a call.
 
     Attributes
     ----------
     delta
         Bucket width in the weights' unit; None lets the solver pick it from the graph.
     cutoff
-        Only vertices at most this far are reached; the others count as unreachable. It is rounded to the weights'
-        type. None means no limit.
+        Vertices beyond this distance count as unreachable. It is rounded to the weights' type. None means no limit.
     predecessors
         Whether to return predecessors too.
     trace_every_us
-        Record a moment of each search every so many microseconds; None records none. It costs a search some time.
-    targets
-        (T,) integers: return only the distances to these vertices, in this order; with none of them, only metrics.
-        None means every vertex.
+        Microseconds between two recorded moments of a search; None records none. Recording makes a search slower.
+    kept
+        What is returned of each row of distances.
     deadline_s
-        Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives the
-        search up then; a CPU raises the error when the source is done.
+        Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives up a
+        search at the deadline. A CPU raises the error when the source is done.
 
     Raises
     ------
     InputError
-        `delta` is not a positive finite number, `cutoff` negative or not a number, `trace_every_us` out of range,
-        `deadline_s` not positive, or there are both targets and predecessors.
+        `delta` is not a positive finite number, `cutoff` is negative or not a number, `trace_every_us` is out of
+        range, `deadline_s` is not positive, or predecessors are wanted of rows that are not kept whole.
     """
 
     delta: float | None = None
     cutoff: float | None = None
     predecessors: bool = False
     trace_every_us: int | None = None
-    targets: np.ndarray | None = None
+    kept: Kept = EveryVertex()  # noqa: RUF009 - frozen
     deadline_s: float = DEADLINE_S
 
     def __post_init__(self) -> None:
@@ -85,7 +84,7 @@ class SolveOptions:
             raise InputError(
                 f"deadline_s is {self.deadline_s}", hint="deadline_s is a number of seconds above 0"
             )
-        if self.predecessors and self.targets is not None:
+        if self.predecessors and not self.kept.is_whole_row:
             raise InputError(
                 "predecessors cannot be given for some targets alone",
                 hint="a path leads through other vertices too: leave out the targets, or the predecessors",
@@ -93,51 +92,51 @@ class SolveOptions:
 
     @property
     def no_trace(self) -> str | None:
-        """Why a solver that records no trace cannot meet these options; None where no trace is asked for."""
+        """The reason why a solver without traces cannot take these options; None if no trace is asked for."""
         if self.trace_every_us is None:
             return None
         return f"it records no trace, and trace_every_us is {self.trace_every_us}"
 
     @property
     def deadline_ns(self) -> int:
-        """The deadline as the kernels take it, in 64 bits."""
+        """The deadline in nanoseconds, at most 2^63."""
         return int(min(1e9 * self.deadline_s, 2.0**63))
 
 
 @dataclass(frozen=True)
 class SourceMetrics:
-    """What solving one source took, and what came of it.
+    """Costs and results of solving one source.
 
     Attributes
     ----------
     source
-        The vertex (internal number) it is about.
+        The source, as an internal vertex number.
     solver
         The name in the registry.
     solve_s
-        Seconds spent on this source alone: device time on a GPU (an equal share of it where several sources run
-        together), wall time on a CPU, of one thread or of all that share the source.
+        Seconds spent on this source: device time on a GPU, an equal share of it if several sources run together; wall
+        time on a CPU.
     vertices_processed
         The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
         Dijkstra's algorithm processes every reached vertex once.
     edges_relaxed
-        How many edges were looked at.
+        How many edges were read.
     reached
-        Vertices with a finite distance, the source among them.
+        Vertices with a finite distance, including the source.
     max_distance
         The largest finite distance.
     mean_distance
-        The mean of the finite distances, the source's own 0 among them; the same bits from every solver (`mean.py`).
+        The mean of the finite distances, including the 0 of the source; the same bits from every solver (`mean.py`).
     teps
         Edges of reached vertices per second.
     delta_first, delta_last, delta_changes
         Bucket width at the start and at the end, and how often it changed; None and 0 without buckets.
     supersteps
-        Rounds that the whole search waits for, None where it has none.
+        Rounds of the search, between which all threads wait for each other; None without such rounds.
     filter_s
-        Of `solve_s`, the seconds spent on finding what is to be relaxed; None where that is not a step of its own.
+        The part of `solve_s` that was spent on finding the edges to relax; None if that is not a separate step.
     trace
-        Moments of the search in order, (M,) of `TRACE`; None unless asked for.
+        Moments of the search in order, (M,) of `TRACE`; None if not asked for.
     """
 
     source: int
@@ -158,14 +157,14 @@ class SourceMetrics:
 
 
 class MetricsColumns(Sequence[SourceMetrics]):
-    """The metrics of some sources by column; an entry is made when it is asked for.
+    """The metrics of several sources, stored by column.
 
-    To make an entry takes about as long as a GPU takes to solve a source.
+    An entry is made only on access, since that takes about as long as a GPU takes to solve a source.
 
     Parameters
     ----------
     columns
-        For each field of `SourceMetrics` an array (n,), or the one value that all sources share; `source` is an array.
+        For each field of `SourceMetrics` an array (n,), or one value for all sources. `source` is always an array.
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -173,7 +172,7 @@ class MetricsColumns(Sequence[SourceMetrics]):
 
     @classmethod
     def joined(cls, parts: Sequence[MetricsColumns]) -> MetricsColumns:
-        """Return the metrics of all `parts`, of which there is one at least."""
+        """Return the metrics of all `parts` in one; there must be at least one part."""
         joined = {}
         for name, first in parts[0]._columns.items():
             values = [part._columns[name] for part in parts]
@@ -217,12 +216,12 @@ class Solution:
     Attributes
     ----------
     distances
-        (S, V), or (S, T) with targets, the weights' type, host memory, owned by the caller;
-        `csr.unreached_distance(dtype)` where there is no path.
+        What `SolveOptions.kept` keeps of each row, (S, V) of the weights' type for every vertex. Host memory, owned by
+        the caller; a distance is `csr.unreached_distance(dtype)` where there is no path.
     predecessors
-        (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None unless asked for.
+        (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None if not asked for.
     metrics
-        One entry a source, in the order of the sources.
+        One entry for each source, in the order of the sources.
     """
 
     distances: np.ndarray
@@ -236,27 +235,27 @@ class Solution:
 
 
 class Solver(Protocol):
-    """An exact shortest-path solver, registered once, in `kernels/__init__.py`."""
+    """An exact shortest-path solver, registered once, in `kernels/registry.py`."""
 
     name: str
     #: "cpu" or "gpu".
     device: str
     #: One line for the command line and the docs.
     summary: str
-    #: Whether its search takes negative weights; others get reweighted edges, if they are integers.
+    #: Whether its search takes negative weights. Without, integers are reweighted (`host/reweighting.py`).
     takes_negative: bool
-    #: What its constructor takes by keyword.
+    #: The options of its constructor, which takes them by keyword.
     tunables: tuple[Tunable, ...]
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why this solver cannot solve such a graph with these options.
 
-        Whether there is a GPU is another question: this one may be asked where the solver will not run.
+        It does not check for a GPU, since the solver may run on another machine.
         """
         ...
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
+        """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
         ...
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
@@ -265,19 +264,19 @@ class Solver(Protocol):
         Raises
         ------
         InputError
-            A source or a target is not in the graph; a shortest path, to a target or not, is longer than the type
-            holds: the message names source, vertex and wider type.
+            A source or a target is not in the graph. Or a shortest path, to any vertex, is longer than the type
+            holds; the message names source, vertex and wider type.
         """
         ...
 
 
 def tuned(solver: Solver, given: Mapping[str, Any]) -> Solver:
-    """Return `solver` with the options `given`; itself where there are none.
+    """Return `solver` with the options `given`; `solver` itself if there are none.
 
     Raises
     ------
     InputError
-        It has no such option, or the option cannot have this value; or one contradicts another.
+        The solver has no such option, the option cannot have this value, or two options contradict each other.
     """
     if not given:
         return solver

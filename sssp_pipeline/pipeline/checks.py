@@ -71,7 +71,7 @@ def _check_solver(workflow: Workflow) -> None:
     name, dtype = workflow.solve.solver, workflow.graph.weights.dtype
     if name != "auto":
         solver_named(name, workflow.solve.options)
-    options = solve_options(workflow.solve, None)
+    options = solve_options(workflow.solve)
     dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
     no_gpu = gpu_missing() if workflow.cluster.kind in _LOCAL_KINDS else None
     refused: dict[str, str] = {}

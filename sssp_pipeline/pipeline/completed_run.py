@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,10 @@ from pydantic import ValidationError
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.report import render_report
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, ParquetShape, check_files
+from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, check_files
 from sssp_pipeline.pipeline.results.run_folder import (
-    METRICS_FILE,
-    NO_DISTANCES,
     REPORT_FILE,
     RunFolder,
 )
@@ -28,7 +26,6 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.verification.stage import Verifying
 from sssp_pipeline.progress import Progress
-from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.cluster import Cluster
 
 
@@ -61,7 +58,8 @@ def verify_run(
     folder = RunFolder(run_url)
     record = folder.read_run()
     identity = record["identity"]
-    if mode == "certificate" and record["identity"].get("targets") is not None:
+    output = recorded_output(record)
+    if mode == "certificate" and not output.has_whole_rows:
         raise InputError(
             f"`{files.redacted(run_url)}` does not hold the distances to every vertex, which the certificate needs",
             hint="leave out --certificate: the sample can be verified",
@@ -82,10 +80,9 @@ def verify_run(
     verifying = Verifying(
         stored,
         batches,
-        record.get("targets"),
+        output,
         folder,
         identity,
-        _format_of(identity),
         mode,
         record["workflow"]["solve"]["retries"],
         progress,
@@ -116,17 +113,6 @@ def _source_of(record: dict[str, Any]) -> Iterator[WorkerSource]:
         yield source
 
 
-def identity_of(targets: np.ndarray | None) -> str | None:
-    """Return the part of a run's identity for `targets` (T,): a digest, or None for every vertex."""
-    if targets is None:
-        return None
-    return digest_of(targets) if len(targets) else NO_DISTANCES
-
-
-def _format_of(identity: dict[str, Any]) -> DistanceFormat:
-    return DistanceFormat(**{f.name: identity[f.name] for f in fields(DistanceFormat) if f.name in identity})
-
-
 def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: bool = True) -> None:
     """Raise `InputError` if a file of a finished run is missing or cut. The distances are not read.
 
@@ -140,28 +126,19 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
     sizes = record.get("files", {})  # release 0.1.0 has no sizes
     n_sources, identity = record["sources"], record["identity"]
     shapes = [ParquetShape(METRICS_FILE, n_sources)]
-    if identity.get("targets") != NO_DISTANCES:
-        targets = record.get("targets")
-        n_targets = record["graph"]["n_vertices"] if targets is None else targets
+    output = recorded_output(record)
+    if output.has_files:
         wide = [name for name in sizes if name.startswith("distances/wide-")]
         shapes += [ParquetShape(name, None, 1 + n_sources) for name in wide]
         n_batches = 0 if wide else record["batches"]
         n_left = n_sources
         for batch in range(n_batches):
             n_in_batch = min(identity["batch"], n_left)
-            shapes.append(batch_shape(batch, n_in_batch, n_targets, identity["layout"]))
+            shapes.append(output.batch_shape(batch, n_in_batch, record["graph"]["n_vertices"]))
             n_left -= n_in_batch
     if sizes_too:
         shapes = [replace(shape, bytes=sizes.get(shape.name)) for shape in shapes]
     check_files(folder.url, shapes)
-
-
-def batch_shape(batch: int, n_sources: int, n_targets: int, layout: str) -> ParquetShape:
-    """Return the shape that the distance file of a batch must have."""
-    name = f"distances/batch-{batch:05d}.parquet"
-    if layout == "wide":
-        return ParquetShape(name, n_targets, 1 + n_sources)
-    return ParquetShape(name, n_sources * n_targets)
 
 
 def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
@@ -171,13 +148,3 @@ def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> No
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
         raise RefutedError(refuted, hint=f"{OVERWRITE}; if that does not help, report a bug")
-
-
-def example_query(url: str, record: dict[str, Any]) -> str:
-    """Return an SQL query on the results at `url`, for the run with this run.json."""
-    if record.get("targets") == 0:
-        return f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
-    distances = f"{url}/distances/*.parquet"
-    if record["identity"]["layout"] == "long":
-        return f"SELECT source, avg(distance) FROM '{distances}' GROUP BY source ORDER BY source"
-    return f"SELECT * FROM '{distances}' LIMIT 10"

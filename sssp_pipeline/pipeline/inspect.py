@@ -59,9 +59,9 @@ def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
 
 def _input_facts(spec: Graph) -> dict[str, Any]:
     """Return how the input of `spec` would be read, from the beginnings of its files."""
-    from sssp_pipeline.pipeline.ingest.input import look
+    from sssp_pipeline.pipeline.ingest.input import preview
 
-    reading, files = look(spec)
+    reading, files = preview(spec)
     return {
         "kind": "edge list",
         "files": ", ".join(str(file["url"]) for file in files),

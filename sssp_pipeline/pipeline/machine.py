@@ -1,4 +1,4 @@
-"""What this machine is and what is installed on it, for run.json and `doctor`."""
+"""Machine: the hardware and the installed software of this machine, for plans, run.json and `doctor`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from sssp_pipeline.kernels.gpu.common.compile import load_kernels
 from sssp_pipeline.kernels.gpu.common.cupy_setup import Finding, gpu_findings, gpu_missing
 from sssp_pipeline.kernels.gpu.common.device_graph import obtainable_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import SUMMARY
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
-#: Those that are there only for a GPU.
+#: Packages that only GPUs need.
 _GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
 
 
-def profiler_locks(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
-    """Return whether a worker that Dask profiles may stand still for ever on this Python, or on `release`.
+def profiler_may_deadlock(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
+    """Return whether Dask's profiler may deadlock a worker on this Python, or on `release`.
 
-    The profiler asks for the frames of a thread while that thread starts or ends
+    The profiler may read the frames of a thread while that thread starts or ends
     (https://github.com/python/cpython/issues/106883).
     """
     return release < (3, 11, 9) or (3, 12) <= release < (3, 12, 3)
@@ -40,7 +40,7 @@ def profiler_locks(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
 
 @cache
 def cpu_name() -> str:
-    """Return the processor's name as the system tells it."""
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -51,18 +51,18 @@ def cpu_name() -> str:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a run may use: this machine, or the machines of a cluster together.
+    """The hardware that a run may use, of this machine or of all machines of a cluster.
 
     Attributes
     ----------
     cores
-        Of all machines.
+        The number of cores of all machines.
     gpu_free_bytes
-        Free memory of each GPU, the least of them; None without a usable GPU.
+        The smallest free memory of any GPU; None without a usable GPU.
     no_gpu
-        Why there is no usable GPU, where there is none.
+        Why there is no usable GPU, if there is none.
     n_gpus
-        How many GPUs the run uses.
+        The number of GPUs that the run uses.
     """
 
     cores: int
@@ -72,14 +72,14 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """Return what there is now, of several GPUs the first; imports CuPy only where there is a GPU."""
+    """Return the hardware of this machine with its first GPU; imports CuPy only if there is a GPU."""
     if (reason := gpu_missing()) is not None:
         return Machine(usable_cores(), None, reason)
     return Machine(usable_cores(), obtainable_bytes())
 
 
 def hardware() -> dict[str, Any]:
-    """Return processor, cores and bytes of memory that this process may use, and the GPU (None without one)."""
+    """Return the processor, the cores and bytes of memory that this process may use, and the GPU or None."""
     return {
         "cpu": cpu_name(),
         "cores": usable_cores(),
@@ -89,14 +89,16 @@ def hardware() -> dict[str, Any]:
 
 
 def memory_bytes() -> int:
-    """Return the bytes of memory that this process may use: the machine's, or what its control group allows."""
+    """Return the bytes of memory that the machine and the limits of this process allow."""
     import psutil
 
     limits = [psutil.virtual_memory().total, cgroup.memory_limit()]
     with suppress(ImportError):  # not Windows
         import resource
 
-        limits.append(resource.getrlimit(resource.RLIMIT_RSS)[1])  # Dask holds its workers to this, too
+        limits.append(
+            resource.getrlimit(resource.RLIMIT_RSS)[1]
+        )  # Dask applies this limit to its workers as well
     return min(limit for limit in limits if limit > 0)
 
 
@@ -108,7 +110,7 @@ def free_memory_bytes() -> int:
 
 
 def versions() -> dict[str, str]:
-    """Return the releases of Python and of the packages that matter to a result, of those installed."""
+    """Return the releases of Python and of the installed packages that may influence a result."""
     found = {"python": platform.python_version()}
     for name in (*_PACKAGES, *_GPU_PACKAGES):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -118,19 +120,19 @@ def versions() -> dict[str, str]:
 
 @cache
 def gpu_name() -> str | None:
-    """Return name and driver of the first NVIDIA GPU, or None where there is none."""
+    """Return name and driver of the first NVIDIA GPU; None if there is none."""
     if shutil.which("nvidia-smi") is None:
         return None
-    asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.splitlines()[0].strip() if answer.returncode == 0 and answer.stdout.strip() else None
 
 
 def diagnose() -> list[Finding]:
-    """Return what works here, what does not, and what to do about it."""
+    """Return the findings of all checks, for `doctor`: what works, what does not, and what to do about it."""
     return [
         _check_python(),
         _check_packages(),
@@ -144,12 +146,12 @@ def diagnose() -> list[Finding]:
 
 def _check_python() -> Finding:
     release = platform.python_version()
-    if not profiler_locks():
+    if not profiler_may_deadlock():
         return Finding("python", "ok", release)
     return Finding(
         "python",
         "warning",
-        f"{release}: a Dask worker that you start may stand still for ever while Dask profiles it",
+        f"{release}: a Dask worker that you start may hang while Dask profiles it",
         "use Python 3.11.9, 3.12.3 or later, or start workers with DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False",
     )
 
@@ -171,13 +173,13 @@ def _check_compiler() -> Finding:
 
 
 def _check_kernels() -> Finding:
-    """Compile the smallest kernel and ask for its registers: that takes driver, CuPy and NVRTC that match."""
+    """Compile the smallest kernel and load it, which works only if driver, CuPy and NVRTC match."""
     if gpu_missing() is not None:
-        return Finding("kernels", "absent", "not tried without driver, GPU, CuPy and NVRTC")
+        return Finding("kernels", "absent", "not tried: this needs a driver, a GPU, CuPy and NVRTC")
     try:
         kernels = load_kernels(SUMMARY, np.dtype("uint32"))
     except SsspError as error:
-        return Finding("kernels", "broken", error.message, "report this with all that `doctor` prints")
+        return Finding("kernels", "broken", error.message, "report this together with the output of `doctor`")
     blocks = kernels["summary_kernel"].resident_blocks(256)
     return Finding("kernels", "ok", f"compiled by NVRTC; {blocks} blocks of 256 threads fit the GPU at once")
 
@@ -186,24 +188,24 @@ def _check_storage() -> Finding:
     import fsspec
 
     extras = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
-    able = ["file"]
+    usable = ["file"]
     for scheme, package in extras.items():
         try:
             importlib.metadata.version(package)
-            able.append(scheme)
+            usable.append(scheme)
         except importlib.metadata.PackageNotFoundError:
             continue
     return Finding(
         "storage",
         "ok",
-        f"fsspec {fsspec.__version__} reads http, reads and writes " + ", ".join(able),
-        _extras_hint(able),
+        f"fsspec {fsspec.__version__} reads http, reads and writes " + ", ".join(usable),
+        _extras_hint(usable),
     )
 
 
-def _extras_hint(able: list[str]) -> str | None:
+def _extras_hint(usable: list[str]) -> str | None:
     missing = [
-        extra for scheme, extra in (("s3", "s3"), ("gs", "gcs"), ("abfs", "azure")) if scheme not in able
+        extra for scheme, extra in (("s3", "s3"), ("gs", "gcs"), ("abfs", "azure")) if scheme not in usable
     ]
     return f"more with the extras {', '.join(missing)}" if missing else None
 

@@ -18,15 +18,11 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.compile_notice import told_of_compiling
+from sssp_pipeline.kernels.compile_notice import on_first_compilation
 from sssp_pipeline.pipeline.checks import check_before_ingest
-from sssp_pipeline.pipeline.completed_run import (
-    batch_shape,
-    check_undamaged,
-    finish_run,
-    identity_of,
-)
-from sssp_pipeline.pipeline.graph_store.store import Manifest, older_versions, read_manifest
+from sssp_pipeline.pipeline.completed_run import check_undamaged, finish_run
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
@@ -38,9 +34,9 @@ from sssp_pipeline.pipeline.planning.plan import (
 )
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
+from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
 from sssp_pipeline.pipeline.results.run_files import faults_of
 from sssp_pipeline.pipeline.results.run_folder import (
-    NO_DISTANCES,
     RUN_FORMAT,
     RUN_VERSION,
     RunFolder,
@@ -76,7 +72,7 @@ class _Timings:
 
 def _compile_notice(progress: Progress) -> AbstractContextManager[None]:
     """Report compilation of kernels during the block through `progress`."""
-    return told_of_compiling(
+    return on_first_compilation(
         lambda: progress.say("compiling, once: later runs find the compiled kernels", "compiling")
     )
 
@@ -111,25 +107,28 @@ def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions:
 
 def select_stage(
     workflow: Workflow, stored: StoredGraph, progress: Progress
-) -> tuple[np.ndarray, np.ndarray | None, Skipped]:
-    """Return the sources (S,) of a run, its targets as `select_targets` does, and the ids that were left out."""
+) -> tuple[list[np.ndarray], RowOutput, Skipped]:
+    """Return the batches of a run on a stored graph, what it stores of each row, and the ids that were left out."""
     progress.stage("plan")
     if stored.manifest.weights.scale is None:  # with a scale, distances are written as float64
         check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
     skipped = Skipped()
     sources = select_sources(workflow.sources, stored.ids, stored.graph, skipped)
-    targets = select_targets(workflow.output, stored.ids, stored.graph, skipped)
+    given, solve, manifest = workflow.output, workflow.solve, stored.manifest
+    scale = manifest.weights.scale
+    form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale)
+    output = output_of(
+        form, given, lambda targets: select_targets(targets, stored.ids, stored.graph, skipped)
+    )
     for sentence in skipped.sentences():
         progress.say(sentence, level="warning")
-    return sources, targets, skipped
+    return cut(manifest.traits, sources, solve, output.kept), output, skipped
 
 
 def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
     """Return the plan of a run on a stored graph, for workers on this machine."""
-    sources, targets, _ = select_stage(workflow, stored, progress)
-    return make_plan(
-        stored.manifest.traits, sources, workflow.solve, workflow.output, this_machine(), targets
-    )
+    batches, output, _ = select_stage(workflow, stored, progress)
+    return make_plan(stored.manifest.traits, batches, workflow.solve, output, this_machine())
 
 
 def run(
@@ -175,12 +174,12 @@ def run(
             begun_with = None if overwrite else folder.graph()
             stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
     with timings.of("plan"):
-        sources, targets, skipped = select_stage(workflow, stored, progress)
+        batches, output, skipped = select_stage(workflow, stored, progress)
     with _compile_notice(progress), exclusive(folder.url) as still_ours:
         if overwrite:
             folder.check_ours()
             folder.remove()
-        job = _Job(workflow, stored, sources, targets, skipped, folder, timings, progress, still_ours)
+        job = _Job(workflow, stored, batches, output, skipped, folder, timings, progress, still_ours)
         return folder, job.carry_out(finish)
 
 
@@ -218,9 +217,9 @@ def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[st
         "solver": plan.solver,
         "solver_reason": plan.solver_reason,
         "sources": sum(len(b) for b in plan.batches),
-        "targets": None if plan.targets is None else len(plan.targets),
+        "targets": plan.output.n_targets,
         "batches": len(plan.batches),
-        "batches_a_call": plan.together,
+        "batches_a_call": plan.batches_per_call,
         "graph_bytes": plan.graph_bytes,
         "batch_bytes": plan.batch_bytes,
         "written_bytes": plan.written_bytes,
@@ -237,7 +236,7 @@ def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> 
     """Return the measured time of `probe` sources with each solver that a run would try."""
     graph, traits, n_sources = stored.graph(), stored.manifest.traits, sum(len(b) for b in plan.batches)
     tried = np.concatenate(plan.batches)[:: max(1, n_sources // probe)][:probe]
-    options = solve_options(workflow.solve, plan.targets, stored.manifest.weights.scale)
+    options = solve_options(workflow.solve, plan.output.kept, stored.manifest.weights.scale)
     source_s: dict[str, float] = {}
     for name in (plan.solver, *plan.others):
         solver = solver_named(name, workflow.solve.options)
@@ -261,27 +260,33 @@ class _Job:
 
     workflow: Workflow
     stored: StoredGraph
-    sources: np.ndarray
-    targets: np.ndarray | None
+    batches: list[np.ndarray]
+    output: RowOutput
     skipped: Skipped
     folder: RunFolder
     timings: _Timings
     progress: Progress
     still_ours: Callable[[], None]
-    batches: list[np.ndarray] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.batches = cut(self.stored.manifest.traits, self.sources, self.workflow.solve, self.targets)
+        #: Everything that the bytes of the distances depend on. Another identity is another run.
+        self._identity = {
+            "graph": self.stored.manifest.content_id,
+            "sources": digest_of(*self.batches),
+            **self.output.identity(),
+            "batch": len(self.batches[0]) if self.batches else 0,
+            "cutoff": self.workflow.solve.cutoff,
+            **self.output.form.identity(),
+        }
         #: Ends the cluster, if one was started.
         self._cluster = ExitStack()
         self._source: WorkerSource | None = None
         self._verifying = Verifying(
             self.stored,
             self.batches,
-            None if self.targets is None else len(self.targets),
+            self.output,
             self.folder,
-            self._identity(),
-            self._format(),
+            self._identity,
             self.workflow.verify,
             self.workflow.solve.retries,
             self.progress,
@@ -294,7 +299,7 @@ class _Job:
 
     def _carried_out(self, finish: bool) -> dict[str, Any]:
         will_verify = finish and self.workflow.verify != "off"
-        is_finished = self.folder.begin(self._identity())
+        is_finished = self.folder.begin(self._identity)
         self.folder.clean()
         if is_finished:
             record = self.folder.read_run()
@@ -310,9 +315,9 @@ class _Job:
             self.still_ours()
             self.folder.clean()  # a dead worker may have left a half-written file
             self.folder.finish_metrics(len(self.batches))
-            if self._format().layout == "wide" and len(self.batches) > 1:
+            if self.output.form.layout == "wide" and len(self.batches) > 1:
                 self.progress.stage("merge")
-                self.folder.merge(len(self.batches), self._format().compression, self.progress)
+                self.folder.merge(len(self.batches), self.output.form.compression, self.progress)
             record = self._record(solved)
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
@@ -325,22 +330,6 @@ class _Job:
         finish_run(self.folder, record, report=finish and self.workflow.report)
         return record
 
-    def _format(self) -> DistanceFormat:
-        output, solve = self.workflow.output, self.workflow.solve
-        scale = self.stored.manifest.weights.scale
-        return DistanceFormat(output.layout, output.unreached, output.compression, solve.predecessors, scale)
-
-    def _identity(self) -> dict[str, Any]:
-        """Return everything that the bytes of the distances depend on. Another identity is another run."""
-        return {
-            "graph": self.stored.manifest.content_id,
-            "sources": digest_of(*self.batches),
-            "targets": identity_of(self.targets),
-            "batch": len(self.batches[0]) if self.batches else 0,
-            "cutoff": self.workflow.solve.cutoff,
-            **self._format().identity(),
-        }
-
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return the content of run.json after solving; later stages add to it."""
         described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}
@@ -349,10 +338,10 @@ class _Job:
             "version": RUN_VERSION,
             "name": (resolved := self.workflow.resolved())["name"],
             "workflow": resolved,
-            "identity": self._identity(),
+            "identity": self._identity,
             "graph": self.stored.manifest.model_dump(mode="json", include=described),
             "sources": sum(len(b) for b in self.batches),
-            "targets": None if self.targets is None else len(self.targets),
+            "targets": self.output.n_targets,
             "skipped": asdict(self.skipped),
             "batches": len(self.batches),
             "solver": solved.solver,
@@ -366,11 +355,11 @@ class _Job:
 
     def _discard_damaged(self) -> set[int]:
         """Remove the damaged files of committed batches; return the numbers of these batches."""
-        if self.folder.is_merged() or identity_of(self.targets) == NO_DISTANCES:
+        if self.folder.is_merged() or not self.output.has_files:
             return set()
-        n_targets = self.stored.manifest.n_vertices if self.targets is None else len(self.targets)
+        n_vertices = self.stored.manifest.n_vertices
         shapes = {
-            batch: batch_shape(batch, len(self.batches[batch]), n_targets, self._format().layout)
+            batch: self.output.batch_shape(batch, len(self.batches[batch]), n_vertices)
             for batch in self.folder.committed()
         }
         faults = faults_of(self.folder.url, shapes.values()) if shapes else {}
@@ -404,11 +393,10 @@ class _Job:
             source = self._worker_source()
             plan = make_plan(
                 self.stored.manifest.traits,
-                self.sources,
+                self.batches,
                 self.workflow.solve,
-                self.workflow.output,
+                self.output,
                 source.machine,
-                self.targets,
             )
             why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
             self.progress.say(
@@ -424,10 +412,9 @@ class _Job:
                 self.stored,
                 self.batches,
                 missing,
-                self.targets,
+                self.output,
                 self.folder,
-                self._identity(),
-                self._format(),
+                self._identity,
                 plan,
                 self.progress,
                 self.still_ours,

@@ -7,11 +7,12 @@ here, because the models report it. So one message can list every fault of a fil
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-from sssp_pipeline.pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_never_written, redacted
+from sssp_pipeline.pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read_only, redacted
 from sssp_pipeline.workflow.cluster import ELASTIC_KINDS, KINDS, address_fault
-from sssp_pipeline.workflow.section import Format, Path, dotted
+from sssp_pipeline.workflow.registries import FORMATS
+from sssp_pipeline.workflow.section import Path, dotted
 from sssp_pipeline.workflow.vertices import Sources, Vertices
 
 
@@ -83,7 +84,7 @@ def _unwritable_places(output: Mapping[str, Any], graph: Mapping[str, Any]) -> I
     """Yield folders that can never be written, and a graph store inside the results or around them."""
     run, store = output.get("path"), graph.get("store")
     for path, url in ((("output", "path"), run), (("graph", "store"), store)):
-        if isinstance(url, str) and is_never_written(url):
+        if isinstance(url, str) and is_read_only(url):
             text = f"`{dotted(path)}` is `{redacted(url)}`, which cannot be written"
             yield Contradiction(path, text, CHOOSE_A_FOLDER)
     if isinstance(run, str) and isinstance(store, str):
@@ -148,14 +149,15 @@ _DISTANCE_KEYS = {"targets": None, "layout": "long", "unreached": None, "compres
 def _output_contradictions(
     output: Mapping[str, Any], solve: Mapping[str, Any], verify: Any
 ) -> Iterator[Contradiction]:
-    """Yield what needs distances that `output` does not write, because of `targets` or `distances: none`."""
-    targets, has_no_distances = output.get("targets"), output.get("distances") == "none"
+    """Yield what needs whole rows of distances, which `output` does not keep."""
+    targets, distances = output.get("targets"), output.get("distances", "full")
+    has_no_distances, is_reduced = distances == "none", distances != "full"
     if isinstance(targets, Mapping):
         yield from _vertices_contradictions(("output", "targets"), targets, Vertices)
-    if targets is None and not has_no_distances:
+    if targets is None and not is_reduced:
         return
-    cause = "`output.distances: none`" if has_no_distances else "`output.targets`"
-    remedy = "set `output.distances: full`" if has_no_distances else "remove the targets"
+    cause = f"`output.distances: {distances}`" if is_reduced else "`output.targets`"
+    remedy = "set `output.distances: full`" if is_reduced else "remove the targets"
     if solve.get("predecessors") is True:
         yield Contradiction(
             ("solve", "predecessors"),
@@ -167,6 +169,12 @@ def _output_contradictions(
             ("verify",),
             f"`certificate` needs the distances to every vertex, which {cause} does not write",
             f"set `verify: sample`, or {remedy}",
+        )
+    if is_reduced and not has_no_distances and targets is not None:
+        yield Contradiction(
+            ("output", "targets"),
+            f"`output.targets` goes with `output.distances: full`, not with `{distances}`",
+            f"remove `targets`, or {remedy}",
         )
     for key, default in _DISTANCE_KEYS.items():
         if has_no_distances and output.get(key, default) != default:
@@ -194,7 +202,7 @@ _KEYS_OF_FORMATS: dict[str, tuple[Any, tuple[str, ...]]] = {
 def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[Contradiction]:
     """Yield the contradictions of a `graph` section, given as plain values."""
     # Other values are not printed: one may be a secret from the environment.
-    known = graph.get("format") if graph.get("format") in get_args(Format) else None
+    known = graph.get("format") if graph.get("format") in FORMATS else None
     if graph.get("coordinates") is not None and known not in (None, "dimacs"):
         text = f"`graph.coordinates` belongs to format `dimacs`, not `{known}`"
         yield Contradiction(("graph", "coordinates"), text, "remove one of them")

@@ -17,7 +17,8 @@ from pydantic import Field, PrivateAttr, model_validator
 from sssp_pipeline.pipeline.storage.files import redacted
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import contradictions
-from sssp_pipeline.workflow.section import Auto, Format, Path, Positive, Section, Text, dotted
+from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, NameIn
+from sssp_pipeline.workflow.section import Auto, Path, Positive, Section, Text, dotted
 from sssp_pipeline.workflow.vertices import Sources, Vertices
 
 Dtype = Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
@@ -64,7 +65,7 @@ class Graph(Section):
     input: Text | Annotated[tuple[Text, ...], Field(min_length=1, strict=False)]
     """One URL, a list of URLs, or a glob. A local path without a scheme starts at the current folder."""
 
-    format: Literal["auto", Format] = "auto"
+    format: Annotated[str, NameIn(FORMATS, "auto")] = "auto"
     """Format of the input; `auto` looks at the content."""
 
     encoding: Text = "auto"
@@ -168,7 +169,7 @@ class Output(Section):
     """Folder of the results; it may contain `{date}` (YYYY-MM-DD), `{time}` (HHMMSS) and `{name}`. A second run of the
     same workflow continues where the first one stopped."""
 
-    distances: Literal["full", "none"] = "full"
+    distances: Annotated[str, NameIn(OUTPUTS)] = "full"
     """`full` writes the distances from every source to every vertex, or to the `targets`. `none` writes only metrics:
     for each source the number of vertices reached, the largest distance and the mean."""
 

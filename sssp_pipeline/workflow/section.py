@@ -10,11 +10,6 @@ Auto = Literal["auto"]
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(gt=0)]
 
-#: The names of the formats that a graph is read from.
-Format = Literal[
-    "text", "csv", "dimacs", "galois", "matrix-market", "metis", "networkx", "parquet", "scipy-npz"
-]
-
 #: Where a key is in the workflow: ("graph", "input", 1) is the second URL of `graph.input`.
 Path = tuple[str | int, ...]
 

@@ -10,16 +10,6 @@ from made_lines import LINES, ON, line
 from typer.testing import CliRunner
 
 from sssp_pipeline.bench import report
-from sssp_pipeline.bench.claims import (
-    ADDS_TABLE_3,
-    ADDS_TABLE_4,
-    ADDS_TABLE_5,
-    CLAIMS,
-    HBF_SYSTEMS,
-    HBF_TABLE_2,
-    SPEEDUP_ENDS,
-    WORK_ENDS,
-)
 from sssp_pipeline.bench.figures import has_matplotlib
 from sssp_pipeline.bench.layout import range_names, shares
 from sssp_pipeline.bench.lines import append
@@ -68,10 +58,6 @@ road,{FBF},virtual_warps,8: 25,auto: 20,1.25,0.40,0.50
 road,{FBF},sorts,false: 20,true: 16,1.25,0.50,0.62
 road,{FBF},edge_classes,false: 60,true: 25,2.40,0.17,0.40
 road,{FBF},virtual_warps,8: 60,auto: 50,1.20,0.17,0.20
-paper: hugetrace_00000,H-BF,warp workload,"4,100","1,400",2.93,20.00,58.57
-paper: wiki-talk,H-BF,edge classification,65,19,3.42,15.38,52.63
-paper: as-Skitter,H-BF,dynamic parallelism and dynamic virtual warps,199,77,2.58,12.56,32.47
-paper: random_2Mv.128Me,H-BF,64-bit atomic instructions,"1,445",760,1.90,58.13,110.53
 """,
     "not-measured": """\
 graph,variant,what,why
@@ -79,7 +65,7 @@ web,adds,cut short,1 of 2 runs: its time was over
 web,dijkstra,unsupported,it takes no hubs
 """,
 }
-#: The first rows of tables that go on with the paper's.
+#: The first rows of longer tables.
 BEGINNINGS = {
     "speedup-ranges": """\
 ,< 0.9,0.9 to 1.1,1.1 to 1.5,1.5 to 2,2 to 3,3 to 5,≥ 5,geometric mean,mean
@@ -89,28 +75,16 @@ dijkstra,1 (100 %),0 (0 %),0 (0 %),0 (0 %),0 (0 %),0 (0 %),0 (0 %),0.25,0.25
     "subject-speedup-ranges": """\
 ,< 0.9,0.9 to 1.1,1.1 to 1.5,1.5 to 2,2 to 3,3 to 5,≥ 5,geometric mean,mean
 over near-far,1 (50 %),0 (0 %),0 (0 %),0 (0 %),1 (50 %),0 (0 %),0 (0 %),1.12,1.50
-paper: ADDS over NF,8 (4 %),13 (6 %),27 (12 %),44 (19 %),54 (24 %),59 (26 %),21 (9 %),,
-paper: ADDS over Gun-NF,20 (9 %),2 (1 %),10 (4 %),14 (6 %),27 (12 %),40 (18 %),113 (50 %),,
 over dijkstra,0 (0 %),0 (0 %),0 (0 %),0 (0 %),0 (0 %),0 (0 %),1 (100 %),10.00,10.00
 """,
     "subject-work-ranges": """\
 ,< 0.25,0.25 to 0.5,0.5 to 0.75,0.75 to 1,1 to 1.5,1.5 to 3,≥ 3,geometric mean,mean
 over near-far,0 (0 %),0 (0 %),1 (50 %),0 (0 %),0 (0 %),1 (50 %),0 (0 %),1.00,1.25
-paper: ADDS over NF,10 (4 %),22 (10 %),13 (6 %),24 (11 %),75 (33 %),70 (31 %),12 (5 %),,
-""",
-    "claims": """\
-paper,times as fast,where,here,geometric mean,mean,graphs
-ADDS over NF,2.9,"ADDS paper, section 6.2: RTX 2080 Ti, 226 graphs",adds over near-far,1.12,1.5,2
 """,
     "results": """\
 graph,n_vertices,n_edges,weight_dtype,mean_degree,diameter_hops,variant,processor,median_ms,mean_ms,runs,sources,\
 mteps,work,edges_relaxed,supersteps,filter_share
 road,1000,2500,uint32,2.5,700,near-far,"some GPU, 1.2",10.0,20.0,2,1,0.5,1.5,5000.0,,
-""",
-    "hbf-table-2": """\
-graph,"Bellman-Ford, queue, one thread (queue-bellman-ford)",Boost Dijkstra (dijkstra),LoneStar (bellman-ford),\
-WorkFront Sweep / Near-Far (near-far),H-BF (frontier-bellman-ford)
-asia.osm,"32,000 ms, 0.8","5,200 ms, 4.9","280,000 ms, 0.1","12,700 ms, 2","3,400 ms, 7.5"
 """,
 }
 
@@ -145,7 +119,6 @@ def test_the_page_shows_the_tables_and_where_they_are_from(report_of):
     assert "Measured on: some CPU, 4 cores; some GPU, 1.2. Commit: abcdef0. Date: 2026-01-02.\n" in page
     assert "| graph | near-far | adds | dijkstra |" in page
     assert "| road | 10 | 4 | 40 | 20 | 50 | 25 | 16 | 60 |\n| web | 1 | 2 |  | 0.5 |  |  |  |  |\n" in page
-    assert "PPoPP 2021" in page
     assert "n_vertices" not in page  # the table for programs
 
 
@@ -165,8 +138,6 @@ def test_without_baseline_and_subject_there_are_fewer_tables():
         "mteps",
         "work",
         "effects",
-        "claims",
-        "hbf-table-2",
         "not-measured",
         "results",
     ]
@@ -174,7 +145,7 @@ def test_without_baseline_and_subject_there_are_fewer_tables():
 
 def test_nothing_measured_leaves_the_graphs_and_the_reasons():
     names = [t.name for t in all_tables(Results([line("road", "adds", reason="no GPU")]), "near-far", "adds")]
-    assert names == ["graphs", "claims", "not-measured"]
+    assert names == ["graphs", "not-measured"]
 
 
 def test_a_variant_that_nobody_measured_is_refused(report_of):
@@ -236,17 +207,3 @@ def test_figures_hold_every_graph(report_of):
 def test_shares_count_every_value_once_by_its_range():
     assert range_names((0.5, 2)) == ["< 0.5", "0.5 to 2", "≥ 2"]
     assert shares([0.1, 0.5, 1, 2], (0.5, 2)) == ["1 (25 %)", "2 (50 %)", "1 (25 %)"]
-
-
-def test_the_papers_counts_are_of_all_their_graphs():
-    of_226 = [counts for _, counts in (*ADDS_TABLE_3.values(), *ADDS_TABLE_4.values())]
-    assert {sum(counts) for counts in of_226} == {226}
-    assert [sum(counts) for counts, _ in ADDS_TABLE_5.values()] == [226, 222, 222, 222]
-    assert {len(counts) for _, counts in ADDS_TABLE_3.values()} == {len(SPEEDUP_ENDS) + 1}
-    assert {len(counts) for _, counts in ADDS_TABLE_4.values()} == {len(WORK_ENDS) + 1}
-    assert {len(told) for told in HBF_TABLE_2.values()} == {len(HBF_SYSTEMS)}
-    # H-BF's own table 2 has edges over time: what it reports of the same graph is the same number of edges.
-    for told in HBF_TABLE_2.values():
-        edges = [ms * mteps for ms, mteps in told]
-        assert max(edges) < 1.6 * min(edges)
-    assert [round(claim.times, 1) for claim in CLAIMS if claim.faster == "H-BF"] == [30.2, 9.9, 16.8, 3.3]

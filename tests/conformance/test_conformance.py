@@ -26,6 +26,7 @@ from sssp_pipeline.csr import (
 )
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -322,7 +323,8 @@ def test_targets_are_columns_of_all_distances(solver, dtype, name):
         options = SolveOptions(cutoff=cutoff)
         full = assert_solves(solver, graph, sources, options)
         for targets in ([last], [last, 0, middle, last], [], np.arange(n_vertices)[::-1]):
-            some = solver.solve(graph, np.array(sources), replace(options, targets=np.array(targets)))
+            kept = Targets(np.array(targets)) if len(targets) else Nothing()
+            some = solver.solve(graph, np.array(sources), replace(options, kept=kept))
             assert some.distances.dtype == dtype
             assert_array_equal(some.distances, full.distances[:, np.array(targets, int)])
             assert some.predecessors is None
@@ -334,10 +336,10 @@ def test_targets_are_columns_of_all_distances(solver, dtype, name):
 @EVERY_SOLVER
 def test_targets_of_no_sources_and_many(solver):
     graph = make(400, SMALL_GRAPHS["lattice"][1], np.dtype("float32"))
-    nobody = solver.solve(graph, np.array([], int), SolveOptions(targets=np.array([3, 5])))
+    nobody = solver.solve(graph, np.array([], int), SolveOptions(kept=Targets(np.array([3, 5]))))
     assert nobody.distances.shape == (0, 2)
-    everyone = solver.solve(graph, np.arange(400), SolveOptions(targets=np.array([399, 7, 250])))
-    back = solver.solve(graph, np.array([399, 7, 250]), SolveOptions(targets=np.arange(400)))
+    everyone = solver.solve(graph, np.arange(400), SolveOptions(kept=Targets(np.array([399, 7, 250]))))
+    back = solver.solve(graph, np.array([399, 7, 250]), SolveOptions(kept=Targets(np.arange(400))))
     # Tenths are not added in the same order there and back.
     np.testing.assert_allclose(everyone.distances.T, back.distances, rtol=1e-4)
     assert_array_equal(everyone.distances[[7, 250]], back.distances[1:][:, [399, 7, 250]])
@@ -346,9 +348,9 @@ def test_targets_of_no_sources_and_many(solver):
 @EVERY_SOLVER
 def test_a_path_too_long_to_another_vertex_is_an_error_whatever_the_targets(solver):
     graph = weighted(3, [(0, 1, 2**32 - 2), (1, 2, 1)], np.dtype("uint32"))
-    for targets in ([0, 1], []):
+    for kept in (Targets(np.array([0, 1])), Targets(np.array([])), Nothing()):
         with pytest.raises(InputError, match="from `0` to `2` is longer"):
-            solver.solve(graph, np.array([0]), SolveOptions(targets=np.array(targets)))
+            solver.solve(graph, np.array([0]), SolveOptions(kept=kept))
 
 
 # ---- requests ----
@@ -363,7 +365,7 @@ def test_targets_that_are_no_vertices_are_an_error(solver):
         ([0.5], "targets are 1-dimensional float64, wanted a list of integers"),
     ):
         with pytest.raises(InputError) as caught:
-            solver.solve(graph, np.array([0]), SolveOptions(targets=np.array(targets)))
+            solver.solve(graph, np.array([0]), SolveOptions(kept=Targets(np.array(targets))))
         assert caught.value.message == message
 
 

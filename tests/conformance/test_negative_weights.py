@@ -25,6 +25,7 @@ from sssp_pipeline.errors import (
     PathTooShortError,
 )
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -284,7 +285,8 @@ def test_targets_are_columns_of_all_distances(solver, dtype):
     graph = make(n_vertices, edges, dtype)
     full = solver.solve(graph, np.array(sources), SolveOptions(cutoff=300))
     for targets in ([399, 0, 7, 399], []):
-        options = SolveOptions(cutoff=300, targets=np.array(targets, int))
+        kept = Targets(np.array(targets)) if targets else Nothing()
+        options = SolveOptions(cutoff=300, kept=kept)
         some = solver.solve(graph, np.array(sources), options)
         assert_array_equal(some.distances, full.distances[:, np.array(targets, int)])
         for one, other in zip(some.metrics, full.metrics, strict=True):

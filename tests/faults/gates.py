@@ -17,7 +17,7 @@ from pathlib import Path
 
 from distributed import Worker
 
-from sssp_pipeline.pipeline.results import run_folder
+from sssp_pipeline.pipeline.results import distance_files, run_folder
 from sssp_pipeline.pipeline.solving import dispatch
 
 GATES = Path(os.environ["SSSP_TEST_GATES"])
@@ -39,7 +39,7 @@ def dask_setup(worker: Worker) -> None:
     full = int(0.9 * worker.memory_manager.memory_limit)
     worker.monitor.get_process_memory = lambda: full if (GATES / "full").exists() else memory()
     solve_task, folder = dispatch.solve_task, dispatch.RunFolder
-    commit, write = run_folder.RunFolder.commit_batch, run_folder.write_distances
+    commit, write = run_folder.RunFolder.commit_batch, distance_files.write_distances
 
     def solving(task):
         at.batch = task.batches[0][0]
@@ -61,4 +61,4 @@ def dask_setup(worker: Worker) -> None:
 
     # Tasks name the function that solves them, so that this one is found.
     dispatch.solve_task, dispatch.RunFolder = solving, solved
-    run_folder.RunFolder.commit_batch, run_folder.write_distances = committing, writing
+    run_folder.RunFolder.commit_batch, distance_files.write_distances = committing, writing

@@ -43,7 +43,7 @@ from stored import graph_spec
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline.graph_store.store import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
 from sssp_pipeline.pipeline.ingest import stage as ingest_module
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
@@ -131,17 +131,17 @@ def _at_once(items: Iterable) -> Iterator:
     yield from items
 
 
+#: The folder of the readers.
+FORMATS = Path(importlib.import_module("sssp_pipeline.pipeline.formats").__file__ or "").parent
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.csr_build",
     "sssp_pipeline.pipeline.ingest.id_mapping",
-    "sssp_pipeline.pipeline.storage.files",
+    *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems", "listing")),
     *(
-        f"sssp_pipeline.pipeline.formats.registry.{path.stem}"
-        for path in Path(
-            importlib.import_module("sssp_pipeline.pipeline.formats.registry").__file__ or ""
-        ).parent.glob("*.py")
+        "sssp_pipeline.pipeline.formats." + ".".join(path.relative_to(FORMATS).with_suffix("").parts)
+        for path in FORMATS.rglob("[a-z]*.py")
     ),
 ]
 STAND_INS = {

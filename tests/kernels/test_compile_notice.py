@@ -1,4 +1,4 @@
-"""Who is told that kernels are being compiled, and when."""
+"""The notice that kernels are being compiled: once in a process, and only if they are."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOTICE = "compiling, once: later runs find the compiled kernels"
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """Give the list of what was told, of a process that has compiled nothing yet."""
-    monkeypatch.setattr(compile_notice, "_is_told", False)
-    calls: list[str] = []
-    with compile_notice.told_of_compiling(lambda: calls.append("compiling")):
-        yield calls
+def notified(monkeypatch):
+    """Give the list of notices of a process that has compiled nothing yet."""
+    monkeypatch.setattr(compile_notice, "_has_notified", False)
+    notices: list[str] = []
+    with compile_notice.on_first_compilation(lambda: notices.append("compiling")):
+        yield notices
 
 
 def test_a_run_says_once_that_it_compiles_and_never_again(tmp_path):
@@ -48,14 +48,16 @@ def test_a_run_says_once_that_it_compiles_and_never_again(tmp_path):
         assert done.stderr.splitlines().count(NOTICE) == times
 
 
-def test_the_first_kernel_is_told_once(told):
-    compile_notice.compiling()
-    compile_notice.compiling()
-    assert told == ["compiling"]
+def test_the_first_kernel_is_notified_once(notified):
+    compile_notice.compilation_began()
+    compile_notice.compilation_began()
+    assert notified == ["compiling"]
 
 
 @pytest.mark.parametrize(("takes_s", "expected"), [(0.0, []), (0.5, ["compiling"])])
-def test_a_slow_nvrtc_is_told_and_a_binary_from_the_cache_is_not(told, monkeypatch, takes_s, expected):
+def test_a_slow_nvrtc_is_notified_and_a_binary_from_the_cache_is_not(
+    notified, monkeypatch, takes_s, expected
+):
     function = SimpleNamespace(num_regs=8, local_size_bytes=0)
 
     class Module:
@@ -76,4 +78,4 @@ def test_a_slow_nvrtc_is_told_and_a_binary_from_the_cache_is_not(told, monkeypat
     kernels = _compile._load.__wrapped__(0, unit, _compile.kernel_options(unit, np.dtype("uint32")))
     assert kernels["near_far_kernel"].registers == 8
     time.sleep(0.2)
-    assert told == expected
+    assert notified == expected

@@ -1,4 +1,4 @@
-"""Options of single solvers."""
+"""The options of each solver."""
 
 from __future__ import annotations
 

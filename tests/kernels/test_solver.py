@@ -6,7 +6,8 @@ import pytest
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.host.numba_tools import bit_length
-from sssp_pipeline.kernels.host.views import distance_limit
+from sssp_pipeline.kernels.host.search_graph import distance_limit
+from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.solver import (
     MetricsColumns,
     SolveOptions,
@@ -40,9 +41,9 @@ def test_an_impossible_time_between_moments_is_an_error(every_us):
 
 
 def test_predecessors_for_some_targets_are_an_error():
-    for targets in ([3], []):
+    for kept in (Targets(np.array([3])), Nothing()):
         with pytest.raises(InputError) as caught:
-            SolveOptions(predecessors=True, targets=np.array(targets, int))
+            SolveOptions(predecessors=True, kept=kept)
         assert caught.value.message == "predecessors cannot be given for some targets alone"
 
 

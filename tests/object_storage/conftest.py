@@ -142,7 +142,7 @@ def quick(monkeypatch):
     """Let leases expire and stores be given up within seconds."""
     monkeypatch.setattr(lease, "BEAT_S", 0.5)
     monkeypatch.setattr(lease, "LEASE_S", 4.0)
-    monkeypatch.setattr(lease, "LOOK_S", 0.2)
-    monkeypatch.setattr(retries, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(lease, "POLL_S", 0.2)
+    monkeypatch.setattr(retries, "RETRY_S", 30.0)
     monkeypatch.setattr(retries, "LONGEST_WAIT_S", 1.0)
     monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))

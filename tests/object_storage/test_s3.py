@@ -15,7 +15,7 @@ import yaml
 from runs import N_BATCHES, AtBatch, Stop, digests, made, stop, workflow_at
 from stores import GUEST, OWNER, STRANGER
 
-from sssp_pipeline.errors import InputError, SsspError, StoreAwayError
+from sssp_pipeline.errors import InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.run import run
@@ -116,9 +116,9 @@ def test_a_store_that_is_away_for_a_while_costs_nothing_but_time(
 def test_a_store_that_stays_away_ends_the_run_which_goes_on_later(
     swift, place, undisturbed, quick, monkeypatch
 ):
-    monkeypatch.setattr(retries, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(retries, "RETRY_S", 2.0)
     try:
-        with pytest.raises(StoreAwayError) as caught:
+        with pytest.raises(StoreUnavailableError) as caught:
             run(made(place, solve={"retries": 0}), AtBatch(3, lambda: swift.stop("proxy")))
     finally:
         swift.start()
@@ -194,13 +194,13 @@ def test_a_store_that_keeps_no_condition_is_told(bucket, monkeypatch, caplog):
     with lease.exclusive(f"{bucket}/held") as still_ours:
         still_ours()
     assert caplog.messages == [
-        f"the store of `{bucket}/held` keeps no condition: two that begin at once are found out late"
+        f"the store of `{bucket}/held` ignores conditional writes: two processes that start at once are detected late"
     ]
 
 
 def test_a_large_object_is_there_whole_or_not_at_all(swift, bucket, monkeypatch):
     """It goes up in parts, and the store fails after the first."""
-    monkeypatch.setattr(retries, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(retries, "RETRY_S", 0.0)
     monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))
     part_bytes = 6 << 20  # s3fs has 50 MB
     monkeypatch.setattr(s3fs.S3FileSystem._pipe_file, "__defaults__", (part_bytes, None, "overwrite"))

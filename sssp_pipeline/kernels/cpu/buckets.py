@@ -1,17 +1,17 @@
-"""Buckets of a thread for distances anywhere in 64 bits: a window of them, and a radix heap behind it.
+"""Buckets of a thread for distances anywhere in 64 bits: a window of buckets, and a radix heap behind it.
 
-A bucket is `floor(distance / delta)`. `WINDOW` of them, from a multiple of `WINDOW` on, have a slot each. What lies
-beyond waits on the level given by the highest bit in which its window number differs from the current one, as in a
-radix heap; a level is a slot too. When the window is empty, the lowest level that is not is dealt out anew, around its
-least entry. An entry moves to a lower level each time, so at most 64 times, and weights of 1 and 1e300 together
-cost neither memory nor a walk over empty buckets: 200,000 far entries beside a path of 20,000 edges at a delta of 1
-took 0.05 s, and 40 s with a single list for all that lies beyond the window.
+The bucket of a distance is `floor(distance / delta)`. The window is `WINDOW` buckets, from a multiple of `WINDOW` on,
+with a slot each. An entry beyond the window waits on a level: the highest bit in which the number of its window differs
+from the current one, as in a radix heap. A level is a slot too. When the window is empty, the lowest level that is not
+empty is dealt out, around its least entry. An entry then moves to a lower level, so it moves at most 64 times. Thus
+weights of 1 and 1e300 in one graph cost neither memory nor a walk over empty buckets
+(`benchmarks/kernel_constants.md`).
 
-An entry is a vertex with the distance it was made with; it is stale as soon as that is not the vertex's distance any
-more. Slot `s` begins in block `s` and grows by further blocks, each linked to the one below it. `tails[s]` is a free
-place, so an entry is written first and the room for the next one made afterwards.
+An entry is a vertex with a distance. It is stale when the vertex has another distance by now. Slot `s` begins in entry
+block `s` and grows by further blocks, each linked to the block below it. `tails[s]` is a free place: an entry is
+written there first, and then room is made for the next.
 
-NOTE: bucket numbers are formed in float64 and end at 2^62: whatever lies further shares the last bucket.
+NOTE: bucket numbers are computed in float64 and end at 2^62. All distances beyond share the last bucket.
 
 References
 ----------
@@ -33,12 +33,12 @@ from sssp_pipeline.kernels.host.numba_tools import (
 )
 from sssp_pipeline.numba_cache import njit
 
-#: Buckets in the window: 1,024 keep road graphs off the levels; 256 to 2,048 measured within 10 % of it.
+#: Buckets in the window. With 1,024, road graphs hardly need the levels.
 WINDOW_BITS = np.uint64(10)
 WINDOW = np.uint64(1 << 10)
-#: Every slot, a bucket of the window or a level beyond it, of which 64-bit numbers need at most 64.
+#: All slots: the buckets of the window, and 64 levels for window numbers of 64 bits.
 SLOTS = np.uint64((1 << 10) + 64)
-#: Entries in a block: 8 to 32 measured alike; each slot holds one for good, 139 KB of entries in all.
+#: Entries in a block. Each slot always has one block, 139 KB of entries in all.
 BLOCK_BITS = np.uint64(4)
 BLOCK = np.uint64(1 << 4)
 LAST_BUCKET = 2.0**62
@@ -46,7 +46,7 @@ LAST_BUCKET = 2.0**62
 
 @njit(nogil=True, inline="always")
 def bucket_of(distance: Any, buckets_per_unit: float) -> Any:
-    """Return the number of the bucket that `distance` falls into; monotone."""
+    """Return the number of the bucket of `distance`; monotone."""
     return np.uint64(min(np.float64(distance) * buckets_per_unit, LAST_BUCKET))
 
 
@@ -59,7 +59,7 @@ def slot_of(bucket: Any, window: Any) -> Any:
 
 @njit(nogil=True, inline="always")
 def next_block(place: Any, below: np.ndarray, first_free: Any, n_free: Any) -> Any:
-    """Return the first place of a free block, now on top of the block that ends at `place`."""
+    """Link a free block to the block that ends at `place`, and return its first place."""
     block = first_free
     first_free = below[block]
     below[block] = (place - ONE) >> BLOCK_BITS
@@ -82,9 +82,9 @@ def take(
     first_free: Any,
     n_free: Any,
 ) -> Any:
-    """Move the live entries of `slot` to the frontier from `own` on, until none is left or `room` may be too little.
+    """Move the live entries of `slot` to the frontier from `own` on, until none is left or `room` may be too small.
 
-    Blocks that are emptied go on the free list, but the last of them: a slot keeps a free place.
+    Emptied blocks go on the free list, except the last one: a slot keeps a free place.
     """
     size = ZERO
     end = tails[slot]
@@ -93,7 +93,7 @@ def take(
         for place in range(block << BLOCK_BITS, end):
             v, d = entry_vertices[place], entry_distances[place]
             prefetch(row_offsets, v)
-            # Written always, kept only if live: a branch here would be guessed wrong too often.
+            # Every entry is written, but only live ones are kept: a branch here would be mispredicted too often.
             frontier[own + size], frontier_distances[own + size] = v, d
             if load_relaxed(distances, v) == d:
                 size += ONE
@@ -127,7 +127,7 @@ def deal_out(
 ) -> Any:
     """Enter the frontier from `position` to `end` in the buckets; return `first_free` and `n_free`.
 
-    `least_on` (64,) keeps of each level the least bucket that was entered since it was empty.
+    `least_on` (64,) holds for each level the least bucket that was entered since the level was empty.
     """
     for i in range(position, end):
         v, d = frontier[i], frontier_distances[i]
@@ -146,7 +146,7 @@ def deal_out(
 
 @njit(nogil=True)
 def twice_as_long(array: np.ndarray) -> np.ndarray:
-    """Return `array` with as much room again behind it."""
+    """Return a copy of `array` of twice its length; the new half is uninitialised."""
     longer = np.empty(2 * len(array), array.dtype)
     longer[: len(array)] = array
     return longer

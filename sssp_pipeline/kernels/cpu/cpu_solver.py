@@ -1,7 +1,7 @@
-"""What the CPU solvers share: everything around the search from one source.
+"""The base of the CPU solvers: everything around the search from one source.
 
-A solver here is a `search` over one row of distances. This module checks the request, gives each source a row,
-times it, counts what came of it, and refuses a shortest path that the type cannot hold.
+A solver supplies a `Search` over one row of distances. This module checks the request, allocates a row for each source,
+times the search, counts its results, and refuses a shortest path that the type cannot hold.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.search import Search, finish_row, search_limit
-from sssp_pipeline.kernels.host.views import as_searched
+from sssp_pipeline.kernels.host.search_graph import as_searched
+from sssp_pipeline.kernels.kept import checked_vertices
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import (
     ANOTHER_SOLVER,
@@ -35,7 +36,7 @@ class CpuSolver(ABC):
     name: str
     device = "cpu"
     summary: str
-    #: Whether its search takes negative weights; others get reweighted edges (`johnson.py`).
+    #: Whether its search takes negative weights. Without, integers are reweighted (`reweighting.py`).
     takes_negative = False
     tunables: tuple[Tunable, ...] = ()
 
@@ -45,11 +46,11 @@ class CpuSolver(ABC):
 
     @abstractmethod
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
-        """Return a search over `graph` with scratch memory of its own."""
+        """Return a search over `graph` with its own scratch memory."""
 
     @abstractmethod
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
+        """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.
@@ -57,7 +58,7 @@ class CpuSolver(ABC):
         Parameters
         ----------
         sources
-            (S,) integers; a source may stand there twice.
+            (S,) integers; a source may occur twice.
 
         Returns
         -------
@@ -75,18 +76,20 @@ class CpuSolver(ABC):
         if (reason := self.supports(graph.traits, options)) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
         sources = checked_vertices(sources, graph.n_vertices, "source")
-        targets = checked_targets(options, graph.n_vertices)
+        kept = options.kept.checked(graph.n_vertices)
         if graph.traits.min_weight < 0 and not self.takes_negative:
-            return reweighting.solve(self, graph, sources, replace(options, targets=targets))
+            return reweighting.solve(self, graph, sources, replace(options, kept=kept))
         _compile(type(self), graph.weight_dtype, graph.traits.min_weight < 0)
         search = self.start(graph, options)
-        if targets is not None:
-            return self._solve_to(graph, search, sources, targets, options)
-        distances = np.empty((len(sources), graph.n_vertices), graph.weight_dtype)
-        metrics = [
-            self.solve_source(graph, search, int(source), row, options)
-            for source, row in zip(sources, distances, strict=True)
-        ]
+        distances = np.empty((len(sources), kept.n_columns(graph.n_vertices)), kept.dtype(graph.weight_dtype))
+        row = np.empty(0 if kept.is_whole_row else graph.n_vertices, graph.weight_dtype)
+        metrics = []
+        for source, into in zip(sources, distances, strict=True):
+            if kept.is_whole_row:
+                metrics.append(self.solve_source(graph, search, int(source), into, options))
+            else:
+                metrics.append(self.solve_source(graph, search, int(source), row, options))
+                kept.reduce(row, into)
         if not options.predecessors:
             return Solution(distances, None, metrics)
         predecessors = np.empty(distances.shape, np.uint32)
@@ -94,27 +97,10 @@ class CpuSolver(ABC):
             predecessors_of(graph, int(source), distances[i], predecessors[i])
         return Solution(distances, predecessors, metrics)
 
-    def _solve_to(
-        self,
-        graph: CsrGraph,
-        search: Search,
-        sources: np.ndarray,
-        targets: np.ndarray,
-        options: SolveOptions,
-    ) -> Solution:
-        """Return the distances from each of `sources` to each of `targets`, holding one whole row at a time."""
-        row = np.empty(graph.n_vertices, graph.weight_dtype)
-        distances = np.empty((len(sources), len(targets)), graph.weight_dtype)
-        metrics = []
-        for source, some in zip(sources, distances, strict=True):
-            metrics.append(self.solve_source(graph, search, int(source), row, options))
-            np.take(row, targets, out=some)
-        return Solution(distances, None, metrics)
-
     def solve_source(
         self, graph: CsrGraph, search: Search, source: int, distances: np.ndarray, options: SolveOptions
     ) -> SourceMetrics:
-        """Fill the row `distances` from `source`, timing it; raises as `solve` does for it."""
+        """Fill the row `distances` from `source` and return the metrics; raises as `solve` does."""
         began = time.perf_counter()
         distances.fill(search_limit(graph, options.cutoff))
         processed, edges_relaxed = search.run(as_searched(graph, distances), source)
@@ -139,37 +125,9 @@ class CpuSolver(ABC):
 
 @cache
 def _compile(solver: type[CpuSolver], dtype: np.dtype, signed: bool) -> None:
-    """Have every kernel compiled for `dtype`, lest the first source be charged with it."""
+    """Compile every kernel for `dtype`, so that the time of the first source does not include it."""
     weight = np.array([-1 if signed else 1]).astype(dtype)
     one_edge = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), weight)
     options = SolveOptions()
     search = solver().start(one_edge, options)
     solver().solve_source(one_edge, search, 0, np.empty(2, dtype), options)
-
-
-def checked_vertices(vertices: np.ndarray, n_vertices: int, what: str) -> np.ndarray:
-    """Return `vertices`, each of which is a `what`, as (n,) uint32.
-
-    Raises
-    ------
-    InputError
-        They are not a list of integers, or one of them is not a vertex.
-    """
-    vertices = np.asarray(vertices)
-    if vertices.ndim != 1 or (len(vertices) and vertices.dtype.kind not in "iu"):
-        raise InputError(
-            f"{what}s are {vertices.ndim}-dimensional {vertices.dtype}, wanted a list of integers",
-            hint="give the numbers of vertices, from 0",
-        )
-    outside = np.flatnonzero((vertices < 0) | (vertices >= n_vertices))
-    if len(outside):
-        raise InputError(
-            f"{what} {vertices[outside[0]]} is not in the graph",
-            hint=f"its {n_vertices} vertices are numbered from 0",
-        )
-    return vertices.astype(np.uint32)
-
-
-def checked_targets(options: SolveOptions, n_vertices: int) -> np.ndarray | None:
-    """Return the targets as (T,) uint32, None for every vertex; raises as `checked_vertices`."""
-    return None if options.targets is None else checked_vertices(options.targets, n_vertices, "target")

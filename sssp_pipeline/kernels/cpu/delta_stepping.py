@@ -2,30 +2,30 @@
 
 Returns the distance row lowered to the true distances, added in the weights' own type.
 
-The idea: a vertex whose distance fell is entered in the bucket `floor(distance / delta)`; buckets are emptied in
-order, each in rounds until nothing falls into it again. Four choices are less usual.
+The idea: a vertex whose distance fell is entered in the bucket `floor(distance / delta)`. Buckets are emptied in order,
+each in rounds until it stays empty. Four choices are less usual.
 
-- There are as many sources as threads, so one source never leaves its thread: parallelism comes from outside.
-- Light and heavy edges are not told apart. A small delta makes a vertex processed twice rare (1 to 4 % of
-  all, measured), and those are what the split would save.
-- An entry carries the distance it was made with. It is stale as soon as that is not the vertex's distance any
-  more, which also throws out duplicates: a vertex has one live entry at most.
-- A round is first gathered into the frontier, then relaxed. Only then is it known which vertices come next, and
-  their offsets and edges can be asked for ahead of their turn; that alone made it 1.4 to 1.6 times as fast.
+- One source is solved by one thread. Parallelism comes from solving several sources at once.
+- Light and heavy edges are treated alike. That split would save processing a vertex twice, which is rare with a small
+  delta.
+- An entry carries a distance. It is stale when its vertex has another distance by now. This also removes duplicates: a
+  vertex has at most one live entry.
+- A round first gathers the frontier and then relaxes it. So the next vertices are known in advance, and their offsets
+  and edges can be prefetched. That makes the search much faster (`benchmarks/kernel_constants.md`).
 
 Distances may lie anywhere in 64 bits, so behind a window of buckets stands a radix heap (`buckets.py`).
 
 Needs
-    weights of zero or more (`supports`), a row filled with the distance limit (`CpuSolver`).
+    Weights of zero or more (`supports`), a row filled with the distance limit (`CpuSolver`).
 Keeps
     I1. No entry stands in a bucket before the current one: sums are monotone, and so is `bucket_of`.
     I2. `tails[s]` is a free place: an entry is written first and the room for the next one made afterwards.
     I3. Between sources every slot is empty and every further block is on the free list.
     I4. Before a vertex is processed, and before a level is dealt out, there are as many free blocks as that can
-        take; otherwise the kernel returns, its place kept in `cursor`, to be called again with more memory.
+        take. Otherwise the kernel saves its position in `cursor` and returns, to be called again with more memory.
 Ends
-    a distance only falls, and takes finitely many values; a bucket emptied in rounds is Bellman and Ford's
-    algorithm on its vertices, so no delta makes it slower than that.
+    A distance only falls, and takes finitely many values. To empty a bucket in rounds is Bellman and Ford's algorithm
+    on its vertices, so no delta makes it slower than that.
 
 References
 ----------
@@ -54,21 +54,20 @@ from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.host.views import SearchGraph
+from sssp_pipeline.kernels.host.search_graph import SearchGraph
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.numba_cache import njit
 
-#: How many vertices ahead edges are asked for; 4 and 8 measured alike, 2 was 10 % slower on NY.
+#: How many vertices ahead edges are prefetched (`benchmarks/kernel_constants.md`).
 AHEAD = np.uint64(4)
 
-#: Delta in units of (typical weight / mean degree). Milliseconds a source at 2, 4 and 8, uint32 / float32:
-#: NY 7.8 7.9 7.5 / 7.2 6.6 7.3; wave 10.7 10.7 10.5 / 10.0 9.9 10.8; R-MAT scale 18 25 27 28 / 27 29 29;
-#: grid 1000x1000 32.0 32.4 33.9 / 32.7 32.8 34.7.
+#: Delta in units of typical weight over mean degree. Factors from 2 to 8 differ little
+#: (`benchmarks/kernel_constants.md`).
 DELTA_FACTOR = 4.0
-#: Weights looked at to find the typical one.
+#: `pick_delta` reads about this many weights to find the typical one.
 SAMPLED_WEIGHTS = 65536
 
-#: Where a search stands: `position` of `frontier_size` vertices of the frontier are done.
+#: The position of an interrupted search: `position` of `frontier_size` vertices of the frontier are done.
 CURSOR = np.dtype(
     [
         (name, np.uint64)
@@ -87,7 +86,7 @@ CURSOR = np.dtype(
 
 
 class DeltaStepping(CpuSolver):
-    """The fast one of the CPU solvers."""
+    """The fastest CPU solver for many sources."""
 
     name = "delta-stepping"
     summary = "Delta-stepping with a window of buckets; one source a thread; the fast one without a GPU"
@@ -103,14 +102,14 @@ class DeltaStepping(CpuSolver):
 def pick_delta(graph: CsrGraph) -> float:
     """Return the bucket width for `graph`, in the unit of its weights.
 
-    It is `DELTA_FACTOR` times the typical weight over the mean degree. Typical is the lesser of mean and median:
-    too small a delta costs a walk over empty buckets, too large a one processes vertices many times, and a few
-    huge weights move the mean alone. The median counts only if it is not zero.
+    It is `DELTA_FACTOR` times the typical weight over the mean degree. A delta that is too small costs a walk over
+    empty buckets. One that is too large makes the search process vertices many times. The typical weight is the lesser
+    of mean and median, since a few huge weights raise the mean alone. A median of zero is ignored.
     """
     if graph.traits.max_weight <= 0:
         return 1.0
     sample = graph.weights[:: max(1, graph.n_edges // SAMPLED_WEIGHTS)].astype(np.float64)
-    # A sum of float64 weights near the largest value overflows, and the mean with it.
+    # The sum of float64 weights near the largest value overflows, and so does the mean.
     typical = float(min(graph.traits.mean_weight, graph.traits.max_weight))
     median = float(np.partition(sample, len(sample) // 2)[len(sample) // 2])
     if median > 0:
@@ -120,7 +119,7 @@ def pick_delta(graph: CsrGraph) -> float:
 
 
 class _BucketSearch(Search):
-    """Scratch memory: 8 or 12 bytes a vertex, and as much for each entry that waits at the same time."""
+    """Scratch memory: 8 or 12 bytes for each vertex, and for each entry that waits at the same time."""
 
     def __init__(self, graph: CsrGraph, delta: float) -> None:
         self.delta = delta
@@ -162,7 +161,7 @@ class _BucketSearch(Search):
         return int(cursor["processed"][0]), int(cursor["edges_relaxed"][0])
 
     def _double(self) -> None:
-        """Double the number of blocks; entries keep their places, the new blocks go on the free list."""
+        """Double the number of blocks. Entries keep their places; the new blocks go on the free list."""
         n_blocks = len(self._below)
         self._entry_vertices = np.concatenate([self._entry_vertices, np.empty_like(self._entry_vertices)])
         self._entry_distances = np.concatenate([self._entry_distances, np.empty_like(self._entry_distances)])
@@ -188,7 +187,7 @@ def _search(
     below: np.ndarray,
     cursor: np.ndarray,
 ) -> bool:
-    """Go on from `cursor`; return whether the search is complete, or else needs more blocks (I4)."""
+    """Continue from `cursor`; return True if the search is complete, False if it needs more blocks (I4)."""
     at = cursor[0]
     window, slot = at.window, at.slot
     position, size = at.position, at.frontier_size
@@ -219,8 +218,8 @@ def _search(
                 # 32-bit sums are formed in 64 bits; a 64-bit one that wrapped is smaller than its summand.
                 if d <= candidate < distances[v]:
                     distances[v] = candidate
-                    # The entry is made here and, in the same words, where a level is dealt out: as a function of
-                    # its own, with the arrays as arguments, it made the search 1.3 to 1.4 times as slow.
+                    # The entry is made here and, by the same lines, where a level is dealt out. A function for
+                    # both, with the arrays as arguments, makes the search much slower.
                     into = slot_of(bucket_of(candidate, buckets_per_unit), window)
                     place = tails[into]
                     entry_vertices[place], entry_distances[place] = v, candidate  # I2
@@ -257,7 +256,7 @@ def _search(
         if size == ZERO:
             continue
         least = frontier_distances[ZERO]
-        for i in range(ONE, size):  # NumPy's `min` takes numba 0.6 s to compile
+        for i in range(ONE, size):  # numba compiles NumPy's `min` slowly
             if frontier_distances[i] < least:
                 least = frontier_distances[i]
         bucket = bucket_of(least, buckets_per_unit)
@@ -293,7 +292,7 @@ def _gather(
     first_free: Any,
     n_free: Any,
 ) -> Any:
-    """Move the live entries of `slot` to the frontier, and its blocks but the first to the free list."""
+    """Move the live entries of `slot` to the frontier, and all its blocks but the first to the free list."""
     size = ZERO
     end = tails[slot]
     block = end >> BLOCK_BITS
@@ -301,7 +300,7 @@ def _gather(
         for place in range(block << BLOCK_BITS, end):
             v, d = entry_vertices[place], entry_distances[place]
             prefetch(row_offsets, v)
-            # Written always, kept only if live: a branch here would be guessed wrong too often.
+            # Every entry is written, but only live ones are kept: a branch here would be mispredicted too often.
             frontier[size], frontier_distances[size] = v, d
             if distances[v] == d:
                 size += ONE

@@ -2,19 +2,18 @@
 
 Returns the distance row lowered to the true distances, added in the weights' own type.
 
-The idea: a heap holds each vertex at most once and lowers its key in place, so every reached vertex is taken
-exactly once and memory is bounded by the vertices, not the edges. Four children to a heap vertex: half as deep as
-a binary heap, and the children share a cache line.
+The idea: a heap holds each vertex at most once and lowers its key in place. So every reached vertex is taken exactly
+once, and memory is bounded by the vertices, not the edges. An element of the heap has four children: the heap is half
+as deep as a binary heap, and the children share a cache line.
 
 Needs
-    weights of zero or more (`supports`), a row filled with the distance limit (`CpuSolver`).
+    Weights of zero or more (`supports`), a row filled with the distance limit (`CpuSolver`).
 Keeps
-    I1. `places[v]` is where `v` stands in the heap, `NO_PLACE` when it does not; when a search ends the heap
-        is empty, so the next one finds every place unset.
-    I2. The distance of a vertex that was taken never changes again: sums in a type are monotone, and weights
-        are not negative.
+    I1. `places[v]` is the position of `v` in the heap, or `NO_PLACE` if it is not there. When a search ends, the heap
+        is empty, so the next search finds every place unset.
+    I2. The distance of a taken vertex never changes again: sums in a type are monotone, and weights are not negative.
 Ends
-    each vertex is taken once.
+    Each vertex is taken once.
 
 References
 ----------
@@ -33,7 +32,7 @@ from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.host.views import SearchGraph
+from sssp_pipeline.kernels.host.search_graph import SearchGraph
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.numba_cache import njit
 
@@ -43,7 +42,7 @@ CHILDREN = np.uint64(4)
 
 
 class Dijkstra(CpuSolver):
-    """The oracle: slow, simple, and right for every graph without negative weights."""
+    """The oracle: slow, simple, and correct for every graph without negative weights."""
 
     name = "dijkstra"
     summary = "Dijkstra's algorithm on a 4-ary heap; one source a thread; the oracle of verify"

@@ -1,41 +1,41 @@
-"""Delta-stepping by all cores together, one source after another: the CPU baseline of the ADDS paper.
+"""Delta-stepping on all cores at once, one source after another: the CPU baseline of the ADDS paper.
 
 Returns the distance row lowered to the true distances, added in the weights' own type.
 
-The idea: every thread has buckets of its own and enters there what it lowers, so nobody waits to write. Round by
-round all agree on the least bucket that anyone has something in, pour what they have in it into one frontier, and
-take chunks of that until none is left. This is how the GAP benchmarks do it; the paper's baseline is Galois', with
-finer buckets and less order. Where the choices are less usual:
+The idea: every thread has its own buckets and enters there the vertices that it lowers, so no thread waits to write.
+In each round all threads agree on the least bucket that is not empty in every thread. They move its entries into one
+frontier and take chunks of that frontier until none is left. The GAP benchmarks do the same. The paper's baseline is
+Galois', with finer buckets and less order. Some choices are less usual:
 
-- A thread that finds the frontier empty goes on with what fell back into its own part of this bucket, as long as that
-  is little. On roads that saves most rounds, and a round costs two meetings of all threads.
-- Chunks get smaller with the frontier, so that a small one still has something for every thread.
+- A thread that finds the frontier empty continues with the entries that fell back into its own part of this bucket,
+  if they are few. On roads that saves most rounds, and a round costs two barriers.
+- A smaller frontier is cut into smaller chunks, so that there is one for every thread.
 - Each thread's buckets are a window with a radix heap behind it (`buckets.py`). All windows move at the same time:
-  they are empty then, and the least entry of all is in the new one.
-- A team may be slower than one thread: where the frontier stays small, and where others use the cores, so that at each
-  meeting somebody has none. Then all hand over what they have to the first thread, which goes on alone. So a search
-  takes about twice the time of one thread at the worst.
+  they are empty then, and the least entry of all is in the new window.
+- Several threads may be slower than one: where the frontier stays small, or where other processes use the cores. Then
+  all threads hand their entries to the first thread, which continues alone. So a search takes at most about twice the
+  time of one thread.
 
-Light and heavy edges are not told apart and an entry is stale when its distance is not its vertex's, as in
-`delta_stepping.py`.
+As in `delta_stepping.py`, light and heavy edges are treated alike, and an entry is stale when its distance is not the
+distance of its vertex.
 
 Needs
     weights of zero or more (`supports`), a row filled with the distance limit (`CpuSolver`).
 Keeps
     I1. No entry stands in a bucket before the current one: sums are monotone, and so is `bucket_of`.
     I2. `tails[s]` is a free place: an entry is written first and the room for the next one made afterwards.
-    I3. Whoever lowers a distance makes the entry for it, and each lowering is one thread's. So a vertex has one live
-        entry at most, in the buckets of whoever lowered it last, and while nobody relaxes the frontier has room for
-        all that live.
-    I4. Before a vertex is processed, and before entries are dealt out, a thread has as many free blocks as that can
-        take; it makes more by itself.
+    I3. Each lowering of a distance is done by one thread, and that thread makes the entry for it. So a vertex has at
+        most one live entry, in the buckets of the thread that lowered it last. While no thread relaxes edges, the
+        frontier has room for all live entries.
+    I4. Before a thread processes a vertex or deals entries out, it has as many free blocks as that can take. It
+        makes more by itself.
     I5. All entries of a thread, stale ones too, count for the least bucket. So no level below the one that is dealt
         out has an entry.
 Memory order
     distances are read and lowered relaxed: a stale read costs a lowering that fails, or an entry that another thread
-    makes anyway. The frontier is written between two meetings and read after the second (`team.py`).
+    makes anyway. The frontier is written between two barriers and read after the second (`kernel_threads.py`).
 Ends
-    as `delta_stepping.py`; no thread waits for one that failed.
+    as `delta_stepping.py`; no thread waits for a thread that failed.
 
 References
 ----------
@@ -71,6 +71,15 @@ from sssp_pipeline.kernels.cpu.buckets import (
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.cpu.delta_stepping import AHEAD, pick_delta
 from sssp_pipeline.kernels.forecast import Forecast, core_s, depth
+from sssp_pipeline.kernels.host.kernel_threads import (
+    FAILED,
+    LAST,
+    LINE,
+    KernelThreads,
+    release_barrier,
+    usable_cores,
+    wait_at_barrier,
+)
 from sssp_pipeline.kernels.host.numba_tools import (
     ONE,
     ZERO,
@@ -82,57 +91,47 @@ from sssp_pipeline.kernels.host.numba_tools import (
     prefetch,
 )
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.host.team import (
-    LAST,
-    LEFT,
-    LINE,
-    Team,
-    dismiss,
-    meet,
-    usable_cores,
-)
-from sssp_pipeline.kernels.host.views import SearchGraph
+from sssp_pipeline.kernels.host.search_graph import SearchGraph
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.numba_cache import njit
 
-#: Held by the source that has the cores. Two that shared them would wait for threads that have no core.
+#: Held by the search that uses the cores. Two searches at once would wait for threads that have no core.
 CORES_LOCK = threading.Lock()
-#: A thread joins for so many edges: fewer are relaxed before it is awake.
+#: One thread for so many edges. Fewer edges are relaxed before another thread is awake.
 EDGES_A_THREAD = 50_000
-#: Delta over that of `delta-stepping`. Milliseconds a source with two threads at 1, 2 and 4: NY 6.2 5.8 5.2, roads
-#: 5.3 4.3 4.7, wave 6.0 6.3 7.8, grid 1000x1000 21.0 22.1 23.1, R-MAT scale 18 18.7 20.7 21.4. More threads spend more
-#: time in meetings, of which a larger delta needs fewer.
+#: Delta over that of `delta-stepping`. A larger delta needs fewer barriers, which cost more with more threads
+#: (`benchmarks/kernel_constants.md`).
 DELTA_TIMES = 2.0
-#: What a thread takes of the frontier at once, at most and at least.
+#: Vertices of the frontier that a thread takes at once, at most and at least.
 LARGEST_CHUNK, SMALLEST_CHUNK = np.uint64(64), np.uint64(8)
-#: Nanoseconds that a team may take for each vertex and edge it has done, and for this share of the graph before that.
-#: One thread alone takes 4 to 10.
-PATIENCE_NS, HEAD_START = 20.0, 1 / 8
-#: Chunks of a small frontier for each thread, since they do not take equally long.
+#: The threads are slow if they have taken more than `SLOW_NS` for each vertex and edge done so far. A share of the
+#: graph, `HEAD_START`, counts as done from the beginning. One thread alone takes 4 to 10 ns.
+SLOW_NS, HEAD_START = 20.0, 1 / 8
+#: Chunks of a small frontier for each thread. Several, since chunks do not take equally long.
 CHUNKS_EACH = np.uint64(4)
 #: Entries that a thread keeps to itself.
 OWN = np.uint64(1 << 10)
 #: Blocks that a thread begins with.
 FIRST_BLOCKS = 4 * int(SLOTS)
-#: Words that the threads of a search share: how much of the frontier is taken, how much there is; the current bucket,
-#: when the search began, whether it is slow; and from `LEAST` on a line for each thread, with its least bucket and what
-#: it has done.
+#: Words that the threads of a search share, by their positions. `TAKEN`: vertices of the frontier that are taken.
+#: `SIZE`: vertices in it. `CURRENT`: the current bucket. `BEGAN`: when the search began. `SLOW`: whether it is slow.
+#: From `LEAST` on, each thread has a line: its least bucket, and at `DONE` the vertices and edges it has done.
 TAKEN, SIZE, CURRENT, LEAST = (np.uint64(i) * LINE for i in range(4))
 BEGAN, SLOW, DONE = CURRENT + ONE, CURRENT + np.uint64(2), LEAST + ONE
 NO_BUCKET = np.uint64(2**64 - 1)
 
 
 class ParallelDeltaStepping(CpuSolver):
-    """The papers' baseline: a source after the other, each over all cores."""
+    """The papers' baseline: one source after another, each on all cores."""
 
     name = "parallel-delta-stepping"
-    summary = "Delta-stepping by all cores together, one source after another; the papers' CPU baseline"
+    summary = "Delta-stepping on all cores at once, one source after another; the papers' CPU baseline"
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         del n_sources
-        # With 16 threads, 1.2 to 3.9 us on six graphs (`parallel_cpu.jsonl`); 1.7 is within 1.6 times of each.
-        meeting_s = 1.7e-6 * depth(traits)
-        return Forecast(core_s(9.5, traits), most_cores=threads_for(traits.n_edges), meeting_s=meeting_s)
+        # Fitted to six graphs with 16 threads (`benchmarks/results/parallel_cpu.jsonl`).
+        barrier_s = 1.7e-6 * depth(traits)
+        return Forecast(core_s(9.5, traits), most_cores=threads_for(traits.n_edges), barrier_s=barrier_s)
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
         delta = DELTA_TIMES * pick_delta(graph) if options.delta is None else float(options.delta)
@@ -147,20 +146,20 @@ class ParallelDeltaStepping(CpuSolver):
 
 
 def threads_for(n_edges: int) -> int:
-    """Return how many threads share a source at most on a graph of so many edges."""
+    """Return how many threads at most share a source on a graph of `n_edges` edges."""
     return max(1, n_edges // EDGES_A_THREAD)
 
 
 class SharedSearch(Search):
-    """Memory that the threads share: 8 or 12 bytes a vertex. Each takes its own when it begins."""
+    """The memory that the threads share: 8 or 12 bytes a vertex. Each thread allocates its buckets by itself."""
 
     def __init__(self, graph: CsrGraph, delta: float, n_threads: int) -> None:
         self.delta = delta
         self.n_threads = n_threads
         self._graph = SearchGraph.of(graph)
         self._buckets_per_unit = min(1 / delta, sys.float_info.max)
-        self.patience_ns = PATIENCE_NS
-        self._team = Team(n_threads)
+        self.slow_ns = SLOW_NS
+        self._threads = KernelThreads(n_threads)
         n_places = graph.n_vertices + n_threads * int(OWN)
         self._frontier = np.zeros(n_places, np.uint32)
         self._frontier_distances = np.empty(n_places, self._graph.weights.dtype)
@@ -169,12 +168,12 @@ class SharedSearch(Search):
     def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
         distances[source] = 0
         self._shared[:] = 0
-        view, team = self._graph, self._team
+        view, threads = self._graph, self._threads
 
         def part(number: int) -> tuple[int, int]:
             return _search(
                 np.uint64(number),
-                np.uint64(team.size),
+                np.uint64(threads.size),
                 view.row_offsets,
                 view.col_indices,
                 view.weights,
@@ -184,11 +183,11 @@ class SharedSearch(Search):
                 self._frontier,
                 self._frontier_distances,
                 self._shared,
-                team.meeting,
-                self.patience_ns,
+                threads.barrier,
+                self.slow_ns,
             )
 
-        processed, edges_relaxed = zip(*team.run(part), strict=True)
+        processed, edges_relaxed = zip(*threads.run(part), strict=True)
         return sum(processed), sum(edges_relaxed)
 
 
@@ -205,10 +204,10 @@ def _search(
     frontier: np.ndarray,
     frontier_distances: np.ndarray,
     shared: np.ndarray,
-    meeting: np.ndarray,
-    patience_ns: float,
+    barrier: np.ndarray,
+    slow_ns: float,
 ) -> Any:
-    """Do the part of thread `number`; return vertices processed and edges relaxed by it."""
+    """Run thread `number` of a search; return the vertices it processed and the edges it relaxed."""
     n_vertices = np.uint64(len(distances))
     own = n_vertices + number * OWN  # from here on the frontier is this thread's alone
     tails = np.empty(SLOTS, np.uint64)
@@ -220,7 +219,7 @@ def _search(
     for block in range(np.uint64(FIRST_BLOCKS)):
         below[block] = block + ONE
     first_free, n_free = SLOTS, np.uint64(FIRST_BLOCKS) - SLOTS
-    # Of each level the least bucket that was entered since it was empty.
+    # For each level, the least bucket that was entered since the level was empty.
     least_on = np.full(SLOTS - WINDOW, NO_BUCKET, np.uint64)
     window = slot = ZERO
     position = end = ZERO
@@ -233,7 +232,7 @@ def _search(
         entry_vertices[0], entry_distances[0], tails[0] = source, 0, 1
 
     while True:
-        # ---- relax the edges of a part of the frontier, or at last of what fell back into the own bucket ----
+        # ---- relax the edges of a chunk of the frontier; after the last, entries that fell back into the bucket ----
         if taken < n_shared:
             taken = atomic_add(shared, TAKEN, chunk)
             position, end = taken, min(taken + chunk, n_shared)
@@ -263,21 +262,21 @@ def _search(
         elif s < SLOTS:
             least = least_on[s - WINDOW]
         shared[LEAST + number * LINE], shared[DONE + number * LINE] = least, processed + edges_relaxed
-        met = meet(meeting, n_threads)
-        if met == LAST:
+        arrival = wait_at_barrier(barrier, n_threads)
+        if arrival == LAST:
             done = ZERO
             for other in range(n_threads):
                 least = min(least, shared[LEAST + other * LINE])
                 done += shared[DONE + other * LINE]
             shared[TAKEN], shared[SIZE], shared[CURRENT] = ZERO, ZERO, least
-            allowed_ns = patience_ns * (done + n_elements * HEAD_START)
+            allowed_ns = slow_ns * (done + n_elements * HEAD_START)
             shared[SLOW] = n_threads > ONE and clock_ns() - shared[BEGAN] > allowed_ns
-            dismiss(meeting)
+            release_barrier(barrier)
         least = shared[CURRENT]
-        if met == LEFT or least == NO_BUCKET:
+        if arrival == FAILED or least == NO_BUCKET:
             break
 
-        # ---- a team that is slower than one thread hands all it has to the first ----
+        # ---- slower than one thread: all threads hand their entries to the first ----
         if shared[SLOW]:
             if number != ZERO:
                 for s in range(SLOTS):
@@ -285,10 +284,10 @@ def _search(
                         s, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices,
                         entry_distances, below, first_free, n_free, shared,
                     )  # fmt: skip
-            met = meet(meeting, n_threads)
-            if met == LAST:
-                dismiss(meeting)
-            if met == LEFT or number != ZERO:
+            arrival = wait_at_barrier(barrier, n_threads)
+            if arrival == LAST:
+                release_barrier(barrier)
+            if arrival == FAILED or number != ZERO:
                 break
             n_threads = ONE
             size = shared[SIZE]
@@ -305,7 +304,7 @@ def _search(
             n_shared = ZERO
             continue
 
-        # ---- move the window there: the level on which its buckets waited is dealt out (I5) ----
+        # ---- move the window to that bucket, and deal out the level that held its entries (I5) ----
         differs = (least >> WINDOW_BITS) ^ window
         window, slot = least >> WINDOW_BITS, least & (WINDOW - ONE)
         if differs != ZERO:
@@ -332,10 +331,10 @@ def _search(
             slot, distances, row_offsets, frontier, frontier_distances, own, tails, entry_vertices,
             entry_distances, below, first_free, n_free, shared,
         )  # fmt: skip
-        met = meet(meeting, n_threads)
-        if met == LAST:
-            dismiss(meeting)
-        elif met == LEFT:
+        arrival = wait_at_barrier(barrier, n_threads)
+        if arrival == LAST:
+            release_barrier(barrier)
+        elif arrival == FAILED:
             break
         n_shared, taken, has_more = shared[SIZE], ZERO, False
         chunk = min(max(n_shared // (CHUNKS_EACH * n_threads), SMALLEST_CHUNK), LARGEST_CHUNK)
@@ -369,8 +368,9 @@ def _relax(
 ) -> Any:
     """Relax the edges of the frontier from `position` to `end`.
 
-    If that `is_last`, then of what is in the own part of the bucket, while it is little; who `is_alone` goes on to the
-    next ones in the window. It is one function, as on a path each round is a vertex.
+    If that chunk `is_last`, go on with the thread's own entries of the bucket while they are few. A thread that
+    `is_alone` goes on to the next buckets of the window. All of this is one function because on a path a round is a
+    single vertex.
 
     Returns
     -------
@@ -402,8 +402,8 @@ def _relax(
                 if d <= candidate < load_relaxed(distances, v):
                     if candidate >= atomic_min(distances, v, candidate):
                         continue
-                    # The entry is made here and, in the same words, in `deal_out`: as a function of its own, with
-                    # the arrays as arguments, it made `delta-stepping` 1.3 to 1.4 times as slow.
+                    # The entry is made here and, by the same lines, in `deal_out`. A function for both, with the
+                    # arrays as arguments, makes the search much slower.
                     bucket = bucket_of(candidate, buckets_per_unit)
                     into = slot_of(bucket, window)
                     if into >= WINDOW:
@@ -427,7 +427,7 @@ def _relax(
             slot, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,
             entry_distances, below, first_free, n_free,
         )  # fmt: skip
-        # More than a thread keeps to itself waits for the next round, in which all share it.
+        # Entries beyond `OWN` wait for the next round, in which all threads share them.
         has_more = tails[slot] != slot << BLOCK_BITS
         position, end = own, own + size
     return position, end, slot, has_more, first_free, n_free, processed, edges_relaxed
@@ -449,7 +449,7 @@ def _pour(
     n_free: Any,
     shared: np.ndarray,
 ) -> Any:
-    """Move the live entries of `slot` to the part of the frontier that all share (I3)."""
+    """Move the live entries of `slot` to the part of the frontier that all threads share (I3)."""
     while tails[slot] != slot << BLOCK_BITS:
         size, first_free, n_free = take(
             slot, distances, row_offsets, frontier, frontier_distances, own, OWN, tails, entry_vertices,

@@ -1,10 +1,12 @@
 """The mean of distances, defined so that no order of summation changes a bit of it.
 
-Integers are summed exactly. A float is its mantissa, shifted by how far its exponent is below the largest distance's,
-in 63 bits: what is shifted out, less than 2^-62 of the largest distance, is dropped, and the rest is summed as the
-integers are. A sum of up to 2^32 such numbers is kept in two words: the sum of their lower 32 bits, and of their upper
-ones, which have the sign where distances are negative. "Largest" means the magnitude then. `summary.cu` does the same
-on a GPU for distances of zero or more. The mean is the sum over the count, rounded to float64.
+Integers are summed exactly. A float becomes an integer of 63 bits: its mantissa, shifted right by the difference of its
+exponent to that of the largest distance. Bits that are shifted out are dropped, less than 2^-62 of the largest
+distance. Then the sum is exact too.
+
+A sum of up to 2^32 such integers has two parts: the sum of their lower 32 bits, and the sum of their upper bits. With
+negative distances, the upper part is signed, and "largest" means the largest magnitude. The mean is the sum over the
+count, rounded to float64. `summary.cu` does the same on a GPU for distances of zero or more.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def mean_distances(
 ) -> np.ndarray:
     """Return `mean_distance` (n,) of each row of the arguments (n,) uint64."""
     if dtype.kind != "f" and not upper.any() and lower.max(initial=0) < 2**53:
-        # Each is a float64 as it is, so that their division rounds once, like that of Python's integers.
+        # Both are exact in float64, so the division rounds once, like that of Python's integers.
         return lower / np.maximum(count, 1)
     rows = zip(lower.tolist(), upper.tolist(), largest.tolist(), count.tolist(), strict=True)
     return np.array([mean_distance(dtype, *row) for row in rows])
@@ -64,14 +66,14 @@ def mean_distances(
 def sums(distances: np.ndarray, unreached: Any, largest: Any, mantissa: Any, sign: Any = ZERO) -> Any:
     """Return the sums of the lower and of the upper 32 bits of the distances that are not `unreached`.
 
-    The upper one is to be read as int64 if there is a `sign`.
+    With a `sign`, the upper sum is an int64.
 
     Parameters
     ----------
     distances
         (V,) unsigned: integers, or the bits of floats.
     largest
-        The bits of the largest magnitude but for `unreached`.
+        The bits of the largest magnitude of them.
     mantissa
         uint64, as `mantissa_bits` returns it.
     sign

@@ -1,7 +1,7 @@
-"""What numba lacks and the CPU kernels need: some machine instructions, and names for unsigned constants.
+"""Machine instructions that numba lacks and the CPU kernels need, and names for unsigned constants.
 
-Kernels count in uint64 throughout. numba makes a float of uint64 and int64 added together, and a signed index
-costs a test for negative values, so every constant below is uint64 too.
+Kernels count in uint64 throughout. numba turns the sum of a uint64 and an int64 into a float, and a signed index costs
+a test for negative values. So every constant below is uint64 too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
-from sssp_pipeline.kernels.compile_notice import compiling
+from sssp_pipeline.kernels.compile_notice import compilation_began
 from sssp_pipeline.numba_cache import njit
 
 ZERO: Any = np.uint64(0)
@@ -23,10 +23,10 @@ ONE: Any = np.uint64(1)
 
 
 class _Compiling(event.Listener):
-    """Listens to numba's compile events; a kernel found in the cache causes none."""
+    """Listens to numba's compile events. A kernel that is loaded from the cache causes none."""
 
     def on_start(self, event: Any) -> None:
-        compiling()
+        compilation_began()
 
     def on_end(self, event: Any) -> None:
         pass
@@ -37,9 +37,9 @@ event.register("numba:compile", _Compiling())
 
 @intrinsic
 def sum_of(typing_context: Any, d: Any, weight: Any) -> Any:
-    """Return a distance and a weight added: floats in their type, integers in 64 bits and modulo 2^64.
+    """Return the sum of a distance and a weight: floats in their type, integers in 64 bits and modulo 2^64.
 
-    What numba makes of `+` counts on it that no signed sum wraps.
+    numba's `+` cannot be used: its code assumes that no signed sum wraps.
     """
     is_float = isinstance(d, types.Float)
     result = d if is_float else types.int64 if d.signed else types.uint64
@@ -54,13 +54,13 @@ def sum_of(typing_context: Any, d: Any, weight: Any) -> Any:
 
 @njit(nogil=True, inline="always")
 def fits(d: Any, weight: Any, total: Any) -> Any:
-    """Return whether `total`, formed by `sum_of`, is the sum: a 64-bit one that wrapped lies on the other side of d."""
+    """Return whether `total`, made by `sum_of`, did not wrap: a wrapped sum lies on the other side of `d`."""
     return total >= d if weight >= 0 else total <= d
 
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of `array[index]`; never faults, whatever the index."""
+    """Prefetch the cache line of `array[index]`; never faults, whatever the index."""
     signature = types.void(array, index)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -89,8 +89,8 @@ def bit_length(typing_context: Any, value: Any) -> Any:
 
 # ---- memory that several threads write ----
 #
-# The orders are named as in C++: a relaxed access is only never torn, what an acquiring one reads from a releasing one
-# it reads with all that was written before that.
+# The memory orders are named as in C++. A relaxed access is never torn, and guarantees no more. A load that acquires
+# and reads a value that was stored with release also sees all writes before that store.
 
 
 @intrinsic
@@ -101,13 +101,13 @@ def load_relaxed(typing_context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def load_acquire(typing_context: Any, array: Any, index: Any) -> Any:
-    """Return `array[index]`; what was written before it was stored is seen from now on."""
+    """Return `array[index]`, and see all writes before the store that released it."""
     return array.dtype(array, index), _load("acquire")
 
 
 @intrinsic
 def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-    """Set `array[index]`; whoever loads it, acquiring, sees what was written before."""
+    """Set `array[index]`. A thread that loads it with acquire sees all writes before."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         address, stored = _as_integers(context, builder, signature, arguments)
@@ -119,15 +119,15 @@ def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> An
 
 @intrinsic
 def atomic_add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-    """Add to the integer `array[index]` and return what it was; acquires and releases."""
+    """Add to the integer `array[index]` and return its old value; acquires and releases."""
     return array.dtype(array, index, value), _read_modify_write("add", "acq_rel")
 
 
 @intrinsic
 def atomic_min(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-    """Lower `array[index]` to `value` if that is less, and return what it was; relaxed.
+    """Lower `array[index]` to `value` if that is less, and return its old value; relaxed.
 
-    Unsigned integers, and floats that are not negative: those are ordered as their bits are.
+    For unsigned integers, and for floats of zero or more, whose order is that of their bits.
     """
     return array.dtype(array, index, value), _read_modify_write("umin", "monotonic")
 
@@ -151,7 +151,7 @@ def _read_modify_write(operation: str, order: str) -> Any:
 
 
 def _as_integers(context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:
-    """Return the address of `array[index]` as that of an integer, and the value, if there is one, as an integer."""
+    """Return the address of `array[index]` as an integer pointer, and the value as an integer, or None without one."""
     array_type, index_type, *value_type = signature.args
     data = context.make_array(array_type)(context, builder, arguments[0]).data
     index = context.cast(builder, arguments[1], index_type, types.uint64)
@@ -165,7 +165,7 @@ def _as_integers(context: Any, builder: Any, signature: Any, arguments: Any) -> 
 
 # ---- time ----
 
-#: What tells the core that this thread waits for another: LLVM's name and an argument, for the machines that have it.
+#: The instruction that tells a core that its thread only waits, by machine: LLVM's name and its arguments.
 _PAUSES = {
     "x86_64": ("llvm.x86.sse2.pause", ()),
     "aarch64": ("llvm.aarch64.hint", (1,)),
@@ -175,7 +175,7 @@ _PAUSES = {
 
 @intrinsic
 def pause(typing_context: Any) -> Any:
-    """Wait for some ten cycles, where the machine has an instruction for that."""
+    """Wait for some ten cycles, if the machine has an instruction for that."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if platform.machine() in _PAUSES:
@@ -190,8 +190,8 @@ def pause(typing_context: Any) -> Any:
 
 
 @intrinsic
-def give_core_away(typing_context: Any) -> Any:
-    """Let other threads have this core first, if any wait for it (POSIX `sched_yield`)."""
+def yield_core(typing_context: Any) -> Any:
+    """Let a waiting thread use this core first (POSIX `sched_yield`)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         function_type = ir.FunctionType(ir.IntType(32), [])
@@ -203,16 +203,16 @@ def give_core_away(typing_context: Any) -> Any:
 
 @intrinsic
 def clock_ns(typing_context: Any) -> Any:
-    """Return the nanoseconds of a clock that never goes back, uint64 (POSIX `clock_gettime`)."""
+    """Return the nanoseconds of a monotonic clock, uint64 (POSIX `clock_gettime`)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         int32, int64 = ir.IntType(32), ir.IntType(64)
         time_type = ir.ArrayType(int64, 2)  # seconds, nanoseconds
-        told = cgutils.alloca_once(builder, time_type)
+        time_spec = cgutils.alloca_once(builder, time_type)
         function_type = ir.FunctionType(int32, [int32, time_type.as_pointer()])
         function = cgutils.get_or_insert_function(builder.module, function_type, "clock_gettime")
-        builder.call(function, [int32(time.CLOCK_MONOTONIC), told])
-        seconds, nanoseconds = (builder.extract_value(builder.load(told), i) for i in range(2))
+        builder.call(function, [int32(time.CLOCK_MONOTONIC), time_spec])
+        seconds, nanoseconds = (builder.extract_value(builder.load(time_spec), i) for i in range(2))
         return builder.add(builder.mul(seconds, int64(10**9)), nanoseconds)
 
     return types.uint64(), generate

@@ -1,10 +1,9 @@
-"""Predecessors, made from distances alone, so that they are the same whatever solver found the distances.
+"""Predecessors, made from distances alone, so that every solver gives the same ones.
 
-The idea: an edge (u, v) is tight when d[u] + w == d[v], added in the weights' type. Every shortest path is made
-of tight edges, and every reached vertex lies on one. A breadth-first walk from the source along the tight edges,
-rows in order, gives each vertex the first tight edge that comes by. Such a walk is a tree by construction:
-asking each vertex on its own for some tight edge into it would close a loop wherever a cycle has length zero, or
-weights so small that the sum rounds to d[u] itself.
+The idea: an edge (u, v) is tight if d[u] + w == d[v], added in the weights' type. Every shortest path consists of tight
+edges, and every reached vertex lies on one. A breadth-first walk from the source along tight edges, rows in order,
+gives each vertex the first tight edge into it. Such a walk is a tree by construction. To pick any tight edge into each
+vertex would close a loop on a cycle of length zero, or on weights so small that a sum rounds to d[u].
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sssp_pipeline.kernels.host.numba_tools import (
     fits,
     sum_of,
 )
-from sssp_pipeline.kernels.host.views import SearchGraph, as_searched
+from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 from sssp_pipeline.numba_cache import njit
 
 

@@ -1,28 +1,28 @@
-"""Bellman and Ford's algorithm with a queue, on one thread: for negative weights, and the cycles that rule paths out.
+"""Bellman and Ford's algorithm with a queue, on one thread: for negative weights, and to find negative cycles.
 
 Returns the distance row lowered to the true distances, added in the weights' own type.
 
-The idea: a vertex whose distance fell stands in a first-in-first-out queue, once; whoever leaves it relaxes its edges.
-Each vertex keeps the edge that lowered it last. As long as there is no negative cycle these edges form a tree; once
-one is within reach they run into a circle sooner or later, and a circle of such edges has negative length. So they are
-followed upwards, from every vertex, each time as many vertices have left the queue as there are: no more work than
-theirs.
+The idea: a first-in-first-out queue holds each vertex whose distance fell, once. A vertex that leaves the queue relaxes
+its edges. Each vertex keeps the edge that lowered it last. Without a negative cycle these edges form a tree. With one
+in reach they form a circle sooner or later, and a circle of such edges has negative length. The search looks for a
+circle each time V vertices have left the queue, by following these edges from every vertex. That costs no more than
+processing those V vertices.
 
 Needs
-    finite weights; a row in which each distance below the limit is the length of a path or walk.
+    Finite weights; a row in which each distance below the limit is the length of a walk.
 Keeps
     I1. `is_queued[v]` iff `v` stands in the queue, so a ring of V places suffices.
     I2. A vertex with an edge that can be relaxed stands in the queue, or is the one being processed.
 Ends
-    without a negative cycle a distance takes finitely many values, and falls; with one, when the circle is found. A sum
-    below the least number of the type ends it too.
+    Without a negative cycle, a distance only falls and takes finitely many values. With one, the search ends when it
+    finds the circle. A sum below the least number of the type ends it too.
 NOTE
-    a float's sum is rounded, so a cycle of length zero can lower distances without end; it is found like any other.
+    A sum of floats is rounded, so a cycle of length zero can lower distances without end. It is found like any other.
 
 References
 ----------
 R. Bellman, "On a routing problem", 1958. E. F. Moore, "The shortest path through a maze", 1959, for the queue.
-B. V. Cherkassky, A. V. Goldberg, "Negative-cycle detection algorithms", 1999, section 3, for the looks at the tree.
+B. V. Cherkassky, A. V. Goldberg, "Negative-cycle detection algorithms", 1999, section 3, for the checks of the tree.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from sssp_pipeline.kernels.host.numba_tools import (
     sum_of,
 )
 from sssp_pipeline.kernels.host.search import Search
-from sssp_pipeline.kernels.host.views import SearchGraph
+from sssp_pipeline.kernels.host.search_graph import SearchGraph
 from sssp_pipeline.numba_cache import njit
 
 #: How a search ended.
@@ -61,7 +61,7 @@ class QueueSearch(Search):
         self._queue = np.empty(graph.n_vertices, np.uint32)
         self._is_queued = np.zeros(graph.n_vertices, np.bool_)
         self._parents = np.empty(graph.n_vertices, np.uint32)
-        self._looked = np.empty(graph.n_vertices, np.uint32)
+        self._marks = np.empty(graph.n_vertices, np.uint32)
 
     def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
         distances[source] = 0
@@ -69,9 +69,9 @@ class QueueSearch(Search):
         return self.go_on(distances, source, 1)
 
     def go_on(self, distances: np.ndarray, source: int | None, n_queued: int) -> tuple[int, int]:
-        """Lower `distances` from the first `n_queued` vertices of the queue; `source` is what errors name, if known.
+        """Lower `distances`, starting from the first `n_queued` vertices of the queue; return what `run` does.
 
-        Returns what `run` does.
+        Errors name `source`, or without one a vertex where the search failed.
         """
         view = SearchGraph.of(self._graph)
         dtype = self._graph.weight_dtype
@@ -89,7 +89,7 @@ class QueueSearch(Search):
             self._is_queued,
             n_queued,
             self._parents,
-            self._looked,
+            self._marks,
         )
         if outcome == _CYCLE:
             self._refuse_cycle(source, vertex)
@@ -128,26 +128,27 @@ class QueueSearch(Search):
 
 
 def finished_distances(graph: CsrGraph, source: int, distances: np.ndarray) -> bool:
-    """Look for a negative cycle where a search has paused; return whether the search is hereby over.
+    """Look for a negative cycle while a search pauses; return whether that completed the search.
 
-    Each distance is the length of a walk from the source, and the last edge of that walk can be walked here, along
-    edges with d[u] + w <= d[v]. So whoever is not met hangs on a circle of last edges, and such a circle is negative.
+    Each distance is the length of a walk from the source. Its last edge (u, v) satisfies d[u] + w <= d[v]. So a walk
+    along such edges reaches every vertex that has a distance, unless their last edges form a circle. Such a circle is
+    negative.
 
     Parameters
     ----------
     distances
-        (V,) of the weights' type; lowered to the true ones if the search is over, else left as they are.
+        (V,) of the weights' type. Lowered to the true distances if the result is True, else unchanged.
 
     Raises
     ------
     NegativeCycleError
-        There is such a cycle.
+        A negative cycle is in reach.
     PathTooShortError
         A distance is below what the type holds.
     """
     view = SearchGraph.of(graph)
     args = view.row_offsets, view.col_indices, view.weights, distances, np.uint32(source)
-    if distances[source] == 0 and _all_are_met(*args, unreached_distance(distances.dtype)):
+    if distances[source] == 0 and _walk_reaches_all(*args, unreached_distance(distances.dtype)):
         return False
     search = QueueSearch(graph)
     search.go_on(distances, source, search.queue_all(distances))
@@ -155,12 +156,12 @@ def finished_distances(graph: CsrGraph, source: int, distances: np.ndarray) -> b
 
 
 def refuse_too_short(graph: CsrGraph, source: int, distances: np.ndarray) -> None:
-    """Raise what makes `distances` (V,) end at the least number of their type, if one does; it takes a search.
+    """Search again if a distance is the least number of its type; the search raises the cause.
 
     Raises
     ------
     NegativeCycleError, PathTooShortError
-        As a search from `source` that ends where a sum does not fit.
+        As raised by a search from `source` whose sums do not fit the type.
     """
     dtype = graph.weight_dtype
     least = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
@@ -170,23 +171,23 @@ def refuse_too_short(graph: CsrGraph, source: int, distances: np.ndarray) -> Non
 
 
 class Potentials(NamedTuple):
-    """Johnson's potentials: `depths` (V,) uint64 is what they are below zero, `reached` (V,) of whom they are known."""
+    """Johnson's potentials: `depths` (V,) uint64 are the negated potentials, `reached` (V,) bool says which exist."""
 
     depths: np.ndarray
     reached: np.ndarray
 
 
 def potentials(graph: CsrGraph, sources: np.ndarray | None) -> Potentials:
-    """Return potentials for the vertices within reach of `sources`, or for every vertex.
+    """Return potentials for the vertices in reach of `sources`, or for every vertex if it is None.
 
-    They are the distances from all of those vertices at once.
+    They are the distances from a vertex with an edge of weight zero to each of those vertices.
 
     Raises
     ------
     NegativeCycleError, PathTooShortError
-        As a search from one of `sources` would: the first in whose reach there is such a cycle.
+        As raised by a search from the first of `sources` that has such a cycle in reach.
     """
-    # Where weights have 32 bits, what is between two vertices may fit them when what is between others does not.
+    # With 32-bit weights, potentials may need 64 bits even if the distances asked for do not.
     graph = CsrGraph(graph.row_offsets, graph.col_indices, graph.weights.astype(np.int64, copy=False))
     unreached = unreached_distance(graph.weight_dtype)
     distances = np.full(graph.n_vertices, unreached, graph.weight_dtype)
@@ -209,7 +210,7 @@ def potentials(graph: CsrGraph, sources: np.ndarray | None) -> Potentials:
 
 
 @njit(nogil=True)
-def _all_are_met(
+def _walk_reaches_all(
     row_offsets: np.ndarray,
     col_indices: np.ndarray,
     weights: np.ndarray,
@@ -217,10 +218,10 @@ def _all_are_met(
     source: Any,
     unreached: Any,
 ) -> bool:
-    """Return whether a walk from `source` along edges with d[u] + w <= d[v] meets every vertex with a distance."""
-    is_met = np.zeros(len(distances), np.bool_)
+    """Return whether a walk from `source` along edges with d[u] + w <= d[v] reaches every vertex with a distance."""
+    is_walked = np.zeros(len(distances), np.bool_)
     queue = np.empty(len(distances), np.uint32)
-    queue[0], is_met[source] = source, True
+    queue[0], is_walked[source] = source, True
     head, tail = ZERO, ONE
     while head < tail:
         u = queue[head]
@@ -228,13 +229,13 @@ def _all_are_met(
         d = distances[u]
         for e in range(row_offsets[u], row_offsets[np.uint64(u) + ONE]):
             v, weight = col_indices[e], weights[e]
-            if not is_met[v] and distances[v] != unreached:
+            if not is_walked[v] and distances[v] != unreached:
                 candidate = sum_of(d, weight)
                 if candidate <= distances[v] and fits(d, weight, candidate):
-                    is_met[v] = True
+                    is_walked[v] = True
                     queue[tail] = v
                     tail += ONE
-    return not np.any((distances != unreached) & ~is_met)
+    return not np.any((distances != unreached) & ~is_walked)
 
 
 @njit(nogil=True)
@@ -248,7 +249,7 @@ def _search(
     is_queued: np.ndarray,
     n_queued: int,
     parents: np.ndarray,
-    looked: np.ndarray,
+    marks: np.ndarray,
 ) -> Any:
     n_vertices = np.uint64(len(distances))
     processed = edges_relaxed = ZERO
@@ -271,7 +272,7 @@ def _search(
                 continue
             if weight < 0 and (candidate <= least or not is_sum):
                 parents[v] = u
-                on_cycle = _circle(parents, looked)
+                on_cycle = _circle(parents, marks)
                 if on_cycle >= 0:
                     return _CYCLE, on_cycle, processed, edges_relaxed
                 return _TOO_SHORT, np.int64(v), processed, edges_relaxed
@@ -287,21 +288,21 @@ def _search(
         until_look -= ONE
         if until_look == ZERO:
             until_look = n_vertices
-            on_cycle = _circle(parents, looked)
+            on_cycle = _circle(parents, marks)
             if on_cycle >= 0:
                 return _CYCLE, on_cycle, processed, edges_relaxed
     return _DONE, np.int64(-1), processed, edges_relaxed
 
 
 @njit(nogil=True)
-def _circle(parents: np.ndarray, looked: np.ndarray) -> Any:
-    """Return a vertex of a circle of `parents`, or -1; `looked` (V,) is scratch memory."""
-    looked[:] = NO_VERTEX
+def _circle(parents: np.ndarray, marks: np.ndarray) -> Any:
+    """Return a vertex of a circle of `parents`, or -1; `marks` (V,) is scratch memory."""
+    marks[:] = NO_VERTEX
     for start in range(np.uint64(len(parents))):
         v = np.uint32(start)
-        while v != NO_VERTEX and looked[v] == NO_VERTEX:
-            looked[v] = start
+        while v != NO_VERTEX and marks[v] == NO_VERTEX:
+            marks[v] = start
             v = parents[v]
-        if v != NO_VERTEX and looked[v] == start:
+        if v != NO_VERTEX and marks[v] == start:
             return np.int64(v)
     return np.int64(-1)

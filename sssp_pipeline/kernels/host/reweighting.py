@@ -1,14 +1,14 @@
 """Negative integer weights for solvers that need weights of zero or more: Johnson's algorithm.
 
-The idea: potentials h with w + h[u] - h[v] >= 0 for every edge (u, v), which distances from all vertices at once are,
-turn every path from s to t into one that is longer by h[s] - h[t], whichever way it takes. So the shortest stay the
-shortest, and a solver that needs weights of zero or more finds them. Made once, kept with the graph.
+The idea: potentials h satisfy w + h[u] - h[v] >= 0 for every edge (u, v). With these as weights, every path from s to t
+is longer by h[s] - h[t], whichever way it takes. So shortest paths stay shortest, and a solver that needs weights of
+zero or more finds them. A reweighted graph is made once and kept with the original graph.
 
-Exact for integers. For floats it is not: a reweighted edge is rounded, so a distance would not be the sum along its
-path in the type of the weights.
+This is exact for integers. It is not for floats: a reweighted edge is rounded, so a distance would not be the sum along
+its path in the type of the weights.
 
-A negative cycle that no source reaches does no harm to their distances, but there are no potentials then for all
-vertices; they are made from the sources of the call alone, for the vertices within their reach.
+A negative cycle that no source reaches does not affect distances, but then no potentials exist for all vertices. They
+are made from the sources of the call, for the vertices in their reach.
 
 References
 ----------
@@ -35,18 +35,22 @@ from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import Potentials, potentials
 from sssp_pipeline.kernels.host.search import finish_row
+from sssp_pipeline.kernels.kept import EveryVertex
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.numba_cache import njit
 
 if TYPE_CHECKING:
     from sssp_pipeline.kernels.solver import Solver
 
-#: Rows of one call of the inner solver take at most so many bytes.
+#: At most this many bytes of rows are solved in one call of the inner solver.
 _ROWS_BYTES = 2**28
 
 
 def refusal(graph: GraphTraits, options: SolveOptions, takes_negative: bool) -> str | None:
-    """Return why a solver, of which it is known whether it takes negative weights, cannot solve `graph`, or None."""
+    """Return why a solver cannot solve `graph`, or None.
+
+    `takes_negative` says whether the search of the solver takes negative weights.
+    """
     if graph.min_weight >= 0:
         return None
     if options.predecessors and options.cutoff is not None:
@@ -56,29 +60,32 @@ def refusal(graph: GraphTraits, options: SolveOptions, takes_negative: bool) -> 
         )
     if takes_negative or graph.weight_dtype.kind != "f":
         return None
-    return f"it needs weights of zero or more, and the smallest is {graph.min_weight}; to reweight floats rounds them"
+    return (
+        f"it needs weights of zero or more, and the smallest is {graph.min_weight}; "
+        "floats cannot be reweighted without rounding"
+    )
 
 
 def host_bytes(graph: GraphTraits) -> int:
-    """Return the host memory that `reweighted` takes at most beside the graph; what it keeps is less than half."""
+    """Return the most host memory that `reweighted` uses beside the graph. It keeps less than half of that."""
     return 12 * graph.n_edges + 21 * graph.n_vertices
 
 
 @dataclass(frozen=True, eq=False)
 class Reweighted:
-    """A graph with the same vertices and edges, weights of zero or more, and what makes them so."""
+    """A graph with the same vertices and edges and weights of zero or more, and the potentials behind them."""
 
     graph: CsrGraph
     potentials: Potentials
 
 
-#: None where there are no potentials for all vertices.
+#: None for a graph without potentials for all vertices.
 _kept: weakref.WeakKeyDictionary[CsrGraph, Reweighted | None] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def reweighted(graph: CsrGraph, sources: np.ndarray) -> Reweighted:
-    """Return `graph` reweighted, for searches from `sources` (S,) at least; raises as `potentials`."""
+    """Return `graph` reweighted, valid for searches from `sources` (S,); raises as `potentials`."""
     with _lock:
         if graph not in _kept:
             try:
@@ -99,32 +106,31 @@ def _made(graph: CsrGraph, found: Potentials) -> Reweighted:
         found.reached,
         weights,
     )
-    # A distance d becomes d + h[s] - h[v]: where both are below 2^31, that fits 32 bits if d does.
+    # A distance d becomes d + h[s] - h[v]. If both are below 2^31, that fits 32 bits whenever d does.
     if graph.weight_dtype.itemsize == 4 and max(largest, found.depths.max(initial=0)) < 2**31:
         weights = weights.astype(np.uint32)
     return Reweighted(CsrGraph(graph.row_offsets, graph.col_indices, weights), found)
 
 
 def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
-    """Return what `Solver.solve` does, of a graph with negative weights, by a solver that takes none.
+    """Return what `Solver.solve` does for a graph with negative weights, using a solver that takes none.
 
     Parameters
     ----------
     sources
-        (S,) uint32, checked, as the targets of `options` are.
+        (S,) uint32, checked, as `options.kept` is.
 
     Raises
     ------
     NegativeCycleError, PathTooLongError
         As `Solver.solve` for a graph with negative weights.
     """
-    dtype, targets = graph.weight_dtype, options.targets
-    n_columns = graph.n_vertices if targets is None else len(targets)
-    distances = np.empty((len(sources), n_columns), dtype)
+    dtype, kept = graph.weight_dtype, options.kept
+    distances = np.empty((len(sources), kept.n_columns(graph.n_vertices)), kept.dtype(dtype))
     predecessors = np.empty(distances.shape, np.uint32) if options.predecessors else None
     metrics = []
     made = reweighted(graph, sources)
-    inner = replace(options, cutoff=None, predecessors=False, targets=None)
+    inner = replace(options, cutoff=None, predecessors=False, kept=EveryVertex())
     row = np.empty(graph.n_vertices, dtype)
     at_once = max(1, _ROWS_BYTES // max(1, graph.n_vertices * made.graph.weight_dtype.itemsize))
     for first in range(0, len(sources), at_once):
@@ -146,7 +152,7 @@ def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOp
                     teps=facts.edges_of_reached / measured.solve_s,
                 )
             )
-            distances[first + i] = row if targets is None else row[targets]
+            kept.reduce(row, distances[first + i])
             if predecessors is not None:
                 predecessors_of(graph, source, row, predecessors[first + i])
     return Solution(distances, predecessors, metrics)
@@ -155,7 +161,7 @@ def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOp
 def _lengthen_back(
     dtype: np.dtype, depths: np.ndarray, source: int, reweighted: np.ndarray, into: np.ndarray
 ) -> None:
-    """Write the distances of `dtype` that stand behind `reweighted` ones (V,) to `into` (V,)."""
+    """Write the distances (V,) of `dtype` that belong to the `reweighted` ones (V,) to `into`."""
     unreached = unreached_distance(reweighted.dtype)
     most, least = np.uint64(np.iinfo(dtype).max), np.uint64(-int(np.iinfo(dtype).min))
     beyond = _undo(
@@ -180,7 +186,7 @@ def _reweight(
     reached: np.ndarray,
     into: np.ndarray,
 ) -> Any:
-    """Write w + h[u] - h[v], 0 where nobody comes by, to `into`; return the largest. All sums are modulo 2^64."""
+    """Write w + h[u] - h[v], or 0 for unreached u, to `into`; return the largest. All sums are modulo 2^64."""
     largest = ZERO
     for u in range(np.uint64(len(depths))):
         for e in range(row_offsets[u], row_offsets[u + ONE]):
@@ -202,7 +208,10 @@ def _undo(
     least: Any,
     into: np.ndarray,
 ) -> Any:
-    """Write d' - h[s] + h[v] to `into`; return 0, or v + 1 if that is not below `most`, or -v - 1 if below -`least`."""
+    """Write d' - h[s] + h[v] to `into`.
+
+    Returns 0; or v + 1 for the first v whose distance is not below `most`, or -v - 1 if it is not above -`least`.
+    """
     for v in range(np.uint64(len(distances))):
         if distances[v] == unreached:
             into[v] = most

@@ -1,4 +1,4 @@
-"""Searches over a row of distances in host memory: what one is, and what is counted and refused when it is over."""
+"""Searches over a row of distances in host memory, and the counts and checks after a search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sssp_pipeline.csr import CsrGraph, unreached_distance, wider_dtype
 from sssp_pipeline.errors import PathTooLongError
 from sssp_pipeline.kernels.host.mean import mantissa_bits, mean_distance, sums
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
-from sssp_pipeline.kernels.host.views import (
+from sssp_pipeline.kernels.host.search_graph import (
     SearchGraph,
     as_searched,
     distance_limit,
@@ -21,7 +21,7 @@ from sssp_pipeline.numba_cache import njit
 
 
 class Search(ABC):
-    """A search that is run from one source after another; it owns its scratch memory and serves one thread."""
+    """A search from one source after another; it owns its scratch memory, and only one thread may call it."""
 
     #: Bucket width, or None without buckets.
     delta: float | None = None
@@ -33,20 +33,20 @@ class Search(ABC):
         Parameters
         ----------
         distances
-            (V,), unsigned or floating, every entry the distance limit: only paths shorter than that are found.
+            (V,), unsigned or floating. Every entry is the distance limit: only shorter paths are found.
         """
 
 
 def search_limit(graph: CsrGraph, cutoff: float | None) -> np.generic:
-    """Return the distance that a row is filled with before a search, and below which it looks for paths.
+    """Return the limit of a search: rows are filled with it, and only shorter paths are found.
 
-    Where weights are negative, a path may go beyond the cutoff and come back.
+    With negative weights it ignores the cutoff, since a path may leave the cutoff and come back.
     """
     return distance_limit(graph.weight_dtype, None if graph.traits.min_weight < 0 else cutoff)
 
 
 class RowFacts(NamedTuple):
-    """What came of a search, as in `SourceMetrics`; `edges_of_reached` are the edges of the vertices reached."""
+    """Results of a search, as in `SourceMetrics`; `edges_of_reached` counts the edges of reached vertices."""
 
     reached: int
     edges_of_reached: int
@@ -55,7 +55,7 @@ class RowFacts(NamedTuple):
 
 
 def finish_row(graph: CsrGraph, source: int, distances: np.ndarray, cutoff: float | None) -> RowFacts:
-    """Return what came of a search; what stands at its limit, or is beyond the cutoff, becomes "unreached".
+    """Return the results of a search. Distances at its limit, or above the cutoff, become "unreached".
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def finish_row(graph: CsrGraph, source: int, distances: np.ndarray, cutoff: floa
 
 
 def _mean(distances: np.ndarray, furthest: np.generic, reached: int, signed: bool) -> float:
-    """Return the mean of the `reached` distances of a row, of which `furthest` has the largest magnitude."""
+    """Return the mean of the `reached` finite distances of a row; `furthest` is the largest magnitude."""
     dtype = distances.dtype
     bits = f"u{dtype.itemsize}"
     largest = furthest.view(bits)
@@ -98,10 +98,10 @@ def _mean(distances: np.ndarray, furthest: np.generic, reached: int, signed: boo
 
 
 def _refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: float) -> None:
-    """Raise `InputError` if a vertex is left unreached only because its distance does not fit the type."""
+    """Raise `PathTooLongError` if a vertex is unreached only because its distance does not fit the type."""
     dtype = graph.weight_dtype
     if furthest + graph.traits.max_weight <= largest_distance(dtype):
-        return  # no sum that was ever formed can have been too large
+        return  # then no sum of a distance and a weight was too large
     view = SearchGraph.of(graph)
     unreached = row.dtype.type(unreached_distance(dtype))
     vertex = _reachable_but_unreached(view.row_offsets, view.col_indices, row, unreached)
@@ -113,7 +113,10 @@ def _refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: fl
 
 @njit(nogil=True)
 def _summarise(row_offsets: np.ndarray, distances: np.ndarray, limit: Any, unreached: Any) -> Any:
-    """Write `unreached` over `limit`; return the vertices reached, their largest and least distance and their edges."""
+    """Write `unreached` over distances from `limit` on.
+
+    Returns the reached vertices, their largest and their least distance, and their edges.
+    """
     reached = 0
     edges = ZERO
     furthest = lowest = distances.dtype.type(0)
@@ -133,7 +136,7 @@ def _summarise(row_offsets: np.ndarray, distances: np.ndarray, limit: Any, unrea
 def _reachable_but_unreached(
     row_offsets: np.ndarray, col_indices: np.ndarray, distances: np.ndarray, unreached: Any
 ) -> int:
-    """Return a vertex that is unreached at the end of a reached vertex's edge, or -1."""
+    """Return an unreached vertex into which an edge of a reached vertex leads, or -1."""
     for u in range(np.uint64(len(distances))):
         if distances[u] < unreached:
             for e in range(row_offsets[u], row_offsets[u + ONE]):

@@ -1,18 +1,23 @@
-"""A proof, in time linear in the edges, that distances are the true ones; or a vertex whose distance is not.
+"""A proof, in time linear in the edges, that distances are correct; or a vertex whose distance is wrong.
 
-Distances from a source are true exactly if (a) the source has distance 0, (b) no edge can be relaxed, and (c) every
-reached vertex is reached along tight edges, those with d[u] + w == d[v] in the weights' own type. Without (c), a
-cycle of length zero, or weights so small that a sum rounds them away, can hold up distances that are too small:
-nothing can be relaxed there, yet no path leads in.
+Distances from a source are correct if and only if
 
-The idea: walk the tight edges from the source first. What the walk meets has the length of a real path. Then look
-at the edges that leave the walk's vertices for a vertex the walk did not meet, or that it met too far out. There
-is none if the distances are true. Else the one with the smallest sum leads to a wrong vertex, and the sum is
-its true distance: any shorter path would leave the walk earlier, by an edge with a smaller sum still. If there is
-none, but some other vertex has a distance, then no path leads there.
+(a) the source has distance 0,
+(b) no edge can be relaxed, and
+(c) every reached vertex is reached along tight edges, those with d[u] + w == d[v] in the weights' own type.
 
-With negative weights the three conditions prove as much, but where they do not hold the smallest sum tells nothing; and
-a cutoff hides parts of paths. Then the distances are compared with those of Bellman and Ford's algorithm.
+Condition (c) is needed: on a cycle of length zero, or with weights so small that a sum rounds them away, distances can
+be too small although no edge can be relaxed, and no path leads there.
+
+The idea: walk the tight edges from the source. The distance of each walked vertex is the length of a path. Then look at
+the edges from a walked vertex to a vertex that was not walked, or whose distance they would lower. If the distances are
+correct, there is no such edge. Otherwise the edge with the smallest sum leads to a wrong vertex, and the sum is the
+true distance of that vertex: a shorter path would leave the walk earlier, by an edge with a smaller sum. If there is no
+such edge, but an unwalked vertex has a distance, then no path leads to that vertex.
+
+With negative weights the three conditions still prove that distances are correct. But if they fail, the smallest sum
+says nothing, and a cutoff hides parts of paths. Then the distances are compared with those of Bellman and Ford's
+algorithm.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.host.numba_tools import ONE, fits, sum_of
 from sssp_pipeline.kernels.host.predecessors import walk_tight_edges
-from sssp_pipeline.kernels.host.views import SearchGraph, as_searched, distance_limit
+from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched, distance_limit
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.numba_cache import njit
 
@@ -41,11 +46,11 @@ class Fault:
     vertex
         The vertex.
     stored
-        The distance it was given; None if it was given none.
+        Its given distance; None for "unreached".
     true
-        Its true distance; None if it has none, or none within the cutoff.
+        Its true distance; None if no path leads to it within the cutoff.
     reason
-        In words, which of the three conditions fails there.
+        A sentence that says which of the three conditions fails.
     """
 
     vertex: int
@@ -57,7 +62,7 @@ class Fault:
 def find_fault(
     graph: CsrGraph, source: int, distances: np.ndarray, cutoff: float | None = None
 ) -> Fault | None:
-    """Return None if `distances` are exactly the true ones from `source`, else a vertex where they are not.
+    """Return None if `distances` are exactly the true ones from `source`, else a vertex with a wrong distance.
 
     Parameters
     ----------
@@ -70,19 +75,9 @@ def find_fault(
     Raises
     ------
     InputError
-        The source is not in the graph, or `distances` has another type or length; or a negative cycle is within reach.
+        The source is not in the graph, `distances` has another type or length, or a negative cycle is in reach.
     """
-    if not 0 <= source < graph.n_vertices:
-        raise InputError(
-            f"source {source} is not in the graph",
-            hint=f"its {graph.n_vertices} vertices are numbered from 0",
-        )
-    if distances.shape != (graph.n_vertices,) or distances.dtype != graph.weight_dtype:
-        raise InputError(
-            f"distances are {distances.dtype} of shape {distances.shape}, "
-            f"wanted {graph.weight_dtype} of shape ({graph.n_vertices},)",
-            hint="give one distance for each vertex, in the type of the weights",
-        )
+    _check_arguments(graph, source, distances)
     unreached = unreached_distance(distances.dtype)
 
     def fault(vertex: int, true: np.generic, reason: str) -> Fault:
@@ -101,27 +96,43 @@ def find_fault(
     limit = row.dtype.type(distance_limit(distances.dtype, cutoff))
     walked = np.empty(graph.n_vertices, np.uint32)
     walk_tight_edges(view.row_offsets, view.col_indices, view.weights, row, limit, np.uint32(source), walked)
-    # The source has no predecessor, but the walk met it; any vertex will do to say so.
+    # The source was walked too. It has no predecessor, so any vertex marks it.
     walked[source] = source
     vertex, true = _least_crossing(view.row_offsets, view.col_indices, view.weights, row, limit, walked)
-    unmet = np.flatnonzero((walked == NO_VERTEX) & (distances != unreached))
-    if graph.traits.min_weight < 0 and (vertex >= 0 or len(unmet) or cutoff is not None):
-        options = SolveOptions(cutoff=cutoff)
-        true_row = QueueBellmanFord().solve(graph, np.array([source]), options).distances[0]
-        wrong = np.flatnonzero(distances != true_row)
-        return (
-            fault(int(wrong[0]), true_row[wrong[0]], "Bellman and Ford find another") if len(wrong) else None
+    unwalked = np.flatnonzero((walked == NO_VERTEX) & (distances != unreached))
+    if graph.traits.min_weight < 0 and (vertex >= 0 or len(unwalked) or cutoff is not None):
+        true_row = (
+            QueueBellmanFord().solve(graph, np.array([source]), SolveOptions(cutoff=cutoff)).distances[0]
         )
+        wrong = np.flatnonzero(distances != true_row)
+        reason = "the algorithm of Bellman and Ford finds another distance"
+        return fault(int(wrong[0]), true_row[wrong[0]], reason) if len(wrong) else None
     if vertex >= 0:
         true = distances.dtype.type(true)
         too_large = distances[vertex] > true
         reason = "an edge into it can be relaxed" if too_large else "no path of tight edges leads to it"
         return fault(vertex, true, reason)
-    if len(unmet):
+    if len(unwalked):
         return fault(
-            int(unmet[0]), unreached, "no path leads to it" + ("" if cutoff is None else " within the cutoff")
+            int(unwalked[0]),
+            unreached,
+            "no path leads to it" + ("" if cutoff is None else " within the cutoff"),
         )
     return None
+
+
+def _check_arguments(graph: CsrGraph, source: int, distances: np.ndarray) -> None:
+    if not 0 <= source < graph.n_vertices:
+        raise InputError(
+            f"source {source} is not in the graph",
+            hint=f"its {graph.n_vertices} vertices are numbered from 0",
+        )
+    if distances.shape != (graph.n_vertices,) or distances.dtype != graph.weight_dtype:
+        raise InputError(
+            f"distances are {distances.dtype} of shape {distances.shape}, "
+            f"wanted {graph.weight_dtype} of shape ({graph.n_vertices},)",
+            hint="give one distance for each vertex, in the type of the weights",
+        )
 
 
 @njit(nogil=True)
@@ -133,7 +144,7 @@ def _least_crossing(
     limit: Any,
     walked: np.ndarray,
 ) -> Any:
-    """Return the vertex and the sum of the least edge that leaves the walk or can be relaxed; -1 without one."""
+    """Return target and sum of the edge with the least sum that leaves the walk or can be relaxed; -1 if none."""
     vertex, least = np.int64(-1), limit
     for u in range(np.uint64(len(distances))):
         if walked[u] == NO_VERTEX:

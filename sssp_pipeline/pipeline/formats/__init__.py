@@ -1,1 +1,1 @@
-"""Readers of edge lists, one module a format; `registry` lists them."""
+"""Formats: a reader for each format of edge lists, listed in `registry`; `parsing/` has what several readers share."""

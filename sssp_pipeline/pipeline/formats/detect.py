@@ -1,4 +1,4 @@
-"""Which format a file is in: by its content; its name decides only where the content fits two formats."""
+"""Detection: the format of a file, from its content. Its name decides only if the content fits two formats."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.csv_table import delimiter_of, is_table_of_tabs
+from sssp_pipeline.pipeline.formats.delimiters import delimiter_of, is_table_of_tabs
 from sssp_pipeline.pipeline.formats.dimacs import VARIANTS
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     BYTE_ORDER_MARK,
-    opened,
+    open_decompressed,
     read_lines,
     zip_members,
 )
@@ -28,9 +28,9 @@ from sssp_pipeline.pipeline.storage import files
 
 _COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz")
 _METIS_SUFFIXES = (".graph", ".metis")
-#: Lines that may precede the one that tells DIMACS from text.
+#: How many comment lines are read in search of the problem line of a DIMACS graph.
 _MAX_COMMENT_LINES = 10_000
-#: What a file may be that is not read, by its beginning.
+#: Formats that cannot be read, by the first bytes of a file.
 _NOT_READ = {
     b"%PDF": "a PDF",
     b"SQLite format 3": "a SQLite database, as a GeoPackage is",
@@ -48,7 +48,7 @@ _NOT_READ = {
 
 
 def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noqa: B008 - frozen
-    """Return the format of the file at `url`, a key of `formats.READERS`.
+    """Return the format of the file at `url`, a key of `registries.FORMATS`.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     """
     if _is_scipy_npz(url):
         return "scipy-npz"
-    with opened(url, options.encoding) as stream:
+    with open_decompressed(url, options.encoding) as stream:
         head = stream.read(4096)
     if not head:
         raise InputError(f"`{files.redacted(url)}` is empty", hint="check that this is the file you mean")
@@ -68,13 +68,13 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     text = head.removeprefix(BYTE_ORDER_MARK)
     for magic, what in _NOT_READ.items():
         if text.lstrip().startswith(magic) or head.startswith(magic):
-            raise _unknown(url, f"is {what}, which is not read")
+            raise _unreadable_error(url, f"is {what}, which cannot be read")
     if b"\0" in head:
         for encoding in ("utf-16-le", "utf-16-be"):
             if _is_printable(head[: len(head) // 2 * 2].decode(encoding, "replace")):
                 what = "may be UTF-16 without a byte order mark"
-                raise _unknown(url, what, f"`graph.encoding: {encoding}`")
-        raise _unknown(url, "is in no known format")
+                raise _unreadable_error(url, what, f"`graph.encoding: {encoding}`")
+        raise _unreadable_error(url, "is in no known format")
     if text.startswith(b"%%MatrixMarket"):
         return "matrix-market"
     if text.lstrip()[:1] in (b"c", b"p") and _has_problem_line(url):
@@ -83,11 +83,11 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
 
 
 def _row_format(url: str, options: ReadOptions) -> str:
-    """Return the format that the first rows, comments apart, stand for."""
+    """Return the format of a file of rows, from its first rows without comments."""
     sample = read_sample(url, options, True)
     rows = sample.rows
     if "\ufffd" in rows[0] and not _is_printable(rows[0]):
-        raise _unknown(url, "is in no known format")
+        raise _unreadable_error(url, "is in no known format")
     words = cells_of_text(rows[0])
     if _has_metis_name(url) and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
         return "metis"
@@ -108,7 +108,7 @@ def _is_printable(row: str) -> bool:
 
 
 def _refuse_headless_dimacs(sample: Sample) -> None:
-    """Raise `InputError` if the rows are those of DIMACS, which declares its counts before them."""
+    """Raise `InputError` if the rows are those of a DIMACS graph whose problem line is missing."""
     rows = [cells_of_text(row) for row in sample.rows]
     rows = [row for row in rows if row and row[0] != "c"]
     if rows and all(
@@ -124,7 +124,7 @@ def _refuse_headless_dimacs(sample: Sample) -> None:
 
 
 def _refuse_nameless_metis(sample: Sample) -> None:
-    """Raise `InputError` if the rows are as well a METIS graph, whose first row counts vertices and edges."""
+    """Raise `InputError` if the rows may also be a METIS graph, whose first row counts vertices and edges."""
     rows = [cells_of_text(row) for row in sample.rows]
     if len(rows) >= SAMPLE_ROWS or not all(cell.isdecimal() for row in rows for cell in row):
         return
@@ -140,7 +140,7 @@ def _refuse_nameless_metis(sample: Sample) -> None:
         and all((v, u) in listed for u, v in listed)
     ):
         raise InputError(
-            f"{sample.place}: `{sample.rows[0]}` may be an edge, or begin a METIS graph",
+            f"{sample.place}: `{sample.rows[0]}` may be an edge, or the header of a METIS graph",
             hint="set `graph.format: text` or `graph.format: metis`",
         )
 
@@ -153,7 +153,7 @@ def _has_metis_name(url: str) -> bool:
 
 
 def _has_problem_line(url: str) -> bool:
-    # A text edge list may have vertices called `c`, `cat` or `p`: only what follows the lines of `c` tells.
+    # A text edge list may have vertices named `c`, `cat` or `p`. Only the first line without a leading `c` decides.
     for line in islice(read_lines(url), _MAX_COMMENT_LINES):
         words = line.split()
         if words and not words[0].startswith(b"c"):
@@ -169,29 +169,29 @@ def _is_galois(head: bytes) -> bool:
 
 
 def _is_scipy_npz(url: str) -> bool:
-    """Return whether `url` is what `scipy.sparse.save_npz` writes."""
+    """Return whether `url` is a file of `scipy.sparse.save_npz`."""
     with files.reading(url), files.open_read(url) as raw:
         if raw.read(4) != b"PK\x03\x04":
             return False
         try:
             names = set(zip_members(raw))
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-            return False  # `opened` says what is wrong with it
+            return False  # `open_decompressed` says what is wrong with it
     if {"format.npy", "shape.npy", "data.npy"} <= names:
         return True
     if names and all(name.endswith(".npy") for name in names):
-        raise _unknown(url, "is a NumPy archive that `scipy.sparse.save_npz` did not write")
+        raise _unreadable_error(url, "is a NumPy archive that `scipy.sparse.save_npz` did not write")
     return False
 
 
-#: Named in errors about files that cannot be read.
+#: The formats that can be read, for messages.
 READ = (
     "text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), parquet (Arrow too) and scipy-npz, "
     "plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 
-def _unknown(url: str, what: str, instead: str = "") -> InputError:
+def _unreadable_error(url: str, what: str, instead: str = "") -> InputError:
     return InputError(
         f"`{files.redacted(url)}` {what}",
         hint=f"set {instead} if it is" if instead else f"convert it; what is read: {READ}",

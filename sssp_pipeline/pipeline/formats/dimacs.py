@@ -1,4 +1,4 @@
-"""DIMACS graphs: `p sp V E` and `a source target weight`, with the relatives `p edge` and `p tw`.
+"""DIMACS graphs: a problem line such as `p sp V E`, then rows such as `a source target weight`.
 
 | header | row | where it is used |
 | --- | --- | --- |
@@ -6,8 +6,8 @@
 | `p edge V E`, `p col V E` | `e u v` | 2nd DIMACS challenge, colouring |
 | `p tw V E` | `u v` | PACE challenge, treewidth |
 
-Comment lines begin with `c`; ids count from 1. The graphs of `p edge`, `p col` and `p tw` are undirected by definition,
-and list an edge once. Coordinates are in a file of their own, `p aux sp co V` and `v id x y`.
+Comment lines begin with `c`. Ids count from 1. The graphs of `p edge`, `p col` and `p tw` are undirected and list each
+edge once. Coordinates are in a separate file with the header `p aux sp co V` and rows `v id x y`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,14 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
     EdgeCounter,
+    common_n_vertices,
     declared_count,
     declared_reading,
+    line_excerpt,
     refuse_columns,
-    same_n_vertices,
-    shown_line,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import (
-    Fault,
-    read_edges,
-    scan_files,
-    where,
-)
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
 
@@ -75,7 +71,7 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
         A header is missing or wrong, or files differ in their headers.
     """
     headers = [_read_header(url, options.max_line_bytes) for url in urls]
-    n_vertices = same_n_vertices(urls, [n for _, _, n, _ in headers])
+    n_vertices = common_n_vertices(urls, [n for _, _, n, _ in headers])
     variant = headers[0][0]
     for url, (other, _, _, _) in zip(urls, headers, strict=True):
         if other != variant:
@@ -120,21 +116,21 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _read_header(url: str, max_line_bytes: int) -> tuple[_Variant, LineFile, int, int]:
-    """Return the variant, where the rows begin, and the declared numbers of vertices and edges."""
+    """Return the variant, the lines after the header, and the declared numbers of vertices and edges."""
     file, words = _problem_line(url)
     if len(words) != 4 or words[1] not in VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
-        shown = shown_line(b" ".join(words))
+        excerpt = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{where(url, file.n_lines)}: `{shown}` is not a problem line",
+            f"{line_place(url, file.n_lines)}: `{excerpt}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
-    n_vertices = declared_count(where(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
-    n_edges = declared_count(where(url, file.n_lines), words[3], "edges", MAX_EDGES)
+    n_vertices = declared_count(line_place(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
+    n_edges = declared_count(line_place(url, file.n_lines), words[3], "edges", MAX_EDGES)
     return VARIANTS[words[1]], replace(file, max_line_bytes=max_line_bytes), n_vertices, n_edges
 
 
 def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
-    """Return where the rows of `url` begin, and the words of the line before, the first that is no comment."""
+    """Return the lines of `url` after its problem line, and the words of the problem line."""
     n_bytes = 0
     for n_lines, line in enumerate(read_lines(url), 1):
         n_bytes += len(line)
@@ -143,7 +139,7 @@ def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
             return LineFile(url, n_bytes, n_lines), words
         if words and not words[0].startswith(b"c"):
             raise InputError(
-                f"{where(url, n_lines)} begins with `{shown_line(words[0])}` before any problem line",
+                f"{line_place(url, n_lines)} begins with `{line_excerpt(words[0])}` before any problem line",
                 hint="a DIMACS file begins with comments and a line such as `p sp VERTICES EDGES`",
             )
     raise InputError(
@@ -167,16 +163,16 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     Raises
     ------
     InputError
-        The file is no `.co` file, is of another number of vertices, or does not give each vertex once.
+        The file is not a `.co` file, has another number of vertices, or does not list each vertex exactly once.
     """
     file, words = _problem_line(url)
     if words[:4] != [b"p", b"aux", b"sp", b"co"] or len(words) != 5 or not words[4].isdigit():
-        shown = shown_line(b" ".join(words))
+        excerpt = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{where(url, file.n_lines)}: `{shown}` is not the header of coordinates",
+            f"{line_place(url, file.n_lines)}: `{excerpt}` is not the header of coordinates",
             hint="it reads `p aux sp co VERTICES`",
         )
-    n_given = declared_count(where(url, file.n_lines), words[4], "vertices", MAX_VERTICES)
+    n_given = declared_count(line_place(url, file.n_lines), words[4], "vertices", MAX_VERTICES)
     if n_given != n_vertices:
         raise InputError(
             f"`{storage.redacted(url)}` has coordinates of {n_given} vertices, the graph has {n_vertices}",
@@ -198,9 +194,9 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     if n_rows > n_vertices:
         raise InputError(
             f"`{storage.redacted(url)}` has {n_rows} coordinates of {n_vertices} vertices",
-            hint="every vertex stands there once",
+            hint="every vertex is listed once",
         )
-    # Whole numbers below 2^53 are exact in float64: degrees are given in millionths.
+    # DIMACS gives degrees in millionths, as whole numbers. Whole numbers up to 2^53 are exact in float64.
     whole = xy.astype(np.int64) if np.all(np.abs(xy) <= 2**53) and np.all(xy == np.floor(xy)) else xy
     return whole[0], whole[1]
 

@@ -1,4 +1,4 @@
-"""What every reader gives: a description of the edge list, and its edges in bounded chunks."""
+"""Edge list: the type that every reader returns, which gives the edges in chunks of limited size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sssp_pipeline.pipeline.formats.reading import Reading
 
-#: Bytes of the longest line that is read where `graph.max_line_bytes` does not say otherwise.
+#: The default of `graph.max_line_bytes`.
 MAX_LINE_BYTES = 16 << 20
 
 Coordinates: TypeAlias = tuple[np.ndarray, np.ndarray]
@@ -20,34 +20,35 @@ Coordinates: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read; every value has a meaning of its own in `workflow.Graph`, where users set it.
+    """How to read an edge list. Users set these values in `workflow.Graph`, which explains each of them.
 
     Attributes
     ----------
     format
-        A key of `formats.READERS`, or "auto" to look at the content.
+        A key of `registries.FORMATS`, or "auto" to look at the content.
     encoding, delimiter, header, decimal
         Of text and tables, as in `workflow.Graph`; `header` is "auto", True or False.
     source_column, target_column
         Columns of text and tables, by name or 1-based number; "auto" looks for the usual names.
     weight_column
-        "auto", "none", or a column likewise. A format that says itself where its weights are takes only "auto"
-        and "none".
+        "auto", "none", or a column by name or 1-based number. Formats with a fixed place for weights accept only
+        "auto" and "none".
     weight_dtype
-        "auto" or a type. Galois weights are read in it. Integers that float64 does not hold exactly may stand beside
-        decimals only if it is a float type. Otherwise readers give the weights as they stand in the file.
+        "auto" or a type. Readers give the weights as they are in the file, with two exceptions. Galois weights are
+        read as this type. Integers that float64 does not represent exactly may occur together with decimals only if
+        this is a float type.
     scale
-        What the weights will be multiplied by to become integers, or None.
+        The factor that will be applied to the weights to make them integers, or None.
     ids
         "auto", "integer" or "string"; "auto" looks at the first rows.
     unreadable
-        "error", or "skip": rows that are no edge are left out.
+        "error", or "skip" to leave out rows that are not edges.
     coordinates
         URL of a DIMACS `.co` file, or None.
     max_line_bytes
         The longest line of text that is read.
     block_bytes
-        How much text, or how large an array, is read into one chunk.
+        The number of bytes of text, or of an array, that are read into one chunk.
     """
 
     format: str = "auto"
@@ -68,17 +69,17 @@ class ReadOptions:
 
     @property
     def point(self) -> str:
-        """What separates the decimals of a weight."""
+        """The character before the decimals of a weight."""
         return "," if self.decimal == "comma" else "."
 
     @property
     def exact_scale(self) -> int:
-        """The factor that must make every weight an integer: 1 for an integer type, 0 for no such rule."""
+        """The factor that must make every weight an integer: 1 for an integer type, 0 if decimals are allowed."""
         return self.scale or (1 if "int" in self.weight_dtype else 0)
 
     @property
     def skips(self) -> bool:
-        """Whether rows that are no edge are left out."""
+        """Whether rows that are not edges are left out."""
         return self.unreadable == "skip"
 
     @property
@@ -88,12 +89,12 @@ class ReadOptions:
 
 
 class SkippedRows:
-    """The rows that were left out because they are no edge: how many, and a line about each of the first.
+    """The rows that were left out because they are not edges: their number, and a line about each of the first ones.
 
-    Only the thread that takes the chunks may add to it.
+    Not thread-safe: only the thread that receives the chunks may call `add`.
     """
 
-    #: The number of rows that are described.
+    #: The most rows that are described.
     KEPT = 1000
 
     def __init__(self) -> None:
@@ -101,24 +102,23 @@ class SkippedRows:
         self.lines: list[str] = []
 
     def add(self, count: int, lines: Iterable[str]) -> None:
-        """Note `count` more rows; `lines` describes them and is read only as far as there is room."""
+        """Add `count` rows; `lines` describes them, and is read only until `KEPT` lines are kept."""
         self.count += count
         self.lines += islice(lines, self.KEPT - len(self.lines))
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeChunk:
-    """Some edges, in the order of the file; host memory, owned by whoever receives it.
+    """Some edges, in the order of the file, in host memory. The receiver owns the arrays.
 
     Attributes
     ----------
     src, dst
-        (n,) int64, never negative; or Arrow arrays of large_string where ids are strings.
+        (n,) int64, never negative; or Arrow arrays of large_string if ids are strings.
     weights
-        (n,); int64, uint64, float64 or the column's own type; None where the file has no weights. Text has
-        no types, so that chunks of one file may differ: int64, uint64 where a value of the chunk is above
-        2^63 - 1, float64 where one is no 64-bit integer. `numpy.result_type` over the chunks is the
-        file's type, wherever the chunks were cut.
+        (n,) of int64, uint64, float64 or the type of the column; None if the file has no weights. In text the type may
+        differ between chunks: int64; uint64 if a value of the chunk is above 2^63 - 1; float64 if a value is not a
+        64-bit integer. `numpy.result_type` over all chunks does not depend on where the chunks begin and end.
     """
 
     src: np.ndarray | pa.Array
@@ -131,31 +131,31 @@ class EdgeChunk:
 
 @dataclass(frozen=True, eq=False)
 class EdgeList:
-    """An edge list that was recognised and whose beginning was read; the edges come through `chunks`.
+    """An edge list whose beginning was read and checked; `chunks` gives its edges.
 
     Attributes
     ----------
     reading
-        How the input was understood, without what is known only after all edges are read.
+        How the input was understood. The fields that need all edges are still missing.
     has_weights
-        Whether chunks carry weights.
+        Whether chunks have weights.
+    read
+        A function that gives the chunks, read with a number of threads.
     n_vertices
-        The count the format declares, or None where it declares none; ids then are
-        `first_id .. first_id + n_vertices - 1`, which the reader has checked.
+        The number that the format declares, or None. If it is declared, the reader checks that all ids are in
+        `first_id .. first_id + n_vertices - 1`.
     first_id
         1 for DIMACS, Matrix Market and METIS, else 0.
     weight_dtype
-        The type of the weights where the format is typed, else None.
+        The type of the weights if the format has types, else None.
     symmetric
-        "mirror" where the file says that it lists each undirected edge once (Matrix Market's `symmetric`), so
-        that the reverse of every edge but a self-loop is to be added; "both-listed" where the format lists both
-        directions of every edge (METIS), which is to be checked; else "as-listed".
-    skipped
-        What was left out so far, where rows that are no edge are skipped.
-    read
-        Gives the chunks when called with a number of threads.
+        "mirror" if the file lists each undirected edge once (Matrix Market's `symmetric`): ingest then adds the
+        reverse of every edge but self-loops. "both-listed" if the format lists both directions of every edge (METIS):
+        ingest checks that. Otherwise "as-listed".
     read_coordinates
-        Gives the coordinates, or None where there are none.
+        A function that returns the coordinates; None if the format has none.
+    skipped
+        The rows that were left out so far.
     """
 
     reading: Reading
@@ -170,7 +170,7 @@ class EdgeList:
 
     @property
     def format(self) -> str:
-        """A key of `formats.READERS`, or "generated"."""
+        """A key of `registries.FORMATS`, or "generated"."""
         return self.reading.format
 
     @property
@@ -179,24 +179,24 @@ class EdgeList:
         return self.reading.ids
 
     def chunks(self, n_threads: int = 1) -> Iterator[EdgeChunk]:
-        """Give all edges in file order, parsed on `n_threads` threads; decompression has a thread of its own.
+        """Give all edges in file order; `n_threads` threads parse them, and another thread decompresses the file.
 
         At most `n_threads + 3` chunks are held at a time.
 
         Raises
         ------
         InputError
-            The file is cut short or damaged, or holds what is no edge; the message names the file, the line
-            or row, and the value.
+            The file is cut short or damaged, or has a row that is not an edge. The message names the file, the line or
+            row, and the value.
         """
         return self.read(n_threads)
 
     def coordinates(self) -> Coordinates | None:
-        """Return x and y, (V,) int64 or float64 each, in vertex order; None where the input has none.
+        """Return x and y, (V,) int64 or float64 each, in vertex order; None if the input has no coordinates.
 
         Raises
         ------
         InputError
-            The file of the coordinates cannot be used.
+            The file with the coordinates cannot be used.
         """
         return self.read_coordinates() if self.read_coordinates else None

@@ -3,11 +3,11 @@
 | part | type | entries |
 | --- | --- | --- |
 | header | uint64 | version = 1, bytes per edge weight (0, 4 or 8), V, E |
-| row ends | uint64 | V: where the edges of each vertex end |
-| targets | uint32 | E, and one more of padding when E is odd |
-| weights | unsigned, unless asked for otherwise | E |
+| row ends | uint64 | V: the index after the last edge of each vertex |
+| targets | uint32 | E, and one more as padding if E is odd |
+| weights | unsigned, or the type that the workflow sets | E |
 
-The parts are read side by side through a cursor each, so that a file of any size needs the memory of a chunk.
+Each part is read through a stream of its own, so a file of any size needs only the memory of one chunk.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import move_to, opened, read_exactly
-from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns, same_n_vertices
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import move_to, open_decompressed, read_exactly
+from sssp_pipeline.pipeline.formats.parsing.declared import (
+    common_n_vertices,
+    declared_reading,
+    refuse_columns,
+)
 from sssp_pipeline.pipeline.formats.parsing.ordered import read_ahead
 from sssp_pipeline.pipeline.storage import files
 
@@ -51,10 +55,10 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A header is cut short, of another version, or of weights that are neither 4 nor 8 bytes; or files differ.
+        A header is cut short, has another version or weights of an unknown size; or files differ.
     """
     headers = [_read_header(url) for url in urls]
-    n_vertices = same_n_vertices(urls, [header.n_vertices for header in headers])
+    n_vertices = common_n_vertices(urls, [header.n_vertices for header in headers])
     for url, header in zip(urls, headers, strict=True):
         if header.weight_bytes != headers[0].weight_bytes:
             raise InputError(
@@ -65,7 +69,7 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
     refuse_columns(options, "Galois files have")
     dtype = None
     if headers[0].weight_bytes and options.weight_column != "none":
-        # The format does not say what the bytes are: unsigned, unless the user asks for another kind.
+        # The format does not say of which type the weights are.
         kind = "u" if options.weight_dtype == "auto" else np.dtype(options.weight_dtype).kind
         dtype = np.dtype(f"<{kind}{headers[0].weight_bytes}")
 
@@ -83,7 +87,7 @@ def open_galois(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _read_header(url: str) -> _Header:
-    with opened(url) as stream:
+    with open_decompressed(url) as stream:
         content = stream.read(_HEADER.size)
     if len(content) < _HEADER.size:
         raise _cut_short(url, "header")
@@ -111,60 +115,60 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
         row_ends = _cursor(stack, url, _HEADER.size)
         targets = _cursor(stack, url, header.targets_at)
         weights = _cursor(stack, url, header.weights_at) if dtype is not None else None
-        done = 0
+        n_read = 0
         for first in range(0, header.n_vertices, rows):
             n_rows = min(rows, header.n_vertices - first)
-            ends = _take(row_ends, url, np.dtype("<u8"), n_rows, "row ends")
-            _check_ends(url, ends, first, done, header.n_edges)
-            ends = np.concatenate(([done], ends.astype(np.int64)))
-            while done < ends[-1]:
-                upto = min(done + rows, int(ends[-1]))
-                # A hub may reach over several chunks: each takes its share of every row.
-                share = np.diff(np.clip(ends, done, upto))
+            ends = _read_array(row_ends, url, np.dtype("<u8"), n_rows, "row ends")
+            _check_ends(url, ends, first, n_read, header.n_edges)
+            ends = np.concatenate(([n_read], ends.astype(np.int64)))
+            while n_read < ends[-1]:
+                upto = min(n_read + rows, int(ends[-1]))
+                # A vertex with many edges may extend over several chunks, so count its edges within this one.
+                share = np.diff(np.clip(ends, n_read, upto))
                 src = np.repeat(np.arange(first, first + n_rows, dtype=np.int64), share)
-                dst = _take(targets, url, np.dtype("<u4"), upto - done, "targets").astype(np.int64)
-                _check_targets(url, dst, done, header.n_vertices)
+                dst = _read_array(targets, url, np.dtype("<u4"), upto - n_read, "targets").astype(np.int64)
+                _check_targets(url, dst, n_read, header.n_vertices)
                 values = None
                 if weights is not None and dtype is not None:
-                    values = _take(weights, url, dtype, upto - done, "weights")
-                    _check_weights(url, values, done)
+                    values = _read_array(weights, url, dtype, upto - n_read, "weights")
+                    _check_weights(url, values, n_read)
                 yield EdgeChunk(src, dst, values)
-                done = upto
-        if done != header.n_edges:
+                n_read = upto
+        if n_read != header.n_edges:
             raise InputError(
-                f"`{files.redacted(url)}` declares {header.n_edges} edges but its rows end at {done}",
+                f"`{files.redacted(url)}` declares {header.n_edges} edges but its rows end at {n_read}",
                 hint="the file may be damaged: fetch it again",
             )
         last, rest = weights, 0
-        if last is None and header.weight_bytes:  # there are weights, and they are not asked for
-            last, rest = _cursor(stack, url, header.weights_at + header.weight_bytes * max(done - 1, 0)), 0
-            if done:
-                _take(last, url, np.dtype(f"<u{header.weight_bytes}"), 1, "weights")
+        if last is None and header.weight_bytes:  # there are weights that are not read
+            last, rest = _cursor(stack, url, header.weights_at + header.weight_bytes * max(n_read - 1, 0)), 0
+            if n_read:
+                _read_array(last, url, np.dtype(f"<u{header.weight_bytes}"), 1, "weights")
         elif last is None:
-            last, rest = targets, 4 * (done % 2)  # padding, which may be missing
+            last, rest = targets, 4 * (n_read % 2)  # padding, which may be missing
         if len(last.read(rest + 1)) > rest:
             raise InputError(
-                f"`{files.redacted(url)}` goes on after its {done} edges",
+                f"`{files.redacted(url)}` goes on after its {n_read} edges",
                 hint="the file may be damaged: fetch it again",
             )
 
 
 def _cursor(stack: ExitStack, url: str, position: int) -> IO[bytes]:
-    stream = stack.enter_context(opened(url))
+    stream = stack.enter_context(open_decompressed(url))
     move_to(stream, position)
     return stream
 
 
-def _take(stream: IO[bytes], url: str, dtype: np.dtype, n: int, part: str) -> np.ndarray:
+def _read_array(stream: IO[bytes], url: str, dtype: np.dtype, n: int, part: str) -> np.ndarray:
     values = np.empty(n, dtype)
     if read_exactly(stream, values.view(np.uint8).data) < values.nbytes:
         raise _cut_short(url, part)
     return values
 
 
-def _check_ends(url: str, ends: np.ndarray, first: int, done: int, n_edges: int) -> None:
+def _check_ends(url: str, ends: np.ndarray, first: int, n_read: int, n_edges: int) -> None:
     falls = np.flatnonzero(ends[1:] < ends[:-1]) + 1
-    bad = 0 if ends[0] < done else int(falls[0]) if len(falls) else -1
+    bad = 0 if ends[0] < n_read else int(falls[0]) if len(falls) else -1
     if bad < 0 and ends[-1] > n_edges:
         bad = int(np.argmax(ends > n_edges))
     if bad >= 0:
@@ -175,20 +179,20 @@ def _check_ends(url: str, ends: np.ndarray, first: int, done: int, n_edges: int)
         )
 
 
-def _check_targets(url: str, dst: np.ndarray, done: int, n_vertices: int) -> None:
+def _check_targets(url: str, dst: np.ndarray, n_read: int, n_vertices: int) -> None:
     if int(dst.max()) >= n_vertices:
         e = int(np.argmax(dst >= n_vertices))
         raise InputError(
-            f"`{files.redacted(url)}` edge {done + e}: vertex id `{dst[e]}` is outside 0 to {n_vertices - 1}",
+            f"`{files.redacted(url)}` edge {n_read + e}: vertex id `{dst[e]}` is outside 0 to {n_vertices - 1}",
             hint="the file may be damaged: fetch it again",
         )
 
 
-def _check_weights(url: str, values: np.ndarray, done: int) -> None:
+def _check_weights(url: str, values: np.ndarray, n_read: int) -> None:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         e = int(np.argmin(np.isfinite(values)))
         raise InputError(
-            f"`{files.redacted(url)}` edge {done + e}: weight `{values[e]}` is not finite",
+            f"`{files.redacted(url)}` edge {n_read + e}: weight `{values[e]}` is not finite",
             hint="set `graph.weights.dtype: uint32` if the weights are whole numbers",
         )
 

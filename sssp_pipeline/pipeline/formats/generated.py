@@ -1,6 +1,6 @@
-"""Graphs that are made, not read: `generated:road?vertices=262144&seed=7`.
+"""Generated graphs: `generated:road?vertices=262144&seed=7`.
 
-The part after `generated:` is the name of a generator, the query its parameters.
+The part after `generated:` is the name of a generator. The query has its parameters.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ SCHEME = "generated:"
 
 
 def is_generated(url: str) -> bool:
-    """Return whether `url` names a graph to be made."""
+    """Return whether `url` names a generated graph."""
     return url.startswith(SCHEME)
 
 
 def open_generated(urls: list[str], options: ReadOptions) -> EdgeList:
-    """Return the edge list that the generator named by the only one of `urls` makes.
+    """Return the edge list of the generator that the only URL in `urls` names.
 
     Raises
     ------
     InputError
-        There are several URLs, or the generator or a parameter of it is unknown or has an impossible value.
+        There are several URLs, the generator or a parameter is unknown, or a parameter has an impossible value.
     """
     if len(urls) > 1:
         raise InputError(
@@ -96,6 +96,6 @@ def _parameters(url: str, generator: Callable, query: str) -> dict[str, int | fl
                 given[key] = float(text)
             except ValueError:
                 raise InputError(
-                    f"`{url}`: `{text}` is no value of `{key}`", hint="parameters are numbers"
+                    f"`{url}`: `{text}` is not a value for `{key}`", hint="parameters are numbers"
                 ) from None
     return given

@@ -1,7 +1,7 @@
 """Matrix Market coordinate files: `%%MatrixMarket matrix coordinate FIELD SYMMETRY`, sizes, then `row column [value]`.
 
-Entry (i, j) is an edge from i to j; ids count from 1. A symmetric matrix lists each pair once, so its edges
-are to be mirrored.
+Entry (i, j) is an edge from i to j. Ids count from 1. A symmetric matrix lists each pair once, so ingest adds the
+reverse edges.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
     EdgeCounter,
+    common_n_vertices,
     declared_count,
     declared_reading,
+    line_excerpt,
     refuse_columns,
-    same_n_vertices,
-    shown_line,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges, where
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
 
@@ -37,7 +38,7 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A header is wrong or of a kind that is no graph, a matrix is not square, or headers differ.
+        A header is wrong, a matrix is not square or cannot be read as a graph, or headers differ.
     """
     headers = [_read_banner(url) for url in urls]
     for url, kind in zip(urls, headers, strict=True):
@@ -48,7 +49,7 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
                 hint="files read together are of one kind",
             )
     sizes = [_read_sizes(url, options.max_line_bytes) for url in urls]
-    n_vertices = same_n_vertices(urls, [n for _, n, _ in sizes])
+    n_vertices = common_n_vertices(urls, [n for _, n, _ in sizes])
     refuse_columns(options, "Matrix Market files have")
     field, symmetry = headers[0]
     has_weights = field != "pattern" and options.weight_column != "none"
@@ -94,21 +95,21 @@ def _read_banner(url: str) -> tuple[str, str]:
     words = banner.decode("utf-8", "replace").lower().split()
     if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
         raise InputError(
-            f"{where(url, 1)}: `{shown_line(banner)}` is not the header of a Matrix Market file",
+            f"{line_place(url, 1)}: `{line_excerpt(banner)}` is not the header of a Matrix Market file",
             hint="it reads `%%MatrixMarket matrix coordinate real general`",
         )
     _, _, layout, field, symmetry = words
     for word, known in ((layout, ("coordinate",)), (field, _FIELDS), (symmetry, _SYMMETRIES)):
         if word not in known:
             raise InputError(
-                f"{where(url, 1)}: a Matrix Market file that is `{word}` cannot be read as a graph",
+                f"{line_place(url, 1)}: a Matrix Market file that is `{word}` cannot be read as a graph",
                 hint="coordinate files are read that are pattern, integer or real, and general or symmetric",
             )
     return field, symmetry
 
 
 def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
-    """Return where the entries begin, the number of vertices and that of entries."""
+    """Return the lines with the entries, the number of vertices and the number of entries."""
     n_bytes = 0
     for n_lines, line in enumerate(read_lines(url), 1):
         n_bytes += len(line)
@@ -117,15 +118,15 @@ def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
             continue
         if len(words) != 3 or not all(word.isdigit() for word in words):
             raise InputError(
-                f"{where(url, n_lines)}: `{shown_line(line)}` is not the size of a matrix",
+                f"{line_place(url, n_lines)}: `{line_excerpt(line)}` is not the size of a matrix",
                 hint="it reads `ROWS COLUMNS ENTRIES`",
             )
-        place = where(url, n_lines)
+        place = line_place(url, n_lines)
         rows, columns = (declared_count(place, word, "vertices", MAX_VERTICES) for word in words[:2])
         entries = declared_count(place, words[2], "entries", MAX_EDGES)
         if rows != columns:
             raise InputError(
-                f"{place}: the matrix has {rows} rows and {columns} columns, a graph has as many of both",
+                f"{place}: the matrix has {rows} rows and {columns} columns, but a graph needs as many rows as columns",
                 hint="only square matrices are graphs",
             )
         return LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), rows, entries

@@ -1,8 +1,8 @@
 """METIS graphs: a header `V E [format [n_vertex_weights]]`, then a line for each vertex with its neighbours.
 
-The digits of the format say whether a line begins with the size of its vertex (100), goes on with weights of the vertex
-(10), and has a weight after each neighbour (1). Comment lines begin with `%`; a blank line is a vertex without
-neighbours. Each edge stands in the lines of both its ends, so that 2 E neighbours are listed.
+The digits of the format are flags: a line begins with the size of its vertex (100), continues with the weights of the
+vertex (10), and has a weight after each neighbour (1). Comment lines begin with `%`. A blank line is a vertex without
+neighbours. Each edge is listed in the lines of both its ends, so there are 2 E neighbours in all.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     MAX_EDGES,
     declared_count,
     declared_reading,
+    line_excerpt,
     refuse_columns,
-    shown_line,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import Fault, scan_files, where
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
+from sssp_pipeline.pipeline.formats.parsing.line_reader import scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files
 
@@ -36,7 +37,7 @@ _FORMATS = ("0", "1", "10", "11", "100", "101", "110", "111")
 
 @dataclass(frozen=True)
 class _Header:
-    """What the first line says; `n_skipped` numbers begin each line before its neighbours."""
+    """The header; in every later line, `n_skipped` numbers precede the neighbours."""
 
     file: LineFile
     n_vertices: int
@@ -68,7 +69,7 @@ def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     if len(urls) > 1:
         raise InputError(
-            f"`{files.redacted(urls[0])}` and `{files.redacted(urls[1])}` are METIS graphs, each a whole",
+            f"`{files.redacted(urls[0])}` and `{files.redacted(urls[1])}` are METIS files, each a whole graph",
             hint="name one of them",
         )
     header = _read_header(urls[0], options.max_line_bytes)
@@ -97,21 +98,21 @@ def _read_header(url: str, max_line_bytes: int) -> _Header:
             continue
         if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
             raise InputError(
-                f"{where(url, n_lines)}: `{shown_line(line)}` is not a METIS header",
+                f"{line_place(url, n_lines)}: `{line_excerpt(line)}` is not a METIS header",
                 hint="it reads `VERTICES EDGES`, and perhaps a format such as 001",
             )
-        n_vertices = declared_count(where(url, n_lines), words[0], "vertices", MAX_VERTICES)
-        n_edges = declared_count(where(url, n_lines), words[1], "edges", MAX_EDGES)
+        n_vertices = declared_count(line_place(url, n_lines), words[0], "vertices", MAX_VERTICES)
+        n_edges = declared_count(line_place(url, n_lines), words[1], "edges", MAX_EDGES)
         layout = (words[2].decode().lstrip("0") or "0") if len(words) > 2 else "0"
         if layout not in _FORMATS:
             raise InputError(
-                f"{where(url, n_lines)}: unknown METIS format `{words[2].decode()[:20]}`",
+                f"{line_place(url, n_lines)}: unknown METIS format `{words[2].decode()[:20]}`",
                 hint="known formats: " + ", ".join(name.zfill(3) for name in _FORMATS),
             )
         has_size, has_vertex_weights, has_edge_weights = (digit == "1" for digit in layout.zfill(3))
         n_vertex_weights = 1
         if len(words) > 3:
-            n_vertex_weights = declared_count(where(url, n_lines), words[3], "vertex weights", 2**20)
+            n_vertex_weights = declared_count(line_place(url, n_lines), words[3], "vertex weights", 2**20)
         n_skipped = has_size + (n_vertex_weights if has_vertex_weights else 0)
         file = LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes)
         return _Header(file, n_vertices, n_edges, has_edge_weights, n_skipped)
@@ -149,7 +150,7 @@ def _read_edges(header: _Header, has_weights: bool, block_bytes: int, n_threads:
         raise InputError(
             f"`{files.redacted(url)}` declares {header.n_edges} edges but lists {n_neighbours} neighbours, "
             f"wanted {2 * header.n_edges}",
-            hint="each edge stands in the lines of both its ends; for an edge list set `graph.format: text`",
+            hint="each edge is listed in the lines of both its ends; for an edge list set `graph.format: text`",
         )
 
 

@@ -1,6 +1,6 @@
-"""What NetworkX's `write_edgelist` writes: `u v {'weight': 5, 'name': 'x'}` a line, comments with `#`.
+"""NetworkX edge lists: lines `u v {'weight': 5, 'name': 'x'}`, as `write_edgelist` writes them, and comments with `#`.
 
-Lines are parsed one by one in Python, so this is for graphs that NetworkX held in memory.
+Python parses the lines one by one. That is fast enough for graphs that fitted into NetworkX.
 """
 
 from __future__ import annotations
@@ -23,27 +23,26 @@ from sssp_pipeline.pipeline.formats.edge_list import (
 )
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import read_lines, text_encoding
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
+    ZERO_LED_HINT,
+    line_place,
+    weight_error,
+    zero_led_problem,
+)
 from sssp_pipeline.pipeline.formats.parsing.layout import (
     BLANKS,
     Sample,
     cells_of_text,
-    decide,
+    decide_layout,
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import (
-    MAX_ID,
-    ZERO_LED_HINT,
-    lost_in_float64,
-    weight_error,
-    where,
-    zero_led,
-)
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault
 from sssp_pipeline.pipeline.formats.parsing.tables import choose_columns
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.storage import files
 
-#: Bytes of a line that are parsed; `ast` needs some hundred times as much memory.
+#: The longest line that is parsed, in bytes. `ast` needs about a hundred times as much memory.
 _LONGEST_LINE = 1 << 20
 
 
@@ -53,7 +52,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A file holds no edge, its rows are no edges of NetworkX, or more than one attribute could be the weight.
+        A file has no edges, a row is not an edge of NetworkX, or more than one attribute could be the weight.
     """
     for key, usual in _OF_TABLES.items():
         if getattr(options, key) != usual:
@@ -63,10 +62,10 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
                 hint="remove it from the workflow",
             )
     samples = [read_sample(url, options, True) for url in urls]
-    keys = _attributes(samples, options)
+    keys = _attribute_names(samples, options)
     first = samples[0]
     pairs = Sample(first.url, [" ".join(cells_of_text(row)[:2]) for row in first.rows], first.lines, 0, b"")
-    layout = decide(pairs, cells_of_text, replace(options, header=False, weight_column="none"))
+    layout = decide_layout(pairs, cells_of_text, replace(options, header=False, weight_column="none"))
     named = choose_columns(
         first.place,
         ["source", "target", *keys],
@@ -93,7 +92,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
             header=False,
             ids=layout.ids,
             ids_why=layout.ids_why,
-            **named.read() | ends,
+            **named.reading_fields() | ends,
         ),
         weight is not None,
         read,
@@ -101,7 +100,7 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
-#: Options of text and tables that such a file has not, and their defaults.
+#: Options of text and tables that do not apply to this format, and their defaults.
 _OF_TABLES = {
     "source_column": "auto",
     "target_column": "auto",
@@ -111,13 +110,13 @@ _OF_TABLES = {
 }
 
 
-def _attributes(samples: list[Sample], options: ReadOptions) -> dict[str, bool]:
-    """Return the names of the attributes in the samples, and whether each has a number."""
+def _attribute_names(samples: list[Sample], options: ReadOptions) -> dict[str, bool]:
+    """Return the names of the attributes in the samples, and for each whether any of its values is a number."""
     found: dict[str, bool] = {}
     for sample in samples:
         for line, row in zip(sample.lines, sample.rows, strict=True):
             try:
-                attributes = _parsed(where(sample.url, line), row)[2]
+                attributes = _parse_row(line_place(sample.url, line), row)[2]
             except InputError:
                 if not options.skips:
                     raise
@@ -127,8 +126,8 @@ def _attributes(samples: list[Sample], options: ReadOptions) -> dict[str, bool]:
     return found
 
 
-def _parsed(place: str, row: str) -> tuple[str, str, dict[str, str]]:
-    """Return the ends of a row, and the attributes as they are written."""
+def _parse_row(place: str, row: str) -> tuple[str, str, dict[str, str]]:
+    """Return source, target and the attributes of a row; the values of the attributes are source text."""
     words = _ENDS.fullmatch(row)
     if words is not None and len(row) <= _LONGEST_LINE:
         try:
@@ -150,7 +149,7 @@ _ENDS = re.compile(rf"[{BLANKS}]*([^{BLANKS}]+)[{BLANKS}]+([^{BLANKS}]+)[{BLANKS
 
 
 def _is_literal(text: str) -> bool:
-    """Return whether Python writes such a value; `nan` and `inf` too, which are no literals."""
+    """Return whether `text` is a Python literal, or `nan` or `inf`."""
     try:
         ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
@@ -168,8 +167,8 @@ def _read_edges(
         if not row or row[0] in "#%":
             continue
         try:
-            edges.append(_edge(where(url, line), content, row, ids, weight, options))
-        except _LostWeightError as lost:
+            edges.append(_parse_edge(line_place(url, line), content, row, ids, weight, options))
+        except _InexactWeightError as lost:
             raise lost.args[0] from None
         except InputError as error:
             if not options.skips:
@@ -181,7 +180,7 @@ def _read_edges(
     yield from _chunks(edges, ids, weight)
 
 
-def _edge(
+def _parse_edge(
     place: str, content: bytes, row: str, ids: str, weight: str | None, options: ReadOptions
 ) -> tuple[int | str, int | str, int | float | None]:
     try:
@@ -190,8 +189,10 @@ def _edge(
         raise InputError(
             f"{place}: `{row[:60]}` is not UTF-8", hint="set `graph.encoding` to the encoding of the file"
         ) from error
-    *names, attributes = _parsed(place, row)
-    ends: list[int | str] = [*names] if ids == "string" else [_id(place, name, options) for name in names]
+    *names, attributes = _parse_row(place, row)
+    ends: list[int | str] = (
+        [*names] if ids == "string" else [_parse_id(place, name, options) for name in names]
+    )
     if weight is None:
         return ends[0], ends[1], None
     if weight not in attributes:
@@ -207,19 +208,19 @@ def _edge(
     value = float(text)
     if not math.isfinite(value):
         raise weight_error(place, text[:60], faults.NOT_FINITE)
-    if (code := lost_in_float64(text, value, options.rounds, options.exact_scale)) is not None:
-        raise _LostWeightError(weight_error(place, text[:60], code, options.exact_scale))
+    if (code := float64_fault(text, value, options.rounds, options.exact_scale)) is not None:
+        raise _InexactWeightError(weight_error(place, text[:60], code, options.exact_scale))
     return ends[0], ends[1], value
 
 
 _INTEGER = re.compile(r"[-+]?\d{1,20}")
 
 
-class _LostWeightError(Exception):
-    """An edge whose weight cannot be kept as it is written; it is never left out. Its argument is the error."""
+class _InexactWeightError(Exception):
+    """The weight of an edge cannot be represented exactly; such a row is never left out. The argument is the error."""
 
 
-def _id(place: str, name: str, options: ReadOptions) -> int:
+def _parse_id(place: str, name: str, options: ReadOptions) -> int:
     digits = name.lstrip("0") or "0"
     if re.fullmatch("[0-9]+", name) and (name == digits or options.ids == "integer"):
         if len(digits) <= 19 and int(digits) <= MAX_ID:
@@ -228,7 +229,7 @@ def _id(place: str, name: str, options: ReadOptions) -> int:
             f"{place}: vertex id `{name[:60]}` is above 2^63 - 1", hint="set `graph.ids: string`"
         )
     if re.fullmatch(r"\+?[0-9]+", name):
-        raise InputError(f"{place}: {zero_led(name[:60])}", hint=ZERO_LED_HINT)
+        raise InputError(f"{place}: {zero_led_problem(name[:60])}", hint=ZERO_LED_HINT)
     raise InputError(
         f"{place}: `{name[:60]}` is not a vertex id",
         hint="ids are whole numbers from 0; for names set `graph.ids: string`",
@@ -236,10 +237,10 @@ def _id(place: str, name: str, options: ReadOptions) -> int:
 
 
 def _chunks(edges: list[tuple], ids: str, weight: str | None) -> Iterator[EdgeChunk]:
-    """Give the edges in chunks whose weights are of one kind, so that no integer becomes a float64."""
+    """Give the edges in chunks with weights of one type each, so that no integer becomes a float64."""
     of_kind: dict[str, list[tuple]] = {}
     for edge in edges:
-        of_kind.setdefault(_kind(edge[2]), []).append(edge)
+        of_kind.setdefault(_weight_dtype(edge[2]), []).append(edge)
     for kind, same in of_kind.items():
         src, dst, values = zip(*same, strict=True)
         ends = [
@@ -249,8 +250,8 @@ def _chunks(edges: list[tuple], ids: str, weight: str | None) -> Iterator[EdgeCh
         yield EdgeChunk(ends[0], ends[1], None if weight is None else np.array(values, kind))
 
 
-def _kind(value: int | float | None) -> str:
-    """Return the NumPy type of a weight as it is written."""
+def _weight_dtype(value: int | float | None) -> str:
+    """Return the NumPy type for a weight."""
     if value is None or isinstance(value, float):
         return "float64"
     return "int64" if value < 2**63 else "uint64"

@@ -1,4 +1,4 @@
-"""Tables with types: Parquet files, and Arrow (Feather) files and streams."""
+"""Parquet and Arrow tables: Parquet files, Arrow (Feather) files and Arrow streams, whose columns have types."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import is_compressed, opened
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import is_compressed, open_decompressed
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.parsing.tables import (
     EdgeColumns,
     are_numbered,
+    check_same_columns,
     choose_columns,
-    same_columns,
 )
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 else:
     pc = LazyModule("pyarrow.compute")
 
-#: Source, target and weight of 8 bytes each.
+#: Bytes of an edge: source, target and weight of 8 bytes each.
 _EDGE_BYTES = 24
 
 
@@ -62,11 +62,11 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A file is damaged or compressed as a whole, lacks a column that is asked for, can be read in two ways, has a
-        column of a type that cannot serve, or files differ in what they hold.
+        A file is damaged or compressed as a whole, lacks a requested column, can be read in two ways, or has a column
+        of a wrong type; or files differ in their columns or ids.
     """
     tables = [_open_table(url, options) for url in urls]
-    same_columns(urls, [table.columns for table in tables])
+    check_same_columns(urls, [table.columns for table in tables])
     first = tables[0]
     for table in tables:
         if table.id_kind != first.id_kind:
@@ -91,7 +91,7 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
             )
 
     return EdgeList(
-        Reading(format="parquet", ids=first.id_kind, ids_why=first.ids_why, **first.columns.read()),
+        Reading(format="parquet", ids=first.id_kind, ids_why=first.ids_why, **first.columns.reading_fields()),
         bool(dtypes),
         read,
         weight_dtype=np.result_type(*dtypes) if dtypes else None,
@@ -160,8 +160,8 @@ def _weight_dtype(url: str, field: pa.Field) -> np.dtype:
 
 @contextmanager
 def _record_batches(url: str, rows: int, names: list[str] | None = None) -> Iterator[tuple]:
-    """Give the schema of a file and an iterator over its batches of at most `rows` rows, of the columns `names`."""
-    with opened(url) as stream:
+    """Give the schema of a file, and an iterator over batches of at most `rows` rows with the columns `names`."""
+    with open_decompressed(url) as stream:
         magic = stream.read(6)
     is_stream = not magic.startswith((PARQUET_MAGIC, ARROW_FILE_MAGIC))
     if not is_stream and is_compressed(url):
@@ -169,7 +169,7 @@ def _record_batches(url: str, rows: int, names: list[str] | None = None) -> Iter
             f"`{files.redacted(url)}` is compressed as a whole, but such a table is read from its end",
             hint="decompress it: its columns are compressed inside",
         )
-    with opened(url) as stream, _arrow_errors(url):
+    with open_decompressed(url) as stream, _arrow_errors(url):
         if magic.startswith(PARQUET_MAGIC):
             file = pq.ParquetFile(stream)
             yield file.schema_arrow, file.iter_batches(rows, columns=names)
@@ -214,9 +214,8 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[tuple[_Table, int
     rows = max(1, block_bytes // _EDGE_BYTES)
     with _record_batches(table.url, rows, table.used) as (_, batches):
         for batch in batches:
-            batch.validate(
-                full=True
-            )  # text that is not UTF-8; of Arrow's files also offsets that lead outside
+            # Finds text that is not UTF-8, and in Arrow files offsets that lead outside of a buffer.
+            batch.validate(full=True)
             yield table, n_rows, batch
             n_rows += len(batch)
 
@@ -227,7 +226,7 @@ def _to_chunk(item: tuple[_Table, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     Raises
     ------
     InputError
-        A row is no edge, and such rows are not left out.
+        A row is not an edge, and the workflow does not ask to skip such rows.
     """
     table, n_before, batch = item
     bad: dict[int, tuple[str, str]] = {}

@@ -1,6 +1,6 @@
-"""What a reader understood of an input, as it is shown on the terminal, by `inspect`, in run.json and in the report.
+"""Reading: how an input was understood. The terminal, `inspect`, run.json and the report print it.
 
-Plain dataclasses, which `inspect` imports in no time; the manifest checks them as it checks its own fields.
+Plain dataclasses, so that `inspect` imports them quickly. The manifest validates them like its own fields.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRead:
-    """The column of one part of an edge: its name, or its number from 1, and why it was taken.
+    """The column of source, target or weight: its name, or its number from 1, and why it was chosen.
 
-    `column` is None where there is no such column; `why` then says why not.
+    `column` is None if there is no such column; `why` then says why.
     """
 
     column: str | None
@@ -27,26 +27,30 @@ class Reading:
 
     Attributes
     ----------
-    format, format_why
-        A key of `formats.READERS` or "generated", and what decided.
+    format
+        A key of `registries.FORMATS`, or "generated".
+    format_why
+        How the format was determined.
     encoding
-        Of a text that is not UTF-8, else None.
+        The encoding of a text; None for UTF-8 and for binary formats.
     delimiter
-        Between columns: "comma", "white space", …; None in a format that has none.
+        Between columns: "comma", "white space", …; None in a format without delimiters.
     header
         Whether the first row names the columns; None in a format without such rows.
     source, target, weight
         The columns of tables and text; None in other formats.
     unused
-        Columns that were not read.
-    ids, ids_why
-        "integer" or "string", and what decided.
+        The columns that were not read.
+    ids
+        "integer" or "string".
+    ids_why
+        Why the ids have that type.
     weights
-        Type of the weights and what decided, such as "float64: …"; empty until all are read.
+        The type of the weights and the reason, such as "float64: …"; empty until all weights are read.
     edges
-        Which way edges lead: "directed", "reversed" or "both ways", and what decided.
+        The direction of the edges, such as "directed as listed" or "both ways, as the file says".
     sample
-        The first three edges: source, target, and the weight as it is kept, if the input has weights.
+        The first three edges: source, target, and the stored weight if the input has weights.
     """
 
     format: str
@@ -72,7 +76,7 @@ class Reading:
         return cls(**{**stored, **columns})
 
     def lines(self) -> list[str]:
-        """Return the two sentences that a run prints: how the input was read, and the first edges."""
+        """Return the two lines that a run prints: how the input was read, and the first edges."""
         form = [self.format]
         if self.encoding is not None:
             form.append(self.encoding)
@@ -91,11 +95,11 @@ class Reading:
         parts += [f"{self.ids} ids", self.edges]
         found = ["; ".join(part for part in parts if part)]
         if self.sample:
-            found.append("first edges: " + "; ".join(_shown(edge) for edge in self.sample))
+            found.append("first edges: " + "; ".join(_edge_text(edge) for edge in self.sample))
         return found
 
     def facts(self) -> dict[str, str]:
-        """Return what was understood and why, as texts to be shown one below the other; all of it, unlike `lines`."""
+        """Return all that was understood and the reasons, as one text for each property."""
         found = {"format": f"{self.format}, {self.format_why}"}
         if self.encoding is not None:
             found["encoding"] = self.encoding
@@ -110,9 +114,9 @@ class Reading:
         if self.unused:
             found["not used"] = ", ".join(f"`{name}`" for name in self.unused)
         found |= {"ids": f"{self.ids}: {self.ids_why}", "weights": self.weights, "edges": self.edges}
-        return found | {"first edges": "; ".join(map(_shown, self.sample))}
+        return found | {"first edges": "; ".join(map(_edge_text, self.sample))}
 
 
-def _shown(edge: tuple) -> str:
+def _edge_text(edge: tuple) -> str:
     ends = f"{edge[0]} -> {edge[1]}"
     return f"{ends} ({edge[2]})" if len(edge) > 2 else ends

@@ -1,13 +1,9 @@
-"""Edge lists in many formats, one reader each, turned into a stream of chunks of edges."""
+"""Registry: all formats of edge lists, and the reader that opens each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sssp_pipeline.errors import InputError, did_you_mean
-from sssp_pipeline.pipeline.formats.csv_table import open_csv
 from sssp_pipeline.pipeline.formats.detect import detect_format
-from sssp_pipeline.pipeline.formats.dimacs import open_dimacs
 from sssp_pipeline.pipeline.formats.edge_list import (
     Coordinates,
     EdgeChunk,
@@ -15,18 +11,11 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.galois import open_galois
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
-from sssp_pipeline.pipeline.formats.matrix_market import open_matrix_market
-from sssp_pipeline.pipeline.formats.metis import open_metis
-from sssp_pipeline.pipeline.formats.networkx_edgelist import open_networkx
-from sssp_pipeline.pipeline.formats.parquet import open_parquet
-from sssp_pipeline.pipeline.formats.scipy_npz import open_scipy_npz
-from sssp_pipeline.pipeline.formats.text import open_text
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.workflow.registries import FORMATS, code_of
 
 __all__ = [
-    "READERS",
     "Coordinates",
     "EdgeChunk",
     "EdgeList",
@@ -36,37 +25,26 @@ __all__ = [
     "open_edge_list",
 ]
 
-#: The formats of files, and what opens each; the only registry of them.
-READERS: dict[str, Callable[[list[str], ReadOptions], EdgeList]] = {
-    "text": open_text,
-    "csv": open_csv,
-    "dimacs": open_dimacs,
-    "galois": open_galois,
-    "matrix-market": open_matrix_market,
-    "metis": open_metis,
-    "networkx": open_networkx,
-    "parquet": open_parquet,
-    "scipy-npz": open_scipy_npz,
-}
-
 
 def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
-    """Return the edge list in the files `urls`, read one after the other; their beginnings are checked here.
+    """Return the edge list in the files `urls`, which are read one after the other.
+
+    Only the beginnings of the files are read and checked here.
 
     Parameters
     ----------
     urls
-        One or more, without globs (`storage.expand`); or a single `generated:` URL.
+        One or more URLs without globs (see `files.expand`), or a single `generated:` URL.
 
     Raises
     ------
     InputError
-        A file is missing, empty or in no known format, files are in different formats, or the options do not
-        fit the format.
+        A file is missing, empty or in an unknown format; files are in different formats; or the options do not fit
+        the format.
     """
     if any(is_generated(url) for url in urls):
         return open_generated(urls, options)
-    edge_list = READERS[_format_of(urls, options)](urls, options)
+    edge_list: EdgeList = code_of(FORMATS[_format_of(urls, options)])(urls, options)
     if options.coordinates is not None and edge_list.read_coordinates is None:
         raise InputError(
             f"coordinates are given in `{files.redacted(options.coordinates)}`, "
@@ -79,10 +57,10 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
 def _format_of(urls: list[str], options: ReadOptions) -> str:
     asked = options.format
     if asked != "auto":
-        if asked not in READERS:
+        if asked not in FORMATS:
             raise InputError(
                 f"unknown format `{asked}`",
-                hint=did_you_mean(asked, list(READERS)) + "Formats: auto, " + ", ".join(READERS),
+                hint=did_you_mean(asked, list(FORMATS)) + "Formats: auto, " + ", ".join(FORMATS),
             )
         return asked
     found = [detect_format(url, options) for url in urls]

@@ -1,7 +1,7 @@
-"""Sparse matrices as `scipy.sparse.save_npz` writes them: entry (i, j) is an edge from i to j, ids count from 0.
+"""SciPy matrices, as `scipy.sparse.save_npz` writes them: entry (i, j) is an edge from i to j. Ids count from 0.
 
-An entry that is stored with the value 0 is an edge of weight 0, as in `scipy.sparse.csgraph`. The arrays are held in
-memory whole.
+A stored entry with the value 0 is an edge of weight 0, as in `scipy.sparse.csgraph`. The whole arrays are held in
+memory.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        There are several files; or the file is damaged, no square matrix of numbers, in a layout that is not read, or
-        has an entry twice, which SciPy would add up.
+        There are several files; or the file is damaged, is not a square matrix of numbers, has a layout that cannot be
+        read, or has an entry twice, which SciPy would add up.
     """
     if len(urls) > 1:
         raise InputError(
@@ -77,7 +77,7 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
-#: What NumPy raises for a file that is damaged; one of its arrays may be declared larger than any memory.
+#: The exceptions of NumPy for a damaged file. `MemoryError` means that an array is declared larger than any memory.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError, OverflowError, OSError),
     *(MemoryError, AttributeError, RuntimeError, NotImplementedError, SyntaxError, tokenize.TokenError),
@@ -85,83 +85,83 @@ _DAMAGES = (
 
 
 def _read(url: str) -> _Matrix:
-    shown = files.redacted(url)
+    name = files.redacted(url)
+    layout, shape, first, second, data = _load_arrays(url)
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 0 or shape[0] > MAX_VERTICES:
+        raise InputError(
+            f"`{name}` is a matrix of {' rows and '.join(map(str, shape))} columns",
+            hint=f"a graph is a square matrix of at most {MAX_VERTICES} rows",
+        )
+    n = shape[0]
+    if data.ndim != 1 or data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
+        raise InputError(f"`{name}` has values of type {data.dtype}", hint="weights are integers or floats")
+    data = data.astype(np.float32 if data.dtype == np.float16 else data.dtype.newbyteorder("="), copy=False)
+    for array in (first, second):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise _damaged(name, "its indices are not integers")
+    row, col = (first, second) if layout == "coo" else _expanded(name, n, first, second)
+    if layout == "csc":
+        row, col = col, row
+    if not len(row) == len(col) == len(data):
+        raise _damaged(name, "`data` and its indices differ in length")
+    for indices in (row, col):
+        if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= n):
+            bad = int(indices[np.argmax((indices < 0) | (indices >= n))])
+            raise _damaged(name, f"index {bad} is outside 0 to {n - 1}")
+    row, col = row.astype(np.int64), col.astype(np.int64)
+    if data.dtype == np.bool_ and not data.all():
+        i = int(np.argmin(data))
+        raise InputError(
+            f"`{name}` has the entry ({row[i]}, {col[i]}) with the value False, which may mean that there is no edge",
+            hint="call `matrix.eliminate_zeros()` before saving",
+        )
+    _refuse_repeats(name, n, row, col)
+    return _Matrix(n, row, col, data)
+
+
+def _load_arrays(url: str) -> tuple[str, list[int], np.ndarray, np.ndarray, np.ndarray]:
+    """Return the layout and the shape of a matrix, and the three arrays that `_ARRAYS` names for its layout."""
+    name = files.redacted(url)
     try:
         with files.reading(url), files.open_read(url) as raw, np.load(raw, allow_pickle=False) as arrays:
             layout = arrays["format"].item()
             layout = layout.decode() if isinstance(layout, bytes) else str(layout)
             if layout not in _ARRAYS:
                 raise InputError(
-                    f"`{shown}` is a matrix of layout `{layout[:20]}`; csr, csc and coo are read",
+                    f"`{name}` is a matrix of layout `{layout[:20]}`; csr, csc and coo are read",
                     hint="save `matrix.tocsr()`",
                 )
             if arrays["shape"].dtype.kind not in "iu":
-                raise ValueError("its shape is no integers")
+                raise ValueError("its shape is not made of integers")
             shape = [int(n) for n in arrays["shape"]]
-            first, second, data = (arrays[name] for name in _ARRAYS[layout])
+            first, second, data = (arrays[key] for key in _ARRAYS[layout])
             if not all(isinstance(array, np.ndarray) for array in (first, second, data)):
-                raise ValueError("a member of it is no array")
+                raise ValueError("a member of it is not an array")
     except _DAMAGES as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise InputError(
-            f"`{shown}` is damaged: {str(error) or type(error).__name__}", hint="save or fetch it again"
-        ) from error
-    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 0 or shape[0] > MAX_VERTICES:
-        raise InputError(
-            f"`{shown}` is a matrix of {' rows and '.join(map(str, shape))} columns",
-            hint=f"a graph is a square matrix of at most {MAX_VERTICES} rows",
-        )
-    n = shape[0]
-    if data.ndim != 1 or data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
-        raise InputError(f"`{shown}` has values of type {data.dtype}", hint="weights are integers or floats")
-    data = data.astype(np.float32 if data.dtype == np.float16 else data.dtype.newbyteorder("="), copy=False)
-    for array in (first, second):
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise InputError(
-                f"`{shown}` is damaged: its indices are no integers", hint="save or fetch it again"
-            )
-    row, col = (first, second) if layout == "coo" else _expanded(shown, n, first, second)
-    if layout == "csc":
-        row, col = col, row
-    if not len(row) == len(col) == len(data):
-        raise InputError(
-            f"`{shown}` is damaged: `data` and its indices differ in length", hint="save or fetch it again"
-        )
-    for indices in (row, col):
-        if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= n):
-            bad = int(indices[np.argmax((indices < 0) | (indices >= n))])
-            raise InputError(
-                f"`{shown}` is damaged: index {bad} is outside 0 to {n - 1}", hint="save or fetch it again"
-            )
-    row, col = row.astype(np.int64), col.astype(np.int64)
-    if data.dtype == np.bool_ and not data.all():
-        i = int(np.argmin(data))
-        raise InputError(
-            f"`{shown}` has the entry ({row[i]}, {col[i]}) with the value False, which may be no edge",
-            hint="call `matrix.eliminate_zeros()` before saving",
-        )
-    _refuse_repeats(shown, n, row, col)
-    return _Matrix(n, row, col, data)
+        raise _damaged(name, str(error) or type(error).__name__) from error
+    return layout, shape, first, second, data
 
 
-def _expanded(shown: str, n: int, indices: np.ndarray, indptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _damaged(name: str, problem: str) -> InputError:
+    return InputError(f"`{name}` is damaged: {problem}", hint="save or fetch it again")
+
+
+def _expanded(name: str, n: int, indices: np.ndarray, indptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return row and column of each entry of compressed rows."""
     ends = indptr.astype(np.int64)
     if len(ends) != n + 1 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(indices):
-        raise InputError(
-            f"`{shown}` is damaged: `indptr` does not fit its {n} rows and {len(indices)} entries",
-            hint="save or fetch it again",
-        )
+        raise _damaged(name, f"`indptr` does not fit its {n} rows and {len(indices)} entries")
     return np.repeat(np.arange(n), np.diff(ends)), indices
 
 
-def _refuse_repeats(shown: str, n: int, row: np.ndarray, col: np.ndarray) -> None:
+def _refuse_repeats(name: str, n: int, row: np.ndarray, col: np.ndarray) -> None:
     places = np.sort(row.astype(np.uint64) * np.uint64(max(n, 1)) + col.astype(np.uint64))
     again = np.flatnonzero(places[1:] == places[:-1])
     if len(again):
         place = int(places[again[0]])
         raise InputError(
-            f"`{shown}` has the entry ({place // n}, {place % n}) twice, which SciPy would add up",
+            f"`{name}` has the entry ({place // n}, {place % n}) twice, which SciPy would add up",
             hint="call `matrix.sum_duplicates()` before saving, or save an edge list",
         )

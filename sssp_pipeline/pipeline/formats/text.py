@@ -1,6 +1,7 @@
-"""Text edge lists, as SNAP publishes them: `source target [weight]` a line, white space, comments anywhere.
+"""Text edge lists, as SNAP publishes them: a line `source target [weight]` for each edge, separated by white space.
 
-Comment lines begin with `#` or `%`. Every row has as many columns as the first one. A first row may name the columns.
+Comment lines begin with `#` or `%` and may be anywhere. Every row has as many columns as the first one. The first row
+may name the columns.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     COMMENTS,
     Layout,
     cells_of_text,
-    decide,
+    decide_layout,
     read_sample,
 )
 from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
-from sssp_pipeline.pipeline.formats.parsing.tables import same_columns
+from sssp_pipeline.pipeline.formats.parsing.tables import check_same_columns
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files as storage
@@ -36,10 +37,10 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
     Raises
     ------
     InputError
-        A file holds no edge, its first row can be read in two ways, files differ in their columns, or the options name
-        a column that is not there.
+        A file has no edges, its first row can be read in two ways, files differ in their columns, or the options name
+        a missing column.
     """
-    layouts = [decide(read_sample(url, options, True), cells_of_text, options) for url in urls]
+    layouts = [decide_layout(read_sample(url, options, True), cells_of_text, options) for url in urls]
     refuse_different(urls, layouts)
     _refuse_other_places(urls, layouts)
     first = layouts[0]
@@ -76,7 +77,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
             header=first.has_header,
             ids=first.ids,
             ids_why=first.ids_why,
-            **columns.read(),
+            **columns.reading_fields(),
         ),
         columns.weight is not None,
         read,
@@ -85,7 +86,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def refuse_different(urls: list[str], layouts: list[Layout]) -> None:
-    """Raise `InputError` unless all files have a header or none has, and the same columns."""
+    """Raise `InputError` if only some files have a header, or if their columns differ."""
     first = layouts[0]
     for layout in layouts:
         n_columns, n_first = len(layout.columns.names), len(first.columns.names)
@@ -100,11 +101,11 @@ def refuse_different(urls: list[str], layouts: list[Layout]) -> None:
                 f"{layout.sample.place} has {n_columns} columns, but {first.sample.place} has {n_first}",
                 hint="files read together have the same columns",
             )
-    same_columns(urls, [layout.columns for layout in layouts])
+    check_same_columns(urls, [layout.columns for layout in layouts])
 
 
 def _refuse_other_places(urls: list[str], layouts: list[Layout]) -> None:
-    """Raise `InputError` unless all files have source, target and weight in the same places."""
+    """Raise `InputError` if source, target and weight are in different places in two files."""
     first = layouts[0].columns
     for url, layout in zip(urls, layouts, strict=True):
         if (layout.columns.used, len(layout.columns.names)) != (first.used, len(first.names)):
@@ -115,7 +116,7 @@ def _refuse_other_places(urls: list[str], layouts: list[Layout]) -> None:
 
 
 def _rows_of(layout: Layout, options: ReadOptions) -> LineFile:
-    """Return the rows of a file, after its header if there is one."""
+    """Return the file of `layout` as lines without its header."""
     sample = layout.sample
     skipped = (sample.first_bytes, sample.lines[0]) if layout.has_header else (0, 0)
     return LineFile(sample.url, *skipped, options.encoding, options.max_line_bytes)

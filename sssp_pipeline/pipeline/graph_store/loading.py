@@ -1,4 +1,4 @@
-"""A graph store read: every byte checked against the manifest, parts side by side."""
+"""Loading: the graph and the ids are read from a store, several parts at a time, each checked against the manifest."""
 
 from __future__ import annotations
 
@@ -14,36 +14,34 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.host.team import usable_cores
-from sssp_pipeline.pipeline.graph_store.store import (
-    INGEST_AGAIN,
-    PART_EDGES,
-    ROW_GROUP_ROWS,
-    Manifest,
-    Part,
-)
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.store import INGEST_AGAIN
+from sssp_pipeline.pipeline.graph_store.writer import PART_EDGES, ROW_GROUP_ROWS
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 
-#: Parts that are read at a time: an object store gives each reader a fraction of what the network carries.
+#: The most parts that are read at a time. An object store gives one reader only a fraction of the network's rate.
 MOST_READERS = 16
-#: So many at least, however small the graph is.
+#: The number of readers for small graphs.
 _FEWEST_READERS = 4
-#: What a reader holds beside the graph: a part and one of its row groups.
+#: Bytes that a reader needs in addition to the graph: a part and one decoded row group.
 READER_BYTES = 8 * (PART_EDGES + ROW_GROUP_ROWS)
 
 
 def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> CsrGraph:
-    """Return the stored graph in host memory, every part checked against the manifest.
+    """Return the stored graph in host memory; every part is checked against the manifest.
 
-    Parts are read side by side, and of few parts the row groups are decoded so.
+    Several threads read parts. If there are fewer parts than threads, threads share the row groups of a part.
 
     Parameters
     ----------
-    store, manifest
-        Its URL and what `read_manifest` returned for it.
+    store
+        URL of the store.
+    manifest
+        The manifest that `read_manifest` returned for the store.
     into
-        Arrays of the lengths and types of `manifest.arrays` to fill; new ones if it is left out.
+        A graph with arrays of the lengths and types of `manifest.arrays`, which are filled; None for new arrays.
 
     Raises
     ------
@@ -57,12 +55,14 @@ def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> 
     threads = min(2 * usable_cores(), n_readers(manifest.graph_bytes))
 
     def load_offsets(part: Part) -> None:
-        _fill(store, part, {"row_offset": graph.row_offsets[part.first : part.last]}, threads // parts)
+        _read_part_into(
+            store, part, {"row_offset": graph.row_offsets[part.first : part.last]}, threads // parts
+        )
 
     def load_edges(part: Part, begin: int) -> None:
         edges = slice(begin, begin + part.rows)
         columns = {"col_index": graph.col_indices[edges], "weight": graph.weights[edges]}
-        _fill(store, part, columns, threads // parts)
+        _read_part_into(store, part, columns, threads // parts)
 
     begins = [0, *accumulate(part.rows for part in manifest.edges)]
     with ThreadPoolExecutor(threads) as pool:
@@ -79,7 +79,7 @@ def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> 
 
 
 def n_readers(graph_bytes: int) -> int:
-    """Return how many parts of a graph may be read at a time: together they hold an eighth of its size, or a few."""
+    """Return how many parts to read at a time, so that the readers need about an eighth of the graph's memory."""
     return max(_FEWEST_READERS, min(MOST_READERS, graph_bytes // 8 // READER_BYTES))
 
 
@@ -91,7 +91,7 @@ def load_ids(store: str, manifest: Manifest) -> VertexIds:
         with _decoding(store, part):
             table = pq.read_table(content, columns=["original_id"], use_threads=False)
         if table.num_rows != part.rows:
-            raise _unlike_manifest(store, part, table.num_rows, part.rows, "rows")
+            raise _size_mismatch(store, part, table.num_rows, part.rows, "rows")
         return table
 
     table = None
@@ -102,20 +102,20 @@ def load_ids(store: str, manifest: Manifest) -> VertexIds:
     return VertexIds(manifest.ids, table, manifest.n_vertices)
 
 
-def _fill(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:
-    """Copy the columns of a part to `targets`, by name, `threads` row groups at a time."""
+def _read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:
+    """Copy the columns of a part into the arrays `targets`, by name; `threads` row groups are decoded at a time."""
     content = _checked_content(store, part)
     with _decoding(store, part):
         metadata = pq.read_metadata(pa.BufferReader(content))
         lengths = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         if sum(lengths) != part.rows:
-            raise _unlike_manifest(store, part, sum(lengths), part.rows, "rows")
+            raise _size_mismatch(store, part, sum(lengths), part.rows, "rows")
 
         def copy(group: int, begin: int) -> None:
             file = pq.ParquetFile(pa.BufferReader(content), metadata=metadata)
             table = file.read_row_group(group, list(targets), use_threads=False)
             for column, target in targets.items():
-                _copy(table, column, target[begin : begin + lengths[group]])
+                _copy_column(table, column, target[begin : begin + lengths[group]])
 
         begins = list(accumulate(lengths, initial=0))[:-1]
         if threads <= 1:
@@ -131,7 +131,7 @@ def _checked_content(store: str, part: Part) -> bytes:
     if content is None:
         raise InputError(f"`{files.redacted(url)}` is gone", hint=INGEST_AGAIN)
     if len(content) != part.bytes:
-        raise _unlike_manifest(store, part, len(content), part.bytes, "bytes")
+        raise _size_mismatch(store, part, len(content), part.bytes, "bytes")
     crc32 = zlib.crc32(content)
     if crc32 != part.crc32:
         raise InputError(
@@ -141,9 +141,9 @@ def _checked_content(store: str, part: Part) -> bytes:
     return content
 
 
-def _unlike_manifest(store: str, part: Part, found: int, wanted: int, what: str) -> InputError:
-    shown = files.redacted(files.join(store, part.path))
-    return InputError(f"`{shown}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
+def _size_mismatch(store: str, part: Part, found: int, wanted: int, what: str) -> InputError:
+    url = files.redacted(files.join(store, part.path))
+    return InputError(f"`{url}` has {found} {what}, the manifest says {wanted}", hint=INGEST_AGAIN)
 
 
 @contextmanager
@@ -152,11 +152,11 @@ def _decoding(store: str, part: Part) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        shown = files.redacted(files.join(store, part.path))
-        raise InputError(f"`{shown}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
+        url = files.redacted(files.join(store, part.path))
+        raise InputError(f"`{url}` is not readable Parquet: {error}", hint=INGEST_AGAIN) from error
 
 
-def _copy(table: pa.Table, column: str, target: np.ndarray) -> None:
+def _copy_column(table: pa.Table, column: str, target: np.ndarray) -> None:
     at = 0
     for chunk in table[column].chunks:
         values = chunk.to_numpy()

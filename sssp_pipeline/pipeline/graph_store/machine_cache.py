@@ -1,17 +1,18 @@
-"""The graphs of one machine, each there once: files that all worker processes map.
+"""Machine cache: each graph is stored once on a machine, in files that all worker processes map into memory.
 
 ```
-<folder>/<content id>/{row_offsets,col_indices,weights}   the arrays of a CsrGraph as they are in memory
-<folder>/<content id>/ids.arrow                           the input's ids, if it has a table of them; Arrow IPC
-<folder>/<content id>/facts.json                          what they are; written last
-<folder>/.partial-<content id>/                           being loaded, by the process that holds the lock
-<folder>/<content id>.lock, room.lock                     locks, of a graph that is loaded and of the folder's room
+<folder>/<content id>/{row_offsets,col_indices,weights}   the arrays of a CsrGraph, as they are in memory
+<folder>/<content id>/ids.arrow                           the input's ids, if the graph has a table of them; Arrow IPC
+<folder>/<content id>/facts.json                          what the files hold; written last
+<folder>/.partial-<content id>/                           a graph that is being loaded
+<folder>/<content id>.lock                                held by the process that loads the graph
+<folder>/room.lock                                        held by a process that makes room for a graph
 ```
 
-The first process to want a graph takes its lock, reads the store into the files and puts the whole folder in its place
-by one rename; the others wait, and map. So the store is read once, and the pages are in memory once. Whoever maps a
-graph holds a shared lock on its files: what nobody holds may be removed when another graph needs the room.
-`docs/design/0008-graph-on-workers.md` says what is checked when, and why.
+The first process that needs a graph locks it, reads the store into the files, and renames the whole folder to its final
+name. The other processes wait for the lock and then map the files. So the store is read once, and the pages are in
+memory once. Every process that maps a graph holds a shared lock on its files. A graph without such a lock may be
+removed when another graph needs the room. `docs/design/0008-graph-on-workers.md` explains which checks are made when.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ import pyarrow as pa
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
-from sssp_pipeline.pipeline.graph_store.store import Manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.storage.file_locks import is_in_place
 from sssp_pipeline.vertex_ids import VertexIds
 
-#: Names the folder in which each user's cache lies, instead of the temporary one.
+#: Environment variable with the folder for the caches of all users; the default is the temporary folder.
 FOLDER_VARIABLE = "SSSP_GRAPH_CACHE"
-#: A process that holds a lock gives signs of life; one that gave none for so long is stopped.
-PATIENCE_S = 60.0
+#: A process that holds a lock updates the time of the lock file. After this many seconds without an update, the other
+#: processes take it for stopped.
+STALLED_S = 60.0
 _POLL_S = 0.05
 _FACTS = "facts.json"
 _IDS = "ids.arrow"
@@ -57,10 +59,9 @@ _log = logging.getLogger(__name__)
 
 
 def shared_graph(store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
-    """Return a stored graph and its ids in memory that is shared by all processes of this user on this machine.
+    """Return a stored graph and its ids in memory that all processes of this user on this machine share.
 
-    Where there is no room or no place for that, it is loaded into the memory of this process alone, with a warning in
-    the log: a run that takes more memory is better than none.
+    If the cache cannot be used, a warning is logged and the graph is loaded into the memory of this process alone.
 
     Raises
     ------
@@ -68,13 +69,13 @@ def shared_graph(store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
         As `load_graph`.
     """
     if sys.platform != "linux":
-        # Elsewhere files are not reserved, and there is no telling one boot from another.
+        # The cache needs `posix_fallocate` and the boot id, which other systems lack.
         return load_graph(store, manifest), load_ids(store, manifest)
     try:
-        return GraphCache(_own_folder()).graph(store, manifest)
+        return GraphCache(_user_folder()).graph(store, manifest)
     except OSError as error:
         _log.warning(
-            "graph %s is loaded for this process alone, not for all of this machine: %s; %s names another place",
+            "graph %s is loaded for this process alone and not shared on this machine: %s; %s names another folder",
             manifest.content_id,
             f"`{error.filename}`: {error.strerror}" if error.filename else error.strerror or error,
             FOLDER_VARIABLE,
@@ -87,49 +88,49 @@ class _NoRoomError(OSError):
 
 
 class _StalledError(OSError):
-    """The process that loads a graph does not go on."""
+    """The process that loads a graph has stopped, but still holds its lock."""
 
 
 @dataclass(frozen=True)
 class GraphCache:
-    """The cache in `folder`, which is this user's alone and on a disk of this machine."""
+    """The cache in `folder`; the folder belongs to this user alone and is on a disk of this machine."""
 
     folder: Path
 
     def graph(self, store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
-        """Return the graph of `store` and its ids, mapped, after loading them into the cache if they are not there.
+        """Load the graph of `store` into the cache if necessary, map it, and return it with its ids.
 
-        What is written to the graph's arrays stays in this process.
+        The arrays are writable. Changes stay in this process.
 
         Raises
         ------
         InputError
             As `load_graph`.
         OSError
-            The cache cannot hold the graph: no room, no right to write, or another process stopped while loading it.
+            There is no room, the folder may not be written, or another process stopped while it loaded the graph.
         """
         entry = self.folder / manifest.content_id
-        if (there := _mapped(entry, manifest)) is not None:
-            return there
-        with _held(self._lock_of(entry.name)):
-            # Another process may have loaded it while this one waited.
-            return _mapped(entry, manifest) or self._loaded(entry, store, manifest)
+        if (mapped := _map_graph(entry, manifest)) is not None:
+            return mapped
+        with _hold_lock(self._lock_path(entry.name)):
+            # Another process may have loaded the graph while this one waited for the lock.
+            return _map_graph(entry, manifest) or self._load(entry, store, manifest)
 
-    def _loaded(self, entry: Path, store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
-        """Return graph and ids after reading the store into `entry`; its lock is held."""
+    def _load(self, entry: Path, store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
+        """Read the store into `entry`, and return graph and ids; the caller holds the lock of `entry`."""
         partial = self.folder / (_PARTIAL + entry.name)
-        for remains in (entry, partial):  # damaged, and of a process that was killed
-            self._discard(remains)
+        self._discard(entry)  # it could not be mapped, so it is damaged
+        self._discard(partial)  # left by a process that was killed
         try:
-            with _held(self.folder / "room.lock"):
+            with _hold_lock(self.folder / "room.lock"):
                 self._make_room(manifest.graph_bytes + sum(part.bytes for part in manifest.vertices))
                 _reserve(partial, manifest)
-            into = CsrGraph(**_arrays(partial, manifest, mmap.ACCESS_WRITE))
+            into = CsrGraph(**_map_arrays(partial, manifest, mmap.ACCESS_WRITE))
             load_graph(store, manifest, into)
             _write_ids(partial, load_ids(store, manifest))
             (partial / _FACTS).write_text(json.dumps(_facts(manifest)))
-            # Before the rename: in its place it could be removed as unused.
-            loaded = _mapped(partial, manifest)
+            # Mapped before the rename: under its final name an unmapped graph may be removed as unused.
+            loaded = _map_graph(partial, manifest)
             if loaded is None:
                 raise _NoRoomError(f"`{partial}` was removed while a graph was loaded into it")
             partial.rename(entry)
@@ -139,11 +140,11 @@ class GraphCache:
         return loaded
 
     def _make_room(self, n_bytes: int) -> None:
-        """Remove graphs that no process uses, the longest unused first, until one of `n_bytes` has its share.
+        """Remove unused graphs until there is room for one of `n_bytes`, starting with the longest unused one.
 
-        The cache takes at most half of what the disk would have free without it.
+        The cache may take at most half of the space that would be free on the disk without it.
         """
-        sizes = {place: _size(place) for place in self.folder.iterdir() if place.is_dir()}
+        sizes = {place: _folder_bytes(place) for place in self.folder.iterdir() if place.is_dir()}
         used = sum(sizes.values())
         room = (shutil.disk_usage(self.folder).free + used) // 2
         for place in sorted(sizes, key=_last_used):
@@ -154,16 +155,16 @@ class GraphCache:
         if used + n_bytes > room:
             left = max(0, room - used)
             raise _NoRoomError(
-                f"it takes {n_bytes / 2**30:.2f} GiB, and `{self.folder}` may hold {left / 2**30:.2f} more"
+                f"it takes {n_bytes / 2**30:.2f} GiB, and `{self.folder}` has room for {left / 2**30:.2f} GiB"
             )
 
     def _remove_unused(self, place: Path) -> bool:
-        """Remove a graph unless a process maps or loads it; return whether it is gone."""
+        """Remove the graph in `place` unless a process maps or loads it; return whether it was removed."""
         loading = place.name.startswith(_PARTIAL)
-        guard = self._lock_of(place.name.removeprefix(_PARTIAL)) if loading else place / "row_offsets"
+        guard = self._lock_path(place.name.removeprefix(_PARTIAL)) if loading else place / "row_offsets"
         try:
             handle = os.open(guard, os.O_RDWR)
-        except FileNotFoundError:  # damaged: there is nothing to map
+        except FileNotFoundError:  # the graph is damaged, so no process maps it
             self._discard(place)
             return True
         try:
@@ -178,23 +179,23 @@ class GraphCache:
         return True
 
     def _discard(self, place: Path) -> None:
-        """Remove a folder, which is no longer in its place before the first of its files is gone."""
+        """Remove a folder; it is renamed first, so that no process maps a folder with only some of its files."""
         gone = self.folder / (_GONE + uuid.uuid4().hex[:12])
         with suppress(FileNotFoundError):
             place.rename(gone)
             shutil.rmtree(gone)
 
-    def _lock_of(self, content_id: str) -> Path:
+    def _lock_path(self, content_id: str) -> Path:
         return self.folder / f"{content_id}.lock"
 
 
-def _own_folder() -> Path:
-    """Return this user's cache folder, made if need be.
+def _user_folder() -> Path:
+    """Return this user's cache folder, and create it if necessary.
 
     Raises
     ------
     OSError
-        It cannot be made, or others could write to it, or made it.
+        The folder cannot be created, belongs to another user, or gives other users access.
     """
     base = os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()
     folder = Path(base, f"sssp-graphs-{os.getuid()}")
@@ -206,27 +207,27 @@ def _own_folder() -> Path:
 
 
 @contextmanager
-def _held(lock: Path) -> Iterator[None]:
-    """Hold `lock` for the block, after waiting for it.
+def _hold_lock(lock: Path) -> Iterator[None]:
+    """Wait for `lock`, and hold it until the block ends.
 
     Raises
     ------
     OSError
-        Whoever holds it has given no sign of life for `PATIENCE_S`: it is stopped, and may stay so.
+        The process that holds the lock has not updated the lock file for `STALLED_S`.
     """
-    handle = _locked(lock)
+    handle = _acquire_lock(lock)
     try:
-        with _signs_of_life(handle):
+        with _heartbeat(handle):
             yield
     finally:
         os.close(handle)
 
 
-def _locked(lock: Path) -> int:
-    """Return the descriptor of the file `lock`, made if need be and locked after waiting; raises as `_held` does."""
+def _acquire_lock(lock: Path) -> int:
+    """Create, open and lock the file `lock`, and return its descriptor; raises as `_hold_lock` does."""
     began = time.time()
     while True:
-        # Opened anew for each attempt: the file may have been removed and made again.
+        # The file is opened for each attempt, because another process may have removed and created it again.
         with ExitStack() as closing:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
             closing.callback(os.close, handle)
@@ -235,25 +236,25 @@ def _locked(lock: Path) -> int:
                 if is_in_place(handle, lock):
                     closing.pop_all()
                     return handle
-            if time.time() - max(began, os.fstat(handle).st_mtime) > PATIENCE_S:
+            if time.time() - max(began, os.fstat(handle).st_mtime) > STALLED_S:
                 raise _StalledError(
-                    f"the process that holds `{lock}` gave no sign of life for {PATIENCE_S:.0f} s"
+                    f"the process that holds `{lock}` gave no sign of life for {STALLED_S:.0f} s"
                 )
         time.sleep(_POLL_S)
 
 
 @contextmanager
-def _signs_of_life(handle: int) -> Iterator[None]:
-    """Set the time of an open file to now, again and again until the block ends."""
+def _heartbeat(handle: int) -> Iterator[None]:
+    """Update the time of an open lock file regularly until the block ends."""
     ended = threading.Event()
 
-    def tell() -> None:
+    def update_time() -> None:
         while True:
             os.utime(handle)
-            if ended.wait(PATIENCE_S / 6):
+            if ended.wait(STALLED_S / 6):
                 return
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=update_time, daemon=True)
     thread.start()
     try:
         yield
@@ -262,22 +263,25 @@ def _signs_of_life(handle: int) -> Iterator[None]:
         thread.join()
 
 
-def _mapped(place: Path, manifest: Manifest) -> tuple[CsrGraph, VertexIds] | None:
-    """Return graph and ids in the folder `place`, or None if they are not there, or damaged, or of another boot."""
+def _map_graph(place: Path, manifest: Manifest) -> tuple[CsrGraph, VertexIds] | None:
+    """Map the graph and ids in the folder `place`; None if they are missing, damaged, or from before the last boot."""
     try:
         if json.loads((place / _FACTS).read_text()) != _facts(manifest):
             return None
-        found = CsrGraph(**_arrays(place, manifest, mmap.ACCESS_COPY)), _ids(place, manifest)
-        os.utime(place)  # the longest unused goes first
-    except (FileNotFoundError, BlockingIOError, ValueError):
-        return None  # the second: just being removed
+        found = CsrGraph(**_map_arrays(place, manifest, mmap.ACCESS_COPY)), _map_ids(place, manifest)
+        os.utime(place)  # `_make_room` removes the graph that was unused for longest
+    except (FileNotFoundError, ValueError):
+        return None
+    except BlockingIOError:  # another process is removing the graph
+        return None
     return found
 
 
 def _facts(manifest: Manifest) -> dict[str, Any]:
-    """Return what a graph in the cache must be to be taken for that of `manifest`.
+    """Return the content that `facts.json` must have beside a usable graph of `manifest`.
 
-    Nothing waits until the files are on the disk, so what was written before the machine last started may be lost.
+    The boot id is part of it. The files are written without `fsync`, so a crash of the machine may leave them
+    incomplete.
     """
     return {
         "content_id": manifest.content_id,
@@ -286,11 +290,11 @@ def _facts(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _arrays(place: Path, manifest: Manifest, access: int) -> dict[str, np.ndarray]:
-    """Return the arrays in the folder `place`, mapped with `access`; their files are locked while they live.
+def _map_arrays(place: Path, manifest: Manifest, access: int) -> dict[str, np.ndarray]:
+    """Map the arrays in the folder `place` with `access`; a shared lock on each file lasts as long as its array.
 
-    Plain writable arrays, so that numba compiles nothing anew for them; with `ACCESS_COPY` what is written stays in
-    this process.
+    The arrays are writable, because numba would compile its functions again for read-only arrays. With `ACCESS_COPY`,
+    changes stay in this process.
     """
     arrays = {}
     for name, (length, dtype) in manifest.arrays.items():
@@ -299,7 +303,7 @@ def _arrays(place: Path, manifest: Manifest, access: int) -> dict[str, np.ndarra
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if os.fstat(handle).st_size != length * dtype.itemsize:
                 raise ValueError(f"`{place / name}` has another size")
-            # The map keeps a duplicate of the handle, and thereby the lock.
+            # The map keeps a duplicate of the handle, and with it the lock.
             arrays[name] = (
                 np.frombuffer(mmap.mmap(handle, 0, access=access), dtype) if length else np.empty(0, dtype)
             )
@@ -315,8 +319,8 @@ def _write_ids(place: Path, ids: VertexIds) -> None:
             writer.write_batch(batch)
 
 
-def _ids(place: Path, manifest: Manifest) -> VertexIds:
-    """Return the ids in the folder `place`, mapped; raises `ValueError` where the file is cut short."""
+def _map_ids(place: Path, manifest: Manifest) -> VertexIds:
+    """Map the ids in the folder `place`; raises `ValueError` if the file is cut short."""
     table = None
     if manifest.ids.kind == "table":
         with pa.memory_map(str(place / _IDS)) as file:
@@ -325,9 +329,9 @@ def _ids(place: Path, manifest: Manifest) -> VertexIds:
 
 
 def _reserve(place: Path, manifest: Manifest) -> None:
-    """Make the folder `place` with files of the right size that have their room on the disk.
+    """Create the folder `place` and the files of the arrays, with their space on the disk reserved.
 
-    Writing to a map of a file that has not ends the process where the disk is full.
+    On a full disk, a write to a mapped file without reserved space would kill the process.
     """
     place.mkdir()
     for name, (length, dtype) in manifest.arrays.items():
@@ -336,7 +340,7 @@ def _reserve(place: Path, manifest: Manifest) -> None:
                 os.posix_fallocate(file.fileno(), 0, length * dtype.itemsize)
 
 
-def _size(place: Path) -> int:
+def _folder_bytes(place: Path) -> int:
     with suppress(FileNotFoundError):  # removed meanwhile
         return sum(file.stat().st_size for file in place.iterdir())
     return 0

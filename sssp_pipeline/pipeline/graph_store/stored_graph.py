@@ -1,4 +1,4 @@
-"""A graph in its store, read no more than needed, and the graphs that a process keeps for its tasks."""
+"""Stored graphs: a graph that is loaded from its store on first use, and the graphs that a process keeps loaded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from weakref import WeakValueDictionary
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
-from sssp_pipeline.pipeline.graph_store.store import Manifest, read_manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.machine import memory_bytes
 from sssp_pipeline.vertex_ids import VertexIds
 
 
 class StoredGraph:
-    """A graph store that is read no more than needed: manifest first, ids and edges when asked for, each once."""
+    """A graph in a store; its ids and its edges are each loaded once, on first use."""
 
     def __init__(self, store: str, manifest: Manifest) -> None:
         self.store, self.manifest = store, manifest
@@ -30,7 +31,7 @@ class StoredGraph:
         return load_ids(self.store, self.manifest)
 
     def graph(self) -> CsrGraph:
-        """Return the graph, loaded by whichever thread asks first."""
+        """Return the graph; the first thread that calls this loads it, and other threads wait."""
         with self._lock:
             if self._graph is None:
                 self._graph = load_graph(self.store, self.manifest)
@@ -38,7 +39,7 @@ class StoredGraph:
 
 
 class _SharedGraph(StoredGraph):
-    """One whose graph and ids are there once for all processes of this machine."""
+    """A stored graph in memory that all processes of this machine share."""
 
     @cached_property
     def ids(self) -> VertexIds:
@@ -52,16 +53,16 @@ class _SharedGraph(StoredGraph):
             return self._graph
 
 
-class _Resident:
-    """The graphs of this process by content id.
+class _ResidentGraphs:
+    """The loaded graphs of this process, by content id.
 
-    Those kept stay while there is room; the longest unused goes first. One that a task still uses lives on without
-    being kept, and is found again, so that no graph is there twice.
+    `_kept` holds graphs as long as there is room; the longest unused graph is dropped first. A dropped graph that a
+    task still uses stays in `_alive` until the task ends. It can be found there, so no graph is loaded twice.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str, StoredGraph] = {}  # the last used last
+        self._kept: dict[str, StoredGraph] = {}  # in the order of their last use
         self._alive: WeakValueDictionary[str, StoredGraph] = WeakValueDictionary()
         self._room: int | None = None
 
@@ -70,7 +71,7 @@ class _Resident:
             if (there := self._alive.get(content_id)) is not None:
                 self._keep(content_id, there)
                 return there
-        manifest = read_manifest(store, content_id)  # other graphs are not held up meanwhile
+        manifest = read_manifest(store, content_id)  # without the lock, so that other threads need not wait
         with self._lock:
             there = self._alive.get(content_id) or _SharedGraph(store, manifest)
             self._keep(content_id, there)
@@ -92,7 +93,7 @@ class _Resident:
             self._room = memory_bytes() // 2
         return self._room
 
-    def keep_within(self, n_bytes: int) -> None:
+    def limit_bytes(self, n_bytes: int) -> None:
         with self._lock:
             self._room = min(n_bytes, self.room)
 
@@ -106,30 +107,33 @@ class _Resident:
             self._kept.pop(stored.manifest.content_id, None)
 
 
-_resident = _Resident()
+_resident_graphs = _ResidentGraphs()
 
 
-def resident(store: str, content_id: str) -> StoredGraph:
-    """Return a graph this process keeps, after making it one; others stay as long as there is room.
+def resident_graph(store: str, content_id: str) -> StoredGraph:
+    """Return the graph `content_id` of `store`, and keep it loaded in this process as long as there is room.
 
     Raises
     ------
     InputError
-        The store does not hold the graph that `content_id` names.
+        The store has no graph with this `content_id`.
     """
-    return _resident.get(store, content_id)
+    return _resident_graphs.get(store, content_id)
 
 
-def keep_within(n_bytes: int) -> None:
-    """Keep no more graphs in this process than `n_bytes` hold, but for the last used; the least bound told stands."""
-    _resident.keep_within(n_bytes)
+def limit_resident_bytes(n_bytes: int) -> None:
+    """Limit the graphs that this process keeps to `n_bytes`; of several limits the smallest counts.
+
+    The graph that was used last is always kept.
+    """
+    _resident_graphs.limit_bytes(n_bytes)
 
 
 @contextmanager
-def lent(stored: StoredGraph) -> Iterator[None]:
-    """Let the batches that are solved in this process during the block use `stored`, so that it is loaded once."""
-    _resident.put(stored)
+def share_with_tasks(stored: StoredGraph) -> Iterator[None]:
+    """Make `stored` available to the tasks of this process until the block ends, so that they do not load it again."""
+    _resident_graphs.put(stored)
     try:
         yield
     finally:
-        _resident.drop(stored)
+        _resident_graphs.drop(stored)

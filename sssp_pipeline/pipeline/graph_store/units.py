@@ -1,7 +1,7 @@
-"""Units: weights that `graph.weights.scale` multiplied are solved as integers; people see the unit of the input.
+"""Units: with `graph.weights.scale` the solvers use scaled integer weights, and outputs use the unit of the input.
 
-Dividing by the scale rounds once, so a distance in the input's unit is the float64 nearest to the exact one, and the
-integer is found again from it.
+A distance in the input's unit is the scaled integer divided by the scale. The division rounds once, so the result is
+the float64 nearest to the exact distance, and the scaled integer can be recovered from it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ LARGEST = 2**53
 
 
 def in_input_unit(value: Number, scale: int | None) -> Number | float:
-    """Return a length in the input's unit; `value` itself without a scale."""
+    """Return the scaled length `value` in the input's unit; `value` itself if `scale` is None."""
     return value if scale is None else value / scale
 
 
 def scaled_limit(limit: float | None, scale: int | None) -> float | None:
-    """Return the largest scaled length that is at most `limit` in the input's unit; `limit` itself without a scale."""
+    """Return the largest scaled length that is at most `limit` in the input's unit; `limit` if `scale` is None."""
     if limit is None or scale is None:
         return limit
     return int(Decimal(str(limit)) * scale // 1)
 
 
 def distances_in_input_unit(distances: np.ndarray, scale: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return integer `distances` (n,) divided by `scale` as (n,) float64, and (n,) bool where none was reached.
+    """Return integer `distances` (n,) divided by `scale`, (n,) float64, and a mask (n,) of the unreached ones.
 
     Raises
     ------
     UnsolvableError
-        A distance is too large for a float64 to hold it exactly before it is divided.
+        A distance is above `LARGEST`.
     """
     missing = distances == unreached_distance(distances.dtype)
     whole = np.where(missing, 0, distances)
@@ -52,12 +52,12 @@ def distances_in_input_unit(distances: np.ndarray, scale: int) -> tuple[np.ndarr
 
 
 def distances_as_solved(stored: np.ndarray, missing: np.ndarray, scale: int, dtype: np.dtype) -> np.ndarray:
-    """Return the integer distances (n,) of `dtype` that `stored` (n,) float64 are, in the input's unit.
+    """Return the scaled integer distances (n,) of type `dtype` for `stored` (n,) float64 in the input's unit.
 
     Raises
     ------
     ValueError
-        One of them is no distance of such weights.
+        A stored value is not a whole number divided by `scale`, or `dtype` cannot hold it.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         whole = np.rint(stored * scale)
@@ -65,5 +65,7 @@ def distances_as_solved(stored: np.ndarray, missing: np.ndarray, scale: int, dty
     limits = np.iinfo(dtype)
     wrong |= ~missing & ((whole < limits.min) | (whole >= limits.max))
     if wrong.any():
-        raise ValueError(f"{stored[np.argmax(wrong)]} is no distance of weights with 1/{scale} as their unit")
+        raise ValueError(
+            f"{stored[np.argmax(wrong)]} is not a distance if weights are multiples of 1/{scale}"
+        )
     return np.where(missing, unreached_distance(dtype), np.where(missing, 0, whole).astype(dtype))

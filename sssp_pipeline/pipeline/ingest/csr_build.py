@@ -1,7 +1,7 @@
-"""The loops that turn a stream of edges into sorted rows; compiled, without the GIL, nothing allocated.
+"""CSR build: compiled loops that turn a stream of edges into sorted rows, without the GIL and without allocating.
 
-Edges are placed by counting: one pass over all edges counts each row, a second writes every edge to its row's next
-free place. Rows are then sorted on their own, so that all of it needs the CSR arrays and nothing more.
+A first pass over all edges counts the edges of each row. A second pass writes every edge to the next free place of its
+row. Then each row is sorted in place. So the CSR arrays are all the memory that this needs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import numpy as np
 from sssp_pipeline.kernels.host.numba_tools import prefetch
 from sssp_pipeline.numba_cache import njit
 
+#: Ranges with fewer edges are sorted by insertion.
 _INSERTION = 24
-#: Edges ahead at which memory is asked for: about as many as one miss of the caches takes.
+#: How many edges in advance memory is prefetched: about as many as are placed during one cache miss.
 _AHEAD = 16
-#: Pending ranges of one row's quicksort: the longer half waits, so this is enough for 2^63 edges.
+#: The most pending ranges of a quicksort. Its longer half always waits, so this is enough for 2^63 edges.
 _STACK = 64
 
 
 @njit(nogil=True)
 def count_rows(src: np.ndarray, dst: np.ndarray, drop_loops: bool, mirror: bool, row_ends: np.ndarray) -> int:
-    """Add to `row_ends` (V+1,), at `v + 1`, the edges that start at `v`; return the self-loops seen."""
+    """Add the number of edges from each vertex `v` to `row_ends[v + 1]`, (V+1,); return the number of self-loops."""
     loops = 0
     for i in range(len(src)):
         u, v = np.intp(src[i]), np.intp(dst[i])
@@ -52,13 +53,13 @@ def place_edges(
     col_indices: np.ndarray,
     out_weights: np.ndarray,
 ) -> None:
-    """Write the edges of the rows `first` to `last` to their rows; `cursors[v]` is row v's next free place.
+    """Write the edges of the rows [first, last) to these rows; `cursors[v]` is the next free place of row `v`.
 
-    Threads with ranges of their own may work on the same edges at once.
+    Several threads may work on the same edges at once if their ranges of rows do not overlap.
     """
     n = len(src)
     for i in range(n):
-        # Three places of memory that no cache holds wait on one another: each is asked for ahead of its use.
+        # An edge causes three cache misses, each of which needs the result of the one before: prefetch in two steps.
         if i + 2 * _AHEAD < n:
             soon = np.intp(src[i + 2 * _AHEAD])
             if first <= soon < last:
@@ -83,14 +84,14 @@ def place_edges(
 
 
 def row_ranges(row_offsets: np.ndarray, pieces: int) -> list[tuple[int, int]]:
-    """Return at most `pieces` half-open ranges of rows with about as many edges each, which cover all rows."""
+    """Return at most `pieces` half-open ranges that cover all rows, with about equally many edges."""
     targets = np.linspace(0, row_offsets[-1], pieces + 1)[1:-1]
     bounds = [0, *np.searchsorted(row_offsets, targets).tolist(), len(row_offsets) - 1]
     return [(a, b) for a, b in pairwise(bounds) if a < b]
 
 
 def in_parallel(function: Callable, row_offsets: np.ndarray, threads: int, *args: np.ndarray) -> list:
-    """Return `function(row_offsets, first, last, *args)` for ranges of rows that together cover all rows."""
+    """Call `function(row_offsets, first, last, *args)` on several threads, for ranges that cover all rows."""
     with ThreadPoolExecutor(threads) as pool:
         return list(
             pool.map(lambda r: function(row_offsets, *r, *args), row_ranges(row_offsets, 8 * threads))
@@ -101,7 +102,7 @@ def in_parallel(function: Callable, row_offsets: np.ndarray, threads: int, *args
 def sort_rows(
     row_offsets: np.ndarray, first: int, last: int, col_indices: np.ndarray, weights: np.ndarray
 ) -> None:
-    """Sort the rows `first` to `last` by target and then weight."""
+    """Sort the edges of each row in [first, last) by target and then by weight."""
     stack = np.empty(2 * _STACK, np.int64)
     for v in range(first, last):
         _sort_pairs(col_indices, weights, row_offsets[v], row_offsets[v + 1] - 1, stack)
@@ -117,9 +118,9 @@ def _sort_pairs(cols: np.ndarray, weights: np.ndarray, lo: int, hi: int, stack: 
     depth = 0
     while True:
         while hi - lo >= _INSERTION:
-            # Quicksort, pivot the median of three; equal keys stop both scans, so ties stay balanced.
+            # Quicksort, pivot the median of three. Equal keys stop both scans, so ties give halves of equal size.
             mid = (lo + hi) >> 1
-            for k in range(3):  # one call, since each one takes numba 0.1 s to compile
+            for k in range(3):  # a loop with one call, because numba compiles every call on its own
                 _order(cols, weights, mid if k == 1 else lo, hi if k == 1 else mid)
             pivot_col, pivot_weight = cols[mid], weights[mid]
             i, j = lo, hi
@@ -162,7 +163,7 @@ def _order(cols: np.ndarray, weights: np.ndarray, a: int, b: int) -> None:
 
 @njit(nogil=True)
 def first_duplicate(row_offsets: np.ndarray, col_indices: np.ndarray) -> int:
-    """Return the place of the first edge whose target is its predecessor's in the same row, or -1."""
+    """Return the index of the first edge that has the same target as the edge before it in its row, or -1."""
     for v in range(len(row_offsets) - 1):
         for e in range(row_offsets[v] + 1, row_offsets[v + 1]):
             if col_indices[e] == col_indices[e - 1]:
@@ -172,7 +173,7 @@ def first_duplicate(row_offsets: np.ndarray, col_indices: np.ndarray) -> int:
 
 @njit(nogil=True)
 def keep_first(row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray) -> int:
-    """Keep of the edges with equal ends the first, which is the lightest; return how many edges remain."""
+    """Keep only the first, lightest edge of those with equal ends; return how many edges remain."""
     write = 0
     begin = row_offsets[0]
     for v in range(len(row_offsets) - 1):
@@ -192,7 +193,7 @@ def keep_first(row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.nda
 def first_one_way(
     row_offsets: np.ndarray, first: int, last: int, col_indices: np.ndarray, weights: np.ndarray
 ) -> int:
-    """Return the first edge of the rows `first` to `last` that has no reverse of the same weight, or -1."""
+    """Return the index of the first edge in the rows [first, last) without a reverse of the same weight, or -1."""
     for u in range(first, last):
         for e in range(row_offsets[u], row_offsets[u + 1]):
             v = np.intp(col_indices[e])

@@ -1,8 +1,8 @@
-"""Which graph a store holds: the input and the options of a workflow's `graph` section, and how another one differs.
+"""Graph identity: compares the input and the options of a stored graph with those of a workflow.
 
-A store holds one graph. The same input read with the same options is the same graph, also where the content of the
-input has changed: then it is another version of it. What an option does not say has the option's default, so that a
-store stays what it is when a release adds an option.
+A store holds one graph. The same input with the same options is the same graph. If the content of the input has
+changed, it is a new version of that graph. A missing option has its default, so that a store stays valid when a release
+adds an option.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from fnmatch import fnmatch
 from typing import Any
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store.store import READER, Manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.store import READER
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow import models as workflow
 
-#: In the options of a manifest: these do not tell one graph from another. `release` is of stores of release 0.1.0.
+#: Options in a manifest that do not belong to the identity of the graph. Only release 0.1.0 wrote `release`.
 _NOT_OF_THE_GRAPH = ("reader", "release", "max_line_bytes")
 
 
 def options_of(spec: workflow.Graph) -> dict[str, Any]:
-    """Return what stands for `spec` in a manifest: its options and its input without secrets, and the `READER`."""
+    """Return the options of `spec` for a manifest: its options and its input without secrets, and the `READER`."""
     options = spec.model_dump(mode="json", exclude={"store"})
     options["input"] = [storage.redacted(url) for url in spec.inputs]
     if spec.coordinates is not None:
@@ -38,17 +39,17 @@ def _without_secrets(value: Any) -> Any:
 
 
 def is_up_to_date(manifest: Manifest, inputs: list[dict[str, Any]]) -> bool:
-    """Return whether a stored graph was made by this `READER` from `inputs`, which have not changed since."""
+    """Return whether this `READER` made the stored graph, and `inputs` have the fingerprints that it had then."""
     return manifest.inputs == inputs and manifest.options.get("reader", 1) == READER
 
 
 def check_same_graph(store: str, manifest: Manifest, spec: workflow.Graph) -> None:
-    """Raise `InputError`, which names what differs, unless a version of the graph of `spec` is in the store."""
+    """Raise `InputError` if the stored graph is not that of `spec`; the message names the differing options."""
     here = options_of(spec)
-    there = _known(manifest, here)
+    there = _stored_options(manifest, here)
     old, new = _flat(there), _flat(here)
     differ = [
-        f"`graph.{key}` is {_shown(old.get(key))} there and {_shown(new.get(key))} here"
+        f"`graph.{key}` is {_value_text(old.get(key))} there and {_value_text(new.get(key))} here"
         for key in dict.fromkeys([*new, *old])
         if key not in _NOT_OF_THE_GRAPH and not _is_same(key, old.get(key), new.get(key))
     ]
@@ -59,24 +60,27 @@ def check_same_graph(store: str, manifest: Manifest, spec: workflow.Graph) -> No
         )
 
 
-def _known(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a stored graph; options that its release did not know get their defaults."""
+def _stored_options(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a stored graph; options that are newer than the store get their defaults."""
     defaults = workflow.Graph(input="-").model_dump(mode="json", exclude={"store", "input", "coordinates"})
     there = _merged(defaults, manifest.options)
     if "input" in there:
         return there
-    # Release 0.1.0 wrote down the files alone: those of the coordinates last, and of a pattern those it matched.
+    # Release 0.1.0 stored only the files: for a glob the files that it matched, and the file of coordinates last.
     files = [str(given["url"]) for given in manifest.inputs]
     there["coordinates"] = files.pop() if manifest.coordinates and len(files) > 1 else None
     matched = all(
-        any(_place(file) == _place(url) or fnmatch(_place(file), _place(url)) for url in here["input"])
+        any(
+            _absolute(file) == _absolute(url) or fnmatch(_absolute(file), _absolute(url))
+            for url in here["input"]
+        )
         for file in files
     )
     return there | {"input": here["input"] if matched else files}
 
 
 def _merged(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return `defaults` with what is `given` in place of them, section by section."""
+    """Return `defaults` with the values of `given` in their place, section by section."""
     merged = dict(defaults)
     for key, value in given.items():
         sections = isinstance(value, dict) and isinstance(merged.get(key), dict)
@@ -85,7 +89,7 @@ def _merged(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return options as `{"weights.unit": …}`."""
+    """Return nested options as one dict with dotted keys: `{"weights.unit": …}`."""
     flat: dict[str, Any] = {}
     for key, value in options.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
@@ -93,19 +97,19 @@ def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _is_same(key: str, old: Any, new: Any) -> bool:
-    return bool(_place(old) == _place(new) if key in ("input", "coordinates") else old == new)
+    return bool(_absolute(old) == _absolute(new) if key in ("input", "coordinates") else old == new)
 
 
-def _place(value: Any) -> Any:
-    """Return where a URL or each of a list leads, the same for two ways to write the path of one local file."""
+def _absolute(value: Any) -> Any:
+    """Return a URL, or a list of URLs, with local paths made absolute, so that equal files compare equal."""
     if isinstance(value, list):
-        return [_place(item) for item in value]
+        return [_absolute(item) for item in value]
     if isinstance(value, str) and "://" not in value:
         return os.path.abspath(value)  # noqa: PTH100 (as text: a pattern is no path)
     return value
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(_shown, value))
+        return ", ".join(map(_value_text, value))
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

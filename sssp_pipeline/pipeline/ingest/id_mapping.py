@@ -1,7 +1,7 @@
-"""From the ids an edge list uses to vertex numbers, collected while the edges stream by.
+"""Id mapping: collects the ids of an edge list while its edges are read, then translates them to vertex numbers.
 
-Vertices are numbered in ascending order of their ids, so the numbering depends on the graph alone, not on the
-order of its edges, and an id is found again by bisection. Integer ids that leave no gap need no table.
+Vertices are numbered in ascending order of their ids. So the numbering does not depend on the order of the edges, and
+an id is found by bisection. Consecutive integer ids need no table.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import pyarrow as pa
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
-#: Ids below this are marked in a bitmap, which grows to the largest id seen, 256 MiB at most.
+#: Smaller ids are marked in a bitmap. The bitmap grows with the largest id, up to 256 MiB.
 BITMAP_IDS = 2**31
 
 
 class IdCollector(Protocol):
-    """Sees all ids once, chunk by chunk, then translates them."""
+    """Collects all ids, chunk by chunk, and then translates them to vertices."""
 
     def add(self, ids: np.ndarray | pa.Array) -> np.ndarray:
-        """Note `ids`; return them as integers, uint32 where they fit, to be kept and given to `vertices` later."""
+        """Collect `ids`; return them as integers, uint32 if they fit, which the caller keeps for `vertices`."""
         ...
 
     def finish(self) -> VertexIds:
-        """Return the ids of all vertices; nothing may be added after that."""
+        """Return the ids of all vertices; `add` may not be called after that."""
         ...
 
     def vertices(self, kept: np.ndarray) -> np.ndarray:
@@ -35,7 +35,7 @@ class IdCollector(Protocol):
 
 
 class DeclaredIds:
-    """Ids of a format that declares how many vertices there are: `first_id` and up."""
+    """Ids of a format that declares its number of vertices: they count up from `first_id`."""
 
     def __init__(self, n_vertices: int, first_id: int) -> None:
         self._n_vertices, self._first_id = n_vertices, first_id
@@ -53,7 +53,7 @@ class DeclaredIds:
 
 
 class IntegerIds:
-    """Integer ids that are only known once all have been seen."""
+    """Integer ids of a format that does not declare them."""
 
     def __init__(self) -> None:
         self._bits = np.zeros(1024, np.uint64)
@@ -79,7 +79,7 @@ class IntegerIds:
         return narrow if small is ids else ids
 
     def _add_large(self, unique: np.ndarray) -> None:
-        # Merging only neighbours of similar length keeps the total work at O(n log n).
+        # Only arrays of similar length are merged, so that the total work is O(n log n).
         while self._large and len(self._large[-1]) < 2 * len(unique):
             unique = np.union1d(self._large.pop(), unique)
         self._large.append(unique)
@@ -97,7 +97,7 @@ class IntegerIds:
             self._first_id = first
             return VertexIds(IdMapping(kind="offset", type="int64", first_id=first), None, n_vertices)
         small = np.empty(self._n_small, np.int64)
-        _marked(self._bits, small)
+        _write_marked_ids(self._bits, small)
         table = pa.array(np.concatenate([small, large]))
         return VertexIds(IdMapping(kind="table", type="int64"), table, n_vertices)
 
@@ -116,7 +116,7 @@ class IntegerIds:
         if self._first_id is not None:
             return _shifted(kept, self._first_id)
         vertices = np.empty(len(kept), np.uint32)
-        _ranks_of(kept, self._bits, self._ranks, vertices)
+        _write_ranks(kept, self._bits, self._ranks, vertices)
         if len(self._large[0]):
             beyond = np.flatnonzero(kept >= BITMAP_IDS)
             vertices[beyond] = self._n_small + np.searchsorted(self._large[0], kept[beyond])
@@ -124,7 +124,7 @@ class IntegerIds:
 
 
 class StringIds:
-    """String ids; they are numbered as they come and renumbered in ascending order at the end."""
+    """String ids; they are numbered in the order of their arrival, and in ascending order at the end."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -158,7 +158,7 @@ def _shifted(kept: np.ndarray, first_id: int) -> np.ndarray:
 
 
 def collector(id_kind: str, n_vertices: int | None, first_id: int) -> IdCollector:
-    """Return the collector for an edge list with such ids; `n_vertices` is None unless the format declares it."""
+    """Return the collector for ids of kind `id_kind`; `n_vertices` is None unless the format declares it."""
     if n_vertices is not None:
         return DeclaredIds(n_vertices, first_id)
     return StringIds() if id_kind == "string" else IntegerIds()
@@ -175,7 +175,7 @@ def _mark(bits: np.ndarray, ids: np.ndarray, narrow: np.ndarray) -> None:
 
 
 @njit(nogil=True)
-def _marked(bits: np.ndarray, out: np.ndarray) -> None:
+def _write_marked_ids(bits: np.ndarray, out: np.ndarray) -> None:
     n = 0
     for word in range(len(bits)):
         rest = bits[word]
@@ -187,7 +187,7 @@ def _marked(bits: np.ndarray, out: np.ndarray) -> None:
 
 
 @njit(nogil=True)
-def _ranks_of(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndarray) -> None:
+def _write_ranks(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndarray) -> None:
     one = np.uint64(1)
     n_ids = np.uint64(64 * len(bits))
     for i in range(len(ids)):
@@ -201,7 +201,7 @@ def _ranks_of(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndar
 
 @njit(nogil=True, inline="always")
 def _population(x: np.uint64) -> np.int64:
-    # The usual sideways sum; numba has no population count.
+    # numba has no population count.
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)

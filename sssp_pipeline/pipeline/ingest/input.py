@@ -1,4 +1,4 @@
-"""The input that the `graph` section of a workflow names: its files, how they are read, a look at their beginning."""
+"""Input: the files that the `graph` section of a workflow names, opened as it says, and a preview of them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from sssp_pipeline.pipeline.formats.registry import (
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.workflow import models as workflow
 
-#: Edges that are shown.
+#: The number of edges in a sample.
 SAMPLE_EDGES = 3
-#: Bytes that are read to show them.
-_LOOK_BYTES = 1 << 18
+#: The bytes that are read for a preview.
+_PREVIEW_BYTES = 1 << 18
 
 
-def files_of(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the URLs to read, and what tells whether any of them has changed.
+def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the URLs to read, and their fingerprints.
 
     Raises
     ------
@@ -41,8 +41,8 @@ def files_of(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
     return urls, [storage.fingerprint(url) for url in read]
 
 
-def opened_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
-    """Return the edge list in the files `urls`, read as `spec` says; raises as `open_edge_list` does."""
+def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
+    """Return the edge list in the files `urls`, with the options of `spec`; raises as `open_edge_list` does."""
     options = ReadOptions(
         format=spec.format,
         encoding=spec.encoding,
@@ -64,7 +64,7 @@ def opened_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None 
 
 
 def chunks_of(edge_list: EdgeList, spec: workflow.Graph, n_threads: int) -> Iterator[EdgeChunk]:
-    """Give all edges in the direction that `spec` says; raises as `EdgeList.chunks` does."""
+    """Give all edges, reversed if `spec` asks for that; raises as `EdgeList.chunks` does."""
     for chunk in edge_list.chunks(n_threads):
         if spec.directed == "reversed":
             yield EdgeChunk(chunk.dst, chunk.src, chunk.weights)
@@ -72,23 +72,23 @@ def chunks_of(edge_list: EdgeList, spec: workflow.Graph, n_threads: int) -> Iter
             yield chunk
 
 
-def mirrors(edge_list: EdgeList, spec: workflow.Graph) -> bool:
-    """Return whether the reverse of every edge is to be added."""
+def adds_reverses(edge_list: EdgeList, spec: workflow.Graph) -> bool:
+    """Return whether ingest adds the reverse of every edge."""
     return edge_list.symmetric == "mirror" or (
         spec.directed is False and edge_list.symmetric != "both-listed"
     )
 
 
-def look(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
-    """Return how the input would be read, and its files, after reading no more than their beginnings.
+def preview(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
+    """Return how the input would be read, and the fingerprints of its files; reads only the beginning of the files.
 
     Raises
     ------
     InputError
-        The input cannot be read, as far as its beginning tells.
+        The beginning of the input cannot be read.
     """
-    urls, files = files_of(spec)
-    edge_list = opened_input(spec, urls, _LOOK_BYTES)
+    urls, files = input_files(spec)
+    edge_list = open_input(spec, urls, _PREVIEW_BYTES)
     sample: list[tuple] = []
     weights = ""
     chunks = chunks_of(edge_list, spec, 1)
@@ -100,11 +100,11 @@ def look(spec: workflow.Graph) -> tuple[Reading, list[dict[str, Any]]]:
         if len(sample) == SAMPLE_EDGES:
             break
     chunks.close()  # type: ignore[attr-defined]
-    return complete(edge_list, spec, sample, weights), files
+    return complete_reading(edge_list, spec, sample, weights), files
 
 
-def complete(edge_list: EdgeList, spec: workflow.Graph, sample: list[tuple], weights: str) -> Reading:
-    """Return the reading of an edge list with what is known after edges were read."""
+def complete_reading(edge_list: EdgeList, spec: workflow.Graph, sample: list[tuple], weights: str) -> Reading:
+    """Return the reading of `edge_list`, completed with a sample and the type of the weights."""
     if not edge_list.has_weights:
         weights = f"every edge weighs {spec.weights.default}"
     known: dict[str, Any] = {

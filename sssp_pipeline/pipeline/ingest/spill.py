@@ -1,6 +1,6 @@
-"""A stream of arrays kept to be read again: the first in memory, the rest on local disk.
+"""Spill: keeps a stream of arrays that is read again later, the first ones in memory and the rest on local disk.
 
-The file has no name from the start, so that even a killed process leaves nothing behind.
+The file never has a name, so that even a killed process leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 
 from sssp_pipeline.pipeline.storage import files
 
-#: What is kept in memory: as much as the chunks being read and parsed take, so that memory stays bounded.
+#: The bytes that are kept in memory: about as many as the chunks take that are read and parsed at a time.
 MEMORY_BYTES = 512 * 2**20
 
 
 class Spill:
-    """Appends groups of one-dimensional arrays, which it owns from then on, and yields them again, in order."""
+    """A list of groups of one-dimensional arrays, which can be iterated again; it owns the arrays."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self._room = memory_bytes
@@ -31,7 +31,7 @@ class Spill:
 
     def __exit__(self, *_: object) -> None:
         self._kept.clear()
-        with suppress(OSError):  # a full disk was told when it was written to
+        with suppress(OSError):  # a full disk was already reported by the write
             self._file.close()
 
     def append(self, arrays: list[np.ndarray]) -> None:
@@ -40,7 +40,7 @@ class Spill:
         Raises
         ------
         InputError
-            The temporary folder is full; TMPDIR names another one.
+            The temporary folder is full.
         """
         size = sum(array.nbytes for array in arrays)
         if size <= self._room and not self._written:

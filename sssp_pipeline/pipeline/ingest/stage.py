@@ -1,14 +1,15 @@
-"""Ingest: edge lists in, a graph store out; the input is read once, in chunks.
+"""Ingest: reads the input once, in chunks, and writes a graph store.
 
-The edges pass through a nameless temporary file, so that memory holds the CSR arrays, a table of ids where one is
-needed, and a few chunks; nothing grows with the text. Nothing in the store changes before the whole input has
-proved good.
+The edges are kept in a nameless temporary file until all ids are known. So memory holds the CSR arrays, the table of
+ids if there is one, and a few chunks, whatever the size of the input. The store changes only after the whole input has
+been read and checked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,31 +17,34 @@ import pyarrow as pa
 
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.registry import EdgeChunk, EdgeList
-from sssp_pipeline.pipeline.graph_store.store import (
+from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
-    SKIPPED,
     VERSION,
     Counts,
     Manifest,
-    StoreWriter,
     WeightFacts,
+)
+from sssp_pipeline.pipeline.graph_store.store import (
+    SKIPPED,
     is_complete,
     newest_version,
     older_versions,
     remove_older_versions,
 )
+from sssp_pipeline.pipeline.graph_store.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest import csr_build
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.ingest.id_mapping import IdCollector, collector
 from sssp_pipeline.pipeline.ingest.input import (
     SAMPLE_EDGES,
+    adds_reverses,
     chunks_of,
-    complete,
-    files_of,
-    mirrors,
-    opened_input,
+    complete_reading,
+    input_files,
+    open_input,
     sample_of,
 )
 from sssp_pipeline.pipeline.ingest.spill import Spill
@@ -59,37 +63,82 @@ from sssp_pipeline.vertex_ids import VertexIds
 from sssp_pipeline.workflow import models as workflow
 
 
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """What the steps of one ingest share.
+
+    Attributes
+    ----------
+    spec
+        The workflow's `graph` section.
+    urls
+        The files of the input.
+    edge_list
+        The opened input.
+    ids
+        Receives all ids, and then translates them to vertices.
+    spill
+        Keeps the edges until all ids are known.
+    threads
+        How many threads each step may use.
+    progress
+        Reports the steps.
+    """
+
+    spec: workflow.Graph
+    urls: list[str]
+    edge_list: EdgeList
+    ids: IdCollector
+    spill: Spill
+    threads: int
+    progress: Progress
+
+    @property
+    def input_name(self) -> str:
+        """The words for the input in messages."""
+        inputs = self.spec.inputs
+        return f"`{files.redacted(inputs[0])}`" if len(inputs) == 1 else "the input"
+
+    @property
+    def drops_loops(self) -> bool:
+        return self.spec.self_loops == "drop"
+
+    @property
+    def adds_reverses(self) -> bool:
+        return adds_reverses(self.edge_list, self.spec)
+
+
 def ingest(
     spec: workflow.Graph, store: str, progress: Progress, *, remove_old_versions: bool = False
 ) -> tuple[Manifest, bool]:
     """Return the manifest of the stored graph, and whether it had to be ingested.
 
-    An unchanged input is not ingested again. One whose content has changed becomes a new version of the graph, and
-    the older versions stay, unless their removal is asked for. While another process ingests into the store, this
-    one waits.
+    An unchanged input is not ingested again. If the content of the input has changed, the graph becomes a new version.
+    Older versions are kept unless `remove_old_versions` is set. If another process is ingesting into the store, this
+    function waits.
 
     Raises
     ------
     InputError
-        The input cannot be used, the store holds another graph or files of another kind, or it cannot be written;
-        the store is as it was before.
+        The input cannot be used, the store has another graph or other files, or the store cannot be written. The
+        store is left as it was.
     """
-    urls, inputs = files_of(spec)
-    current = _current(spec, store, inputs)
+    urls, inputs = input_files(spec)
+    current = _stored_if_current(spec, store, inputs)
     if current is not None and not remove_old_versions:
         return current, False
     if current is None:
-        opened_input(spec, urls)  # what is no edge list makes no folder
+        open_input(spec, urls)  # raises for a wrong input before the folder of the store is created
 
-    def waits(who: str) -> None:
-        shown = files.redacted(store)
-        progress.say(f"{who} is writing to the graph store `{shown}`: waiting until it ends", "waiting")
+    def report_wait(holder: str) -> None:
+        place = files.redacted(store)
+        progress.say(f"{holder} is writing to the graph store `{place}`: waiting until it ends", "waiting")
 
-    with exclusive(store, waits) as still_ours:
-        current = _current(spec, store, inputs)  # another process may have ingested it meanwhile
-        manifest = current or _ingested(spec, urls, inputs, store, still_ours, progress)
+    with exclusive(store, report_wait) as check_held:
+        current = _stored_if_current(spec, store, inputs)  # another process may have ingested it meanwhile
+        manifest = current or _ingest_into(spec, urls, inputs, store, check_held, progress)
         if remove_old_versions:
-            still_ours()
+            check_held()
             remove_older_versions(store)
     if current is None and (older := older_versions(store, manifest)):
         held = in_bytes(sum(part.bytes for version in older.values() for part in version.parts))
@@ -100,8 +149,8 @@ def ingest(
     return manifest, current is None
 
 
-def _current(spec: workflow.Graph, store: str, inputs: list[dict[str, Any]]) -> Manifest | None:
-    """Return the manifest of the graph in the store if it is that of `spec` and up to date; raises as `ingest`."""
+def _stored_if_current(spec: workflow.Graph, store: str, inputs: list[dict[str, Any]]) -> Manifest | None:
+    """Return the manifest of the stored graph if it is that of `spec` and up to date; raises as `ingest`."""
     newest = newest_version(store)
     if newest is None:
         return None
@@ -109,98 +158,46 @@ def _current(spec: workflow.Graph, store: str, inputs: list[dict[str, Any]]) -> 
     return newest if is_up_to_date(newest, inputs) and is_complete(store, newest) else None
 
 
-def _ingested(
+def _ingest_into(
     spec: workflow.Graph,
     urls: list[str],
     inputs: list[dict[str, Any]],
     store: str,
-    still_ours: Callable[[], None],
+    check_held: Callable[[], None],
     progress: Progress,
 ) -> Manifest:
-    """Return the manifest of the graph that `spec` describes after writing it to the store, which is held."""
+    """Write the graph of `spec` to the store and return its manifest; the caller holds the store."""
     files.check_writable(store)
-    threads = usable_cores()
-    edge_list = opened_input(spec, urls)
+    edge_list = open_input(spec, urls)
+    ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
     with Spill() as spill, StoreWriter(store) as writer:
-        ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
-        sample: list[tuple] = []
-        weights = _read_edges(edge_list, ids, spill, spec, threads, progress, sample)
-        dtype, why = weights.dtype(spec.weights, edge_list.weight_dtype, _place(spec))
+        job = _Job(spec, urls, edge_list, ids, spill, usable_cores(), progress)
+        seen, sample = _read_edges(job)
+        dtype, why = seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
         vertex_ids = ids.finish()
-        if vertex_ids.n_vertices > MAX_VERTICES:
-            raise InputError(
-                f"the graph has {vertex_ids.n_vertices} vertices, at most {MAX_VERTICES} are possible",
-                hint="leave out vertices, or contract them",
-            )
-        graph, counts = _build(spill, ids, vertex_ids, weights, dtype, spec, edge_list, threads, progress)
-        one_way = _first_one_way(graph, threads)
+        _check_vertex_count(vertex_ids.n_vertices)
+        graph, counts = _build_graph(job, vertex_ids, seen, dtype)
+        one_way = _first_one_way(graph, job.threads)
         if one_way is not None and edge_list.symmetric == "both-listed":
-            u, v = (vertex_ids.original(end) for end in one_way)
-            raise InputError(
-                f"`{files.redacted(urls[0])}` lists the edge from `{u}` to `{v}`, but not from `{v}` to `{u}` with "
-                "the same weight",
-                hint="a METIS graph lists every edge in the lines of both its ends; set `graph.format: text` if each "
-                "row is an edge",
-            )
-        progress.stage("write graph store")
-        row_offsets, edges = writer.write_graph(graph, threads)
-        coordinates = edge_list.coordinates()
-        vertices = []
-        columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
-        if coordinates is not None:
-            columns |= {"x": pa.array(coordinates[0]), "y": pa.array(coordinates[1])}
-        if columns:
-            vertices = writer.write_vertices(pa.table(columns))
-        facts = graph.traits
-        manifest = Manifest(
-            format=FORMAT,
-            version=VERSION,
-            n_vertices=graph.n_vertices,
-            n_edges=graph.n_edges,
-            degree_skew=facts.degree_skew,
-            weights=WeightFacts(
-                dtype=graph.weight_dtype.name,
-                unit=spec.weights.unit and without_secrets(spec.weights.unit),
-                scale=spec.weights.scale,
-                min=facts.min_weight,
-                max=facts.max_weight,
-                mean=facts.mean_weight,
-                zero=bool((graph.weights == 0).any()),
-                negative=facts.min_weight < 0,
-            ),
-            symmetric=one_way is None,
-            ids=vertex_ids.mapping,
-            coordinates=coordinates is not None,
-            counts=counts,
-            inputs=inputs,
-            options=options_of(spec),
-            reading=complete(edge_list, spec, sample, f"{dtype.name}: {why}"),
-            row_offsets=row_offsets,
-            edges=edges,
-            vertices=vertices,
-        )
-        _keep_skipped(store, edge_list)
-        still_ours()  # what it removes may be what another ingest is about to commit
+            raise _one_way_error(urls[0], *(vertex_ids.original(end) for end in one_way))
+        reading = complete_reading(edge_list, spec, sample, f"{dtype.name}: {why}")
+        manifest = _write_parts(job, writer, graph, vertex_ids, counts, inputs, reading, one_way is None)
+        _write_skipped(store, edge_list)
+        check_held()  # a commit by a process that lost the store would remove the files of the new holder
         writer.commit(manifest)
     return manifest
 
 
-def _read_edges(
-    edge_list: EdgeList,
-    ids: IdCollector,
-    spill: Spill,
-    spec: workflow.Graph,
-    threads: int,
-    progress: Progress,
-    sample: list[tuple],
-) -> WeightRange:
-    progress.stage("read edges")
+def _read_edges(job: _Job) -> tuple[WeightRange, list[tuple]]:
+    """Read all edges into the spill; return what their weights need, and the first edges."""
+    spec, place = job.spec, job.input_name
+    job.progress.stage("read edges")
     seen = WeightRange()
-    place = _place(spec)
-    if not edge_list.has_weights:
+    sample: list[tuple] = []
+    if not job.edge_list.has_weights:
         seen.add(default_weight(spec.weights))
-    for chunk in chunks_of(edge_list, spec, threads):
-        group = [ids.add(end) for end in (chunk.src, chunk.dst)]
+    for chunk in chunks_of(job.edge_list, spec, job.threads):
+        group = [job.ids.add(end) for end in (chunk.src, chunk.dst)]
         if len(sample) < SAMPLE_EDGES:
             sample += sample_of(chunk, SAMPLE_EDGES - len(sample))
         if chunk.weights is not None:
@@ -217,78 +214,49 @@ def _read_edges(
                 hint="`graph.self_loops: drop` leaves self-loops out, `keep` keeps them",
             )
         seen.n_edges += len(group[0])
-        spill.append(group)
-        progress.advance(seen.n_edges, None, "edges")
+        job.spill.append(group)
+        job.progress.advance(seen.n_edges, None, "edges")
     if 0 < seen.n_weighted < seen.n_edges:
         raise InputError(
             f"{seen.n_weighted} edges have a weight and {seen.n_edges - seen.n_weighted} have none",
             hint="name files of one kind, or set `graph.weights.column: none`",
         )
-    return seen
+    return seen, sample
 
 
-def _place(spec: workflow.Graph) -> str:
-    """Return the words for the input."""
-    return f"`{files.redacted(spec.inputs[0])}`" if len(spec.inputs) == 1 else "the input"
+def _check_vertex_count(n_vertices: int) -> None:
+    if n_vertices > MAX_VERTICES:
+        raise InputError(
+            f"the graph has {n_vertices} vertices, at most {MAX_VERTICES} are possible",
+            hint="leave out vertices, or contract them",
+        )
 
 
-def _build(
-    spill: Spill,
-    ids: IdCollector,
-    vertex_ids: VertexIds,
-    seen: WeightRange,
-    dtype: np.dtype,
-    spec: workflow.Graph,
-    edge_list: EdgeList,
-    threads: int,
-    progress: Progress,
+def _build_graph(
+    job: _Job, vertex_ids: VertexIds, seen: WeightRange, dtype: np.dtype
 ) -> tuple[CsrGraph, Counts]:
-    """Return the CSR graph of the spilled edges, by the policies of `spec`, and what became of the edges."""
-    progress.stage("build rows")
-    drop_loops = spec.self_loops == "drop"
-    mirror = mirrors(edge_list, spec)
-    _check_memory(vertex_ids.n_vertices, seen.n_edges * (2 if mirror else 1), dtype)
-    row_offsets = np.zeros(vertex_ids.n_vertices + 1, np.int64)
-    loops = 0
-    for src, dst, _ in _translated(spill, ids):
-        loops += csr_build.count_rows(src, dst, drop_loops, mirror, row_offsets)
-    np.cumsum(row_offsets, out=row_offsets)
+    """Return the CSR graph of the spilled edges, and how many edges were dropped and added."""
+    job.progress.stage("build rows")
+    _check_memory(vertex_ids.n_vertices, seen.n_edges * (2 if job.adds_reverses else 1), dtype)
+    row_offsets, loops = _count_rows(job, vertex_ids.n_vertices)
     n_placed = int(row_offsets[-1])
     col_indices = np.empty(n_placed, np.uint32)
     weights = np.empty(n_placed, dtype)
-    default = spec.weights.default
-    if spec.weights.scale is not None:
-        default = int(default_weight(spec.weights)[0])
-    _place_edges(
-        spill,
-        ids,
-        default,
-        (drop_loops, mirror, row_offsets[:-1].copy(), col_indices, weights),
-        threads,
-    )
-    csr_build.in_parallel(csr_build.sort_rows, row_offsets, threads, col_indices, weights)
-    n_edges = n_placed
-    if spec.duplicates == "error" and (e := csr_build.first_duplicate(row_offsets, col_indices)) >= 0:
-        u = int(np.searchsorted(row_offsets, e, side="right")) - 1
-        raise InputError(
-            f"{_place(spec)}: the edge from `{vertex_ids.original(u)}` to "
-            f"`{vertex_ids.original(int(col_indices[e]))}` is listed twice",
-            hint="`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
-        )
-    if spec.duplicates == "keep-min":
-        n_edges = csr_build.keep_first(row_offsets, col_indices, weights)
+    _place_edges(job, row_offsets, col_indices, weights)
+    csr_build.in_parallel(csr_build.sort_rows, row_offsets, job.threads, col_indices, weights)
+    n_edges = _apply_duplicates(job, vertex_ids, row_offsets, col_indices, weights)
     counts = Counts(
         edges_read=seen.n_edges,
-        rows_skipped=edge_list.skipped.count,
-        self_loops_dropped=loops if drop_loops else 0,
-        reverses_added=seen.n_edges - loops if mirror else 0,
+        rows_skipped=job.edge_list.skipped.count,
+        self_loops_dropped=loops if job.drops_loops else 0,
+        reverses_added=seen.n_edges - loops if job.adds_reverses else 0,
         duplicates_dropped=n_placed - n_edges,
     )
     return CsrGraph(row_offsets, col_indices[:n_edges], weights[:n_edges]).check(), counts
 
 
 def _check_memory(n_vertices: int, n_edges: int, dtype: np.dtype) -> None:
-    """Raise `InputError` if the graph cannot be held while it is built."""
+    """Raise `InputError` if there is not enough free memory to build the graph."""
     needed = 2 * 8 * (n_vertices + 1) + n_edges * (4 + dtype.itemsize)
     free = free_memory_bytes()
     if needed > free:
@@ -299,28 +267,62 @@ def _check_memory(n_vertices: int, n_edges: int, dtype: np.dtype) -> None:
         )
 
 
-def _place_edges(spill: Spill, ids: IdCollector, default: float, rows: tuple, threads: int) -> None:
-    """Write every spilled edge to its row; each thread has rows of its own, all threads read the same edges."""
-    *_, cursors, col_indices, weights = rows
-    ranges = csr_build.row_ranges(np.append(cursors, len(col_indices)), threads)
-    with ThreadPoolExecutor(threads) as pool:
-        for src, dst, given in _translated(spill, ids):
+def _count_rows(job: _Job, n_vertices: int) -> tuple[np.ndarray, int]:
+    """Return the row offsets (V+1,) int64 of the spilled edges, and the number of self-loops."""
+    row_offsets = np.zeros(n_vertices + 1, np.int64)
+    loops = 0
+    for src, dst, _ in _translate(job):
+        loops += csr_build.count_rows(src, dst, job.drops_loops, job.adds_reverses, row_offsets)
+    np.cumsum(row_offsets, out=row_offsets)
+    return row_offsets, loops
+
+
+def _place_edges(job: _Job, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray) -> None:
+    """Write every spilled edge to its row. All threads read all edges, and each thread writes its own rows."""
+    default = job.spec.weights.default
+    if job.spec.weights.scale is not None:
+        default = int(default_weight(job.spec.weights)[0])
+    rows = job.drops_loops, job.adds_reverses, row_offsets[:-1].copy(), col_indices, weights
+    ranges = csr_build.row_ranges(row_offsets, job.threads)
+    with ThreadPoolExecutor(job.threads) as pool:
+        for src, dst, given in _translate(job):
             values = given if given is not None else np.full(len(src), default)
             if weights.dtype.kind == "f":
-                # Integers of one chunk stand as decimals in another, cut elsewhere: both are rounded the same way.
+                # The same weight may be an integer in one chunk and a decimal in another. Both go through float64, so
+                # that both are rounded in the same way.
                 values = values.astype(np.float64)
             edges = src, dst, values.astype(weights.dtype)
             list(pool.map(lambda r, e=edges: csr_build.place_edges(*r, *e, *rows), ranges))
 
 
-def _translated(spill: Spill, ids: IdCollector) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Yield the vertices at both ends of the spilled edges, and the weights, translated one group ahead."""
+def _apply_duplicates(
+    job: _Job,
+    vertex_ids: VertexIds,
+    row_offsets: np.ndarray,
+    col_indices: np.ndarray,
+    weights: np.ndarray,
+) -> int:
+    """Apply `graph.duplicates` to the sorted rows, in place; return the number of edges that remain."""
+    if job.spec.duplicates == "error" and (e := csr_build.first_duplicate(row_offsets, col_indices)) >= 0:
+        u = int(np.searchsorted(row_offsets, e, side="right")) - 1
+        raise InputError(
+            f"{job.input_name}: the edge from `{vertex_ids.original(u)}` to "
+            f"`{vertex_ids.original(int(col_indices[e]))}` is listed twice",
+            hint="`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
+        )
+    if job.spec.duplicates == "keep-min":
+        return int(csr_build.keep_first(row_offsets, col_indices, weights))
+    return len(col_indices)
+
+
+def _translate(job: _Job) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+    """Give source vertices, target vertices and weights of the spilled edges; one group is translated in advance."""
     with ThreadPoolExecutor(2) as pool:
         ahead: tuple[Future, Future, np.ndarray | None] | None = None
-        for src, dst, *given in spill:
+        for src, dst, *given in job.spill:
             coming = (
-                pool.submit(ids.vertices, src),
-                pool.submit(ids.vertices, dst),
+                pool.submit(job.ids.vertices, src),
+                pool.submit(job.ids.vertices, dst),
                 given[0] if given else None,
             )
             if ahead is not None:
@@ -331,7 +333,7 @@ def _translated(spill: Spill, ids: IdCollector) -> Iterator[tuple[np.ndarray, np
 
 
 def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int] | None:
-    """Return the ends of the first edge that has no reverse of the same weight, None if every edge has one."""
+    """Return the ends of the first edge without a reverse of the same weight; None if every edge has one."""
     found = csr_build.in_parallel(
         csr_build.first_one_way, graph.row_offsets, threads, graph.col_indices, graph.weights
     )
@@ -341,8 +343,68 @@ def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int] | None:
     return int(np.searchsorted(graph.row_offsets, edge, side="right")) - 1, int(graph.col_indices[edge])
 
 
-def _keep_skipped(store: str, edge_list: EdgeList) -> None:
-    """Write the first rows that were left out beside the graph; remove those of an earlier ingest."""
+def _one_way_error(url: str, u: int | str, v: int | str) -> InputError:
+    return InputError(
+        f"`{files.redacted(url)}` lists the edge from `{u}` to `{v}`, but not from `{v}` to `{u}` with "
+        "the same weight",
+        hint="a METIS graph lists every edge in the lines of both its ends; set `graph.format: text` if each "
+        "row is an edge",
+    )
+
+
+def _write_parts(
+    job: _Job,
+    writer: StoreWriter,
+    graph: CsrGraph,
+    vertex_ids: VertexIds,
+    counts: Counts,
+    inputs: list[dict[str, Any]],
+    reading: Reading,
+    is_symmetric: bool,
+) -> Manifest:
+    """Write the parts of the graph, and return the manifest that names them; nothing is committed yet."""
+    job.progress.stage("write graph store")
+    row_offsets, edges = writer.write_graph(graph, job.threads)
+    coordinates = job.edge_list.coordinates()
+    columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
+    if coordinates is not None:
+        columns |= {"x": pa.array(coordinates[0]), "y": pa.array(coordinates[1])}
+    return Manifest(
+        format=FORMAT,
+        version=VERSION,
+        n_vertices=graph.n_vertices,
+        n_edges=graph.n_edges,
+        degree_skew=graph.traits.degree_skew,
+        weights=_weight_facts(graph, job.spec.weights),
+        symmetric=is_symmetric,
+        ids=vertex_ids.mapping,
+        coordinates=coordinates is not None,
+        counts=counts,
+        inputs=inputs,
+        options=options_of(job.spec),
+        reading=reading,
+        row_offsets=row_offsets,
+        edges=edges,
+        vertices=writer.write_vertices(pa.table(columns)) if columns else [],
+    )
+
+
+def _weight_facts(graph: CsrGraph, spec: workflow.Weights) -> WeightFacts:
+    traits = graph.traits
+    return WeightFacts(
+        dtype=graph.weight_dtype.name,
+        unit=spec.unit and without_secrets(spec.unit),
+        scale=spec.scale,
+        min=traits.min_weight,
+        max=traits.max_weight,
+        mean=traits.mean_weight,
+        zero=bool((graph.weights == 0).any()),
+        negative=traits.min_weight < 0,
+    )
+
+
+def _write_skipped(store: str, edge_list: EdgeList) -> None:
+    """Write a file with the first rows that were left out; if there are none, remove the file of an earlier ingest."""
     url = files.join(store, SKIPPED)
     if edge_list.skipped.count:
         files.write_atomic(url, "".join(line + "\n" for line in edge_list.skipped.lines).encode())

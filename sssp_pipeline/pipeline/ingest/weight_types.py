@@ -1,8 +1,9 @@
-"""Which type the weights get, and which weights no type may have.
+"""Weight types: chooses the type of the weights, and refuses the weights that it cannot represent.
 
-Unless the workflow asks for a type, it is the smallest integer type that holds every weight. Where a weight has
-decimals it is float32 if every weight is exact in it, else float64; a typed column keeps its type. Nothing is rounded
-unless the workflow asks for a float type. `graph.weights.scale` makes integers of decimals.
+The workflow may set the type. Otherwise integer weights get the smallest integer type that holds all of them. Weights
+with decimals get float32 if it represents every weight exactly, else float64; a float column of a typed format keeps
+its type. Weights are rounded only if the workflow asks for a float type. `graph.weights.scale` turns decimals into
+integers.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.registry import EdgeChunk
 from sssp_pipeline.workflow import models as workflow
 
-#: The largest scaled weight: up to here different decimals of as many places have different float64.
+#: The largest scaled weight. Up to it, different decimals with the same number of places have different float64.
 _LARGEST_SCALED = 2**52
 
 
 @dataclass
 class WeightRange:
-    """What the weights seen so far need of a type; the counts are its owner's."""
+    """The properties of the weights so far that decide their type; the owner sets `n_edges` and `n_weighted`."""
 
     n_edges: int = 0
     n_weighted: int = 0
@@ -33,12 +34,13 @@ class WeightRange:
     #: The smallest magnitude above zero, and the largest.
     tiny: float = np.inf
     huge: float = 0
-    #: Whether float32 holds every weight exactly, and an integer that float64 does not, if there is one.
+    #: Whether float32 represents every weight exactly.
     single: bool = True
+    #: An integer weight that float64 does not represent exactly, if there is one.
     inexact: int | None = None
 
     def add(self, values: np.ndarray) -> np.ndarray:
-        """Note `values` and return them unchanged, integers in the smallest type that holds them."""
+        """Take `values` into account, and return them; integers are converted to the smallest type that holds them."""
         if len(values) == 0:
             return values
         low, high = values.min().item(), values.max().item()
@@ -53,14 +55,14 @@ class WeightRange:
         if max(abs(low), abs(high)) > 2**24:
             self._note_integers(values, high)
         smallest = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
-        # numpy has float64 hold both int8 and uint64, which rounds.
+        # The common type of int8 and uint64 is float64, which would round.
         return values if smallest.kind == "f" else values.astype(smallest, copy=False)
 
     def _note_integers(self, values: np.ndarray, high: int) -> None:
         as_double = values.astype(np.float64)
         self.single &= bool((as_double.astype(np.float32) == as_double).all())
         if high >= 2**63:
-            self.inexact = high  # beside decimals or negative ones it has no type
+            self.inexact = high  # no type holds it together with decimals or negative weights
         if self.inexact is None and max(abs(values.min().item()), abs(values.max().item())) > 2**53:
             # Python compares an integer with a float exactly.
             found = (int(v) for v, d in zip(values.tolist(), as_double.tolist(), strict=True) if v != d)
@@ -69,21 +71,21 @@ class WeightRange:
     def dtype(
         self, spec: workflow.Weights, typed: np.dtype | None, place: str = "the input"
     ) -> tuple[np.dtype, str]:
-        """Return the type asked for, or the one that the weights need, and why, as the head of this module tells.
+        """Return the type of the weights, chosen by the rules of this module, and the reason.
 
         Parameters
         ----------
         spec
             The workflow's `graph.weights`.
         typed
-            The type of the weights' column, where the format is typed.
+            The type of the column with the weights, if the format has types.
         place
             The words for the input.
 
         Raises
         ------
         InputError
-            No type holds them all.
+            No type holds all weights.
         """
         if spec.dtype != "auto":
             return np.dtype(spec.dtype), "as the workflow says"
@@ -116,7 +118,8 @@ def scaled(chunk: EdgeChunk, before: int, scale: int, place: str) -> np.ndarray:
     Raises
     ------
     InputError
-        One of them is no integer then, or too large; `before` edges were read before the chunk, which is in `place`.
+        A scaled weight is not an integer, or is too large. The message needs `before`, the number of edges before the
+        chunk, and `place`, the words for the input.
     """
     values = chunk.weights
     assert values is not None
@@ -130,7 +133,7 @@ def scaled(chunk: EdgeChunk, before: int, scale: int, place: str) -> np.ndarray:
     if bad.any():
         i = int(np.argmax(bad))
         raise InputError(
-            f"{place}: {_edge(chunk, before, i)}: weight {values[i]} times {scale} is no integer "
+            f"{place}: {_edge(chunk, before, i)}: weight {values[i]} times {scale} is not an integer "
             f"of at most {_LARGEST_SCALED}",
             hint="change `graph.weights.scale`, or remove it to compute with decimals",
         )
@@ -138,12 +141,12 @@ def scaled(chunk: EdgeChunk, before: int, scale: int, place: str) -> np.ndarray:
 
 
 def default_weight(spec: workflow.Weights) -> np.ndarray:
-    """Return `graph.weights.default`, (1,), of the type in which text would give it.
+    """Return `graph.weights.default`, (1,), with the type that it would have as a weight in text.
 
     Raises
     ------
     InputError
-        It is no weight, by the rules of `check_weights`.
+        It is not a valid weight by the rules of `check_weights`.
     """
     values = np.array([spec.default])
     if values.dtype == object:  # an integer of more than 64 bits
@@ -163,14 +166,14 @@ def default_weight(spec: workflow.Weights) -> np.ndarray:
 
 
 def check_weights(chunk: EdgeChunk, before: int, asked: str, place: str) -> None:
-    """Raise `InputError` at the first weight that is no number or that the type asked for cannot hold.
+    """Raise `InputError` for the first weight that is not a number or that the requested type cannot represent.
 
     Parameters
     ----------
     chunk
         Edges with weights.
     before
-        How many edges were read before it, so that the message can count.
+        The number of edges before the chunk; the message gives the number of the edge.
     asked
         The workflow's `graph.weights.dtype`.
     place
@@ -187,7 +190,7 @@ def _edge(chunk: EdgeChunk, before: int, i: int) -> str:
 
 
 def _first_fault(values: np.ndarray, asked: str) -> tuple[int, str, str] | None:
-    """Return the position of a weight that cannot be, why, and a hint; None where all can."""
+    """Return the index of an invalid weight, the problem and a hint; None if all weights are valid."""
     for bad, why, hint in _rules(values, asked):
         if bad.any():
             return int(np.argmax(bad)), why, hint
@@ -195,7 +198,7 @@ def _first_fault(values: np.ndarray, asked: str) -> tuple[int, str, str] | None:
 
 
 def _rules(values: np.ndarray, asked: str) -> Iterator[tuple[np.ndarray, str, str]]:
-    """Give, rule after rule, which of `values` break it, with words and a hint for them."""
+    """Give for each rule a mask of the `values` that break it, the problem and a hint."""
     is_float = values.dtype.kind == "f"
     if is_float:
         yield ~np.isfinite(values), "is not a finite number", "weights are finite"
@@ -212,7 +215,7 @@ def _rules(values: np.ndarray, asked: str) -> Iterator[tuple[np.ndarray, str, st
             yield _subnormal(values, dtype)
         return
     if is_float:
-        yield values != np.floor(values), f"is no {dtype}", "set `graph.weights.dtype: auto`"
+        yield values != np.floor(values), f"is not of type {dtype}", "set `graph.weights.dtype: auto`"
     if dtype.kind == "u":
         signed = f"set `graph.weights.dtype: {dtype.name[1:]}`"
         yield values < 0, f"is negative, {dtype} is not", signed

@@ -23,10 +23,12 @@ from sssp_pipeline.kernels.forecast import (
     graph_device_bytes,
 )
 from sssp_pipeline.kernels.host import reweighting
+from sssp_pipeline.kernels.kept import EveryVertex, Kept
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.machine import Machine
-from sssp_pipeline.workflow.models import Output, Solve
+from sssp_pipeline.pipeline.results.outputs import RowOutput
+from sssp_pipeline.workflow.models import Solve
 
 #: Distances of one batch: large enough that a task's overhead does not show, small enough to be held per thread.
 BATCH_BYTES = 32 * 2**20
@@ -97,15 +99,15 @@ class Plan:
         About how long solving and writing take on this machine, once the graph is loaded.
     batches
         The sources (n,) uint32 of each batch.
-    targets
-        As `sources.select_targets` returns them.
-    together
+    output
+        What is stored of each row.
+    batches_per_call
         Batches of a call: as many as suit the one of `solver` and `others` that gains most from many sources.
     graph_bytes
         Host memory of the graph on each worker.
     batch_bytes
-        Host memory of the distances (and predecessors) of one batch on each thread; with targets also of the one whole
-        row that a CPU solver holds.
+        Host memory of the distances (and predecessors) of one batch on each thread, and of the one whole row that a CPU
+        solver holds if it does not keep whole rows.
     written_bytes
         About how much the distances take on storage, before compression.
     gpu
@@ -120,29 +122,28 @@ class Plan:
     n_compared: int
     expected_s: float
     batches: list[np.ndarray]
-    targets: np.ndarray | None
-    together: int
+    output: RowOutput
+    batches_per_call: int
     graph_bytes: int
     batch_bytes: int
     written_bytes: int
     gpu: GpuShare | None
 
 
-def solve_options(spec: Solve, targets: np.ndarray | None, scale: int | None = None) -> SolveOptions:
-    """Return the solver's options that the workflow's `solve` asks for, and `targets` (T,).
+def solve_options(spec: Solve, kept: Kept | None = None, scale: int | None = None) -> SolveOptions:
+    """Return the solver's options that the workflow's `solve` asks for, to keep every vertex unless `kept` is given.
 
     Its lengths are in the input's unit, of which the weights are `scale` times as large.
     """
     delta = None if spec.delta == "auto" else float(spec.delta) * (scale or 1)
     cutoff = scaled_limit(spec.cutoff, scale)
-    return SolveOptions(
-        delta, cutoff, spec.predecessors, spec.trace_every_us, targets, float(spec.deadline_s)
-    )
+    kept = kept or EveryVertex()
+    return SolveOptions(delta, cutoff, spec.predecessors, spec.trace_every_us, kept, float(spec.deadline_s))
 
 
 @dataclass(frozen=True)
 class Work:
-    """What there is to solve: so many sources, in batches of so many, on such a graph.
+    """What there is to solve: the sources of a run, in batches, on one graph.
 
     Attributes
     ----------
@@ -152,17 +153,28 @@ class Work:
         Of the workflow's `solve`.
     n_sources, batch
         Sources in all, and in each batch.
-    batch_bytes
-        Host memory of a batch's distances and predecessors.
     """
 
     traits: GraphTraits
     options: SolveOptions
     n_sources: int
     batch: int
-    batch_bytes: int
 
-    def together(self, solver: str) -> int:
+    @property
+    def source_bytes(self) -> int:
+        """Host memory of what is kept of each source, predecessors included."""
+        return _source_bytes(self.traits, self.options.kept, self.options.predecessors)
+
+    @property
+    def batch_bytes(self) -> int:
+        """Host memory of what is kept of a batch."""
+        return self.batch * self.source_bytes
+
+    @property
+    def n_batches(self) -> int:
+        return -(-self.n_sources // self.batch)
+
+    def batches_per_call(self, solver: str) -> int:
         """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
 
         One with predecessors: the thread of a call makes them on one core, which takes far longer than solving, so
@@ -171,26 +183,25 @@ class Work:
         if self.options.predecessors:
             return 1
         wanted = -(-SOLVERS[solver].forecast(self.traits, self.n_sources).at_once // self.batch)
-        n_batches = -(-self.n_sources // self.batch)
-        return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), n_batches // CALLS))
+        return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), self.n_batches // CALLS))
 
     def source_wall_s(self, device: str, source_s: float, machine: Machine, is_shared: bool = False) -> float:
         """Return the seconds by which a source lengthens the work if solving it takes `source_s` on `device`.
 
         That is on one core, on a CPU, with others of other sources beside it; or on all, if they share each source.
         """
-        kept_bytes = self.batch_bytes / self.batch
-        write_s = WRITE_S_PER_BYTE * kept_bytes
-        n_batches = -(-self.n_sources // self.batch)
-        cores = max(1, min(n_batches, machine.cores)) ** CORES_EXPONENT
+        write_s = WRITE_S_PER_BYTE * self.source_bytes
+        cores = max(1, min(self.n_batches, machine.cores)) ** CORES_EXPONENT
         if device == "gpu":
-            gpus = max(1, min(n_batches, machine.n_gpus))
-            return max((source_s + COPY_S_PER_BYTE * kept_bytes) / gpus, write_s / cores)
+            gpus = max(1, min(self.n_batches, machine.n_gpus))
+            return max((source_s + COPY_S_PER_BYTE * self.source_bytes) / gpus, write_s / cores)
         return (source_s if is_shared else source_s / cores) + write_s / cores
 
     def of_a_call(self, solver: str) -> Forecast:
         """Return the forecast for a source in a call of `solver`."""
-        return SOLVERS[solver].forecast(self.traits, min(self.together(solver) * self.batch, self.n_sources))
+        return SOLVERS[solver].forecast(
+            self.traits, min(self.batches_per_call(solver) * self.batch, self.n_sources)
+        )
 
 
 def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...]]:
@@ -309,64 +320,48 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
-def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, targets: np.ndarray | None = None) -> int:
-    """Return how many of `n_sources` a batch has, which does not depend on who solves them."""
-    per_source = _source_bytes(traits, solve, targets)
-    if solve.batch == "auto":
-        largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
-        # Whatever is kept of a row, the whole of it is solved.
-        row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-        smallest = SMALL_BATCH_BYTES // max(row_bytes, per_source, 1)
-        return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
-    return solve.batch
+def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: Kept) -> int:
+    """Return how many of `n_sources` a batch has, whatever the machines."""
+    if solve.batch != "auto":
+        return solve.batch
+    per_source = _source_bytes(traits, kept, solve.predecessors)
+    largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
+    # Whatever is kept of a row, the whole of it is solved.
+    smallest = SMALL_BATCH_BYTES // max(_row_bytes(traits), per_source, 1)
+    return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
 
 
-def cut(
-    traits: GraphTraits, sources: np.ndarray, solve: Solve, targets: np.ndarray | None = None
-) -> list[np.ndarray]:
+def cut(traits: GraphTraits, sources: np.ndarray, solve: Solve, kept: Kept) -> list[np.ndarray]:
     """Return `sources` (S,) as batches of `batch_size`."""
-    size = batch_size(traits, len(sources), solve, targets)
+    size = batch_size(traits, len(sources), solve, kept)
     return [sources[i : i + size] for i in range(0, len(sources), size)]
 
 
-def _n_columns(traits: GraphTraits, targets: np.ndarray | None) -> int:
-    return traits.n_vertices if targets is None else len(targets)
+def _row_bytes(traits: GraphTraits) -> int:
+    return traits.n_vertices * traits.weight_dtype.itemsize
 
 
-def _source_bytes(traits: GraphTraits, solve: Solve, targets: np.ndarray | None) -> int:
+def _source_bytes(traits: GraphTraits, kept: Kept, predecessors: bool) -> int:
     """Return the bytes that are kept of each source."""
-    return _n_columns(traits, targets) * (traits.weight_dtype.itemsize + 4 * solve.predecessors)
+    n_columns = kept.n_columns(traits.n_vertices)
+    return n_columns * (kept.dtype(traits.weight_dtype).itemsize + 4 * predecessors)
 
 
 def make_plan(
-    traits: GraphTraits,
-    sources: np.ndarray,
-    solve: Solve,
-    output: Output,
-    machine: Machine,
-    targets: np.ndarray | None = None,
+    traits: GraphTraits, batches: list[np.ndarray], solve: Solve, output: RowOutput, machine: Machine
 ) -> Plan:
-    """Return the plan for the distances from `sources` (S,) to `targets` (T,), None for all, on such a graph.
+    """Return the plan for `batches`, as `cut` returns them, of which `output` is stored.
 
     Raises `InputError` as `choose_solver`.
     """
-    row_bytes = traits.n_vertices * traits.weight_dtype.itemsize
-    n_columns = _n_columns(traits, targets)
-    per_source = _source_bytes(traits, solve, targets)
-    batches = cut(traits, sources, solve, targets)
-    size = len(batches[0]) if batches else 1
-    work = Work(traits, solve_options(solve, targets), len(sources), size, size * per_source)
+    n_sources, kept = sum(map(len, batches)), output.kept
+    work = Work(traits, solve_options(solve, kept), n_sources, len(batches[0]) if batches else 1)
     solver, reason, others = choose_solver(solve.solver, work, machine)
-    # In the wide layout an id stands once a batch. In the long one it takes a few bits a row where all vertices stand
-    # in order, and about 4 bytes where targets do in any order.
-    if output.layout == "wide":
-        vertex_columns = 8 * n_columns * len(batches)
-    else:
-        vertex_columns = 0 if targets is None else 4 * n_columns * len(sources)
     graph_bytes = 8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize)
     if _is_reweighted(solver, traits):
         graph_bytes += reweighting.host_bytes(traits)
-    scratch_bytes = row_bytes if targets is not None and solver.device == "cpu" else 0
+    holds_a_row = solver.device == "cpu" and not kept.is_whole_row
+    id_bytes = output.id_bytes(traits.n_vertices, n_sources, len(batches))
     return Plan(
         work=work,
         machine=machine,
@@ -376,11 +371,11 @@ def make_plan(
         n_compared=n_able(work, machine) if solve.solver == "auto" else 1,
         expected_s=expected_s(solver, work, machine),
         batches=batches,
-        targets=targets,
-        together=max(work.together(name) for name in (solver.name, *others)),
+        output=output,
+        batches_per_call=max(work.batches_per_call(name) for name in (solver.name, *others)),
         graph_bytes=graph_bytes,
-        batch_bytes=size * per_source + scratch_bytes,
-        written_bytes=len(sources) * per_source + vertex_columns,
+        batch_bytes=work.batch_bytes + (_row_bytes(traits) if holds_a_row else 0),
+        written_bytes=n_sources * work.source_bytes + id_bytes,
         gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,
     )
 

@@ -15,8 +15,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import SHOWN, VertexIds, listed
-from sssp_pipeline.workflow.models import Output
+from sssp_pipeline.vertex_ids import MAX_LISTED, VertexIds, listed
 from sssp_pipeline.workflow.vertices import RandomVertices, Sources, Vertices
 
 
@@ -29,7 +28,7 @@ class Skipped:
     sources, targets
         How many of each were left out.
     first
-        The first ids of each, at most `SHOWN`, as text.
+        The first ids of each, at most `MAX_LISTED`, as text.
     """
 
     sources: int = 0
@@ -39,7 +38,7 @@ class Skipped:
     def add(self, what: str, unknown: Sequence[int | str]) -> None:
         """Count the ids `unknown`; `what` is "source" or "target"."""
         setattr(self, f"{what}s", len(unknown))
-        self.first[f"{what}s"] = [str(i) for i in unknown[:SHOWN]]
+        self.first[f"{what}s"] = [str(i) for i in unknown[:MAX_LISTED]]
 
     def sentences(self) -> Iterator[str]:
         """Yield a sentence for the log about the sources and about the targets that were left out, if there are any."""
@@ -81,18 +80,13 @@ def select_sources(
 
 
 def select_targets(
-    output: Output, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
-) -> np.ndarray | None:
-    """Return the targets (T,) uint32: None for every vertex, (0,) for no distances.
+    spec: Vertices, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
+) -> np.ndarray:
+    """Return the targets (T,) uint32 that `spec`, which is `output.targets`, names.
 
     They have the order of the workflow or its file. `random` and `top_degree` give ascending order. Parameters and
     errors are those of `select_sources`.
     """
-    spec = output.targets
-    if output.distances == "none":
-        return np.empty(0, np.uint32)
-    if spec is None:
-        return None
     chosen = _chosen(spec, "output.targets", ids, load, skipped or Skipped())
     is_drawn = spec.kind in ("random", "top_degree")
     return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)
@@ -142,7 +136,7 @@ def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds
         return vertices
     again = np.flatnonzero(counts > 1)
     again = again[np.argsort(firsts[again])]
-    first = ids.originals(unique[again[:SHOWN]]).to_pylist()
+    first = ids.originals(unique[again[:MAX_LISTED]]).to_pylist()
     if len(again) == 1:
         message = f"{place}{what} `{first[0]}` is named {int(counts[again[0]])} times"
     else:

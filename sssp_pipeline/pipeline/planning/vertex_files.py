@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import opened
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompressed
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.workflow.vertices import Vertices
@@ -67,7 +67,7 @@ class IdFile:
         """
         assert self.spec.file is not None
         # The encoding is not `graph.encoding`, so `_decoded` reports errors of UTF-16.
-        with opened(self.spec.file, encoding="utf-8") as stream:
+        with open_decompressed(self.spec.file, encoding="utf-8") as stream:
             content = stream.read()
         magics = (PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)
         found = self._of_table(content) if content.startswith(magics) else self._of_text(content)

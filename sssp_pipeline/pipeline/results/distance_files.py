@@ -67,9 +67,9 @@ def write_distances(
     solution: Solution,
     ids: VertexIds,
     form: DistanceFormat,
-    targets: np.ndarray | None = None,
+    vertex: pa.Array,
 ) -> None:
-    """Write the distances (S, V) from `sources` (S,), or (S, T) to `targets` (T,), to `handle`, as `form` says.
+    """Write the distances (S, n) from `sources` (S,) to the vertices with the ids `vertex` (n,), as `form` says.
 
     Raises
     ------
@@ -77,12 +77,7 @@ def write_distances(
         `form.unreached` is the distance of a reached vertex, or a source's id cannot name a column.
     """
     write = _write_wide if form.layout == "wide" else _write_long
-    write(handle, sources, solution, ids, form, vertex_column(ids, targets))
-
-
-def vertex_column(ids: VertexIds, targets: np.ndarray | None) -> pa.Array:
-    """Return the ids of the vertices to which distances are written, in order."""
-    return ids.column() if targets is None else ids.originals(targets)
+    write(handle, sources, solution, ids, form, vertex)
 
 
 def _write_long(
@@ -201,21 +196,19 @@ def read_distances(
     form: DistanceFormat,
     dtype: np.dtype,
     wanted: Container[int],
-    targets: np.ndarray | None = None,
+    vertex: pa.Array,
 ) -> Iterator[tuple[int | str, np.ndarray]]:
-    """Yield the sources at the `wanted` places of the batch in the file `url`: ids and distances (V,), or (T,).
+    """Yield the id and the distances (n,) of each source at the `wanted` places of the batch in the file `url`.
 
     Unreached vertices have `csr.unreached_distance(dtype)`, as a solver gives them.
 
     Raises
     ------
     InputError
-        The file is damaged, or its vertices are not the graph's, or not `targets` (T,).
+        The file is damaged, or the ids of its vertices are not `vertex` (n,).
     """
     with opened(url) as file:
-        rows = (_wide_rows if form.layout == "wide" else _long_rows)(
-            file, ids, vertex_column(ids, targets), wanted
-        )
+        rows = (_wide_rows if form.layout == "wide" else _long_rows)(file, ids, vertex, wanted)
         for source, stored in rows:
             yield source, as_solved(stored, form, dtype)
 

@@ -29,6 +29,12 @@ _MARK = b"PAR1"
 #: The mark, and at the end the length of the footer and the mark.
 _LEAST_BYTES = 12
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
+METRICS_FILE = "metrics.parquet"
+
+
+def batch_file(batch: int) -> str:
+    """Return the path, below the run folder, of what is stored of a batch."""
+    return f"distances/batch-{batch:05d}.parquet"
 
 
 @dataclass(frozen=True)

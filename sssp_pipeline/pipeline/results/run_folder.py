@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE
+from sssp_pipeline.pipeline.results.outputs import OF_LENGTHS, RowOutput, output_kind
+from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, batch_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, shortened
 
@@ -49,7 +49,6 @@ else:  # `inspect` needs none of them
     pq, solvers = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.kernels.solver")
 
 RUN_FILE = "run.json"
-METRICS_FILE = "metrics.parquet"
 REPORT_FILE = "report.html"
 RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 1
@@ -69,8 +68,6 @@ _OURS = re.compile(
 )
 #: The identity of a run whose files are being removed.
 _REMOVED = {"removed": True}
-#: What stands under "targets" in the identity of a run that writes no distances.
-NO_DISTANCES = "none"
 
 
 @dataclass(frozen=True)
@@ -101,8 +98,6 @@ _MEASURED = {
     "supersteps": "int64",
     "filter_s": "float64",
 }
-#: Those that are in the unit of the weights.
-OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
 
 
 @cache
@@ -124,7 +119,7 @@ class RunFolder:
 
     def batch_path(self, batch: int) -> str:
         """Return the URL of the distances of a batch."""
-        return self.path("distances", f"batch-{batch:05d}.parquet")
+        return self.path(batch_file(batch))
 
     def _batch_metrics_path(self, batch: int) -> str:
         return self.path(_UNFINISHED, f"metrics-{batch:05d}.arrow")
@@ -236,12 +231,12 @@ class RunFolder:
         """Write down for `noted` what is known when the solving of the run begins, or goes on."""
         files.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
 
-    def note_targets(self, targets: np.ndarray) -> None:
-        """Keep the run's targets (T,) uint32 where its workers read them."""
-        files.write_atomic(self.path(_TARGETS), targets.astype("<u4").tobytes())
+    def note_output(self, note: np.ndarray) -> None:
+        """Keep what `RowOutput.note` returns, (n,) uint32, where the workers read it."""
+        files.write_atomic(self.path(_TARGETS), note.astype("<u4").tobytes())
 
-    def noted_targets(self) -> np.ndarray:
-        """Return what `note_targets` kept; raises `InputError` if it is gone."""
+    def noted_output(self) -> np.ndarray:
+        """Return what `note_output` kept; raises `InputError` if it is gone."""
         return np.frombuffer(files.read_bytes(self.path(_TARGETS)), "<u4")
 
     def noted(self) -> dict[str, Any]:
@@ -274,7 +269,7 @@ class RunFolder:
             identity = _read_object(self.path(_IDENTITY), ())
             if self.is_merged():
                 return dict.fromkeys(range(_read_object(self.path(_MERGED), ("batches",))["batches"]))
-            if identity.get("targets") == NO_DISTANCES:
+            if not output_kind(identity).has_files:
                 folder, pattern = _UNFINISHED, _BATCH_METRICS
         times = files.file_times(self.path(folder))
         return {int(found[1]): when for name, when in times.items() if (found := pattern.fullmatch(name))}
@@ -286,23 +281,22 @@ class RunFolder:
         solution: Solution,
         place: Place,
         ids: VertexIds,
-        form: DistanceFormat,
-        targets: np.ndarray | None = None,
+        output: RowOutput,
     ) -> int:
-        """Write a batch's metrics, then its distances, to `targets` (T,) or to every vertex, which commit it.
+        """Write a batch's metrics, then its file if it has one. The last of them commits the batch.
 
-        With no targets there are no distances, and the metrics commit it. Returns how many bytes were written.
+        Returns how many bytes were written.
         """
-        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place, form.scale)
+        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place, output.form.scale)
         # Of a few rows Arrow's own format is written and read several times as fast as Parquet.
         with files.open_atomic(self._batch_metrics_path(batch)) as handle:
             with pa.ipc.new_stream(handle, metrics.schema) as stream:
                 stream.write_table(metrics)
             n_bytes: int = handle.tell()
-        if targets is not None and len(targets) == 0:
+        if not output.has_files:
             return n_bytes
         with files.open_atomic(self.batch_path(batch)) as handle:
-            write_distances(handle, sources, solution, ids, form, targets)
+            output.write(handle, sources, solution, ids)
             return n_bytes + int(handle.tell())
 
     def finish_metrics(self, n_batches: int) -> pa.Table:
@@ -425,11 +419,6 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
 #: Files of metrics that an object store is asked for at a time, and those made one table before the next are read.
 _READERS = 16
 _GATHERED = 1024
-
-
-def judged(n_targets: int | None) -> str:
-    """Return what a verdict on a run judges, of which so many targets were asked for, None for every vertex."""
-    return "reach, largest and mean distance" if n_targets == 0 else "distance"
 
 
 def metrics_table(

@@ -22,13 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.results.distance_files import (
     OTHER_VERTICES,
     DistanceFormat,
     as_solved,
     opened,
-    vertex_column,
     wide_options,
 )
 from sssp_pipeline.pipeline.storage import files
@@ -75,7 +74,7 @@ def read_wide_files(
     form: DistanceFormat,
     dtype: np.dtype,
     wanted: Sequence[int],
-    targets: np.ndarray | None = None,
+    vertex: pa.Array,
 ) -> Iterator[tuple[int | str, np.ndarray]]:
     """Yield the sources at the `wanted` places of a run: ids and distances, as `read_distances` does of one batch.
 
@@ -84,11 +83,11 @@ def read_wide_files(
     Raises
     ------
     InputError
-        A file is damaged, or the vertices are not the graph's, or not `targets` (T,).
+        A file is damaged, or the ids of the vertices are not `vertex` (n,).
     """
     if not wanted:
         return
-    vertex, first, parts = vertex_column(ids, targets), 0, []
+    first, parts = 0, []
     for url in urls:
         with opened(url) as file:
             names = file.schema_arrow.names[1:]

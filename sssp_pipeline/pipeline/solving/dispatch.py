@@ -31,23 +31,23 @@ from sssp_pipeline.errors import (
     NegativeCycleError,
     PathTooLongError,
     SsspError,
-    StoreAwayError,
+    StoreUnavailableError,
 )
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
-from sssp_pipeline.pipeline.graph_store.stored_graph import resident
+from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.run_folder import NO_DISTANCES, Place, RunFolder
+from sssp_pipeline.pipeline.results.outputs import RowOutput
+from sssp_pipeline.pipeline.results.run_folder import Place, RunFolder
 from sssp_pipeline.pipeline.solving import worker_metrics
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.solving.workers.interface import Workers
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.redaction import told
-from sssp_pipeline.pipeline.storage.retries import expect_answers
+from sssp_pipeline.pipeline.storage.redaction import error_text
+from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import (
     Level,
     Progress,
@@ -80,7 +80,9 @@ class SolveTask(Task):
     Attributes
     ----------
     options
-        Without targets: they may be many, and are the same for all tasks, so a worker reads them itself.
+        Without `kept`, which is that of `output`.
+    output
+        As `RowOutput.in_tasks` returns it. Targets may be many, and are the same for all tasks, so a worker reads them.
     tuning
         Options of the solver alone.
     limit_s
@@ -90,7 +92,7 @@ class SolveTask(Task):
 
     solver: str
     options: SolveOptions
-    form: DistanceFormat
+    output: RowOutput
     tuning: dict[str, Value] = field(default_factory=dict)
     limit_s: float | None = None
 
@@ -129,11 +131,10 @@ class TaskDone:
 
 
 @lru_cache(maxsize=1)
-def _targets(run: str, identity: str | None) -> np.ndarray | None:
-    """Return the targets (T,) of a run, None for every vertex; this process keeps those of one run."""
-    if identity is None:
-        return None
-    return np.empty(0, np.uint32) if identity == NO_DISTANCES else RunFolder(run).noted_targets()
+def _noted(run: str, identity: str) -> np.ndarray:
+    """Return what is noted of the output of a run; this process keeps that of one run."""
+    del identity  # of another run in the same folder, another array is kept
+    return RunFolder(run).noted_output()
 
 
 def solve_task(task: SolveTask) -> TaskDone:
@@ -145,7 +146,7 @@ def solve_task(task: SolveTask) -> TaskDone:
         The store does not hold the expected graph, the folder no longer holds the run, or a path is longer than
         the weights' type holds.
     """
-    expect_answers(files.redacted(task.store), files.redacted(task.run))
+    mark_reachable(files.redacted(task.store), files.redacted(task.run))
     with _switching_sooner, worker_metrics.counted(task.attempt):
         done = _solved(task)
         worker_metrics.add(
@@ -162,13 +163,14 @@ def solve_task(task: SolveTask) -> TaskDone:
 
 def _solved(task: SolveTask) -> TaskDone:
     began = time.perf_counter()
-    stored = resident(task.store, task.content_id)
+    stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
     try:
         solver = solver_named(task.solver, task.tuning)
         sources = np.concatenate([sources for _, sources in task.batches])
-        options = replace(task.options, targets=_targets(task.run, task.identity.get("targets")))
+        output = task.output.for_solving(lambda: _noted(task.run, str(task.identity.get("targets"))))
+        options = replace(task.options, kept=output.kept)
         if task.limit_s is not None:
             options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
         solution = solver.solve(graph, sources, options)
@@ -199,7 +201,7 @@ def _solved(task: SolveTask) -> TaskDone:
     def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
         began = time.perf_counter()
         try:
-            n_bytes = folder.commit_batch(number, sources, part, place, ids, task.form, options.targets)
+            n_bytes = folder.commit_batch(number, sources, part, place, ids, output)
         except OSError as error:  # those beside it are written all the same
             refused.append(error)
             n_bytes = 0
@@ -343,9 +345,9 @@ def scatter(
         else:
             given.errors += 1
             given.alone = False
-            reason = told(error)
+            reason = error_text(error)
             if given.errors > retries:
-                if isinstance(error, StoreAwayError):  # the batches after it would find it away, too
+                if isinstance(error, StoreUnavailableError):  # the batches after it would find it away, too
                     hopeless.append((tried.numbers[0], error))
                 else:
                     give_up(tried, reason)

@@ -14,9 +14,9 @@ import numpy as np
 
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, lent
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, share_with_tasks
 from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, TaskDone, scatter
 from sssp_pipeline.pipeline.solving.trials import Trials
@@ -51,8 +51,8 @@ class Solving:
         The sources (n,) of every batch of the run.
     missing
         The numbers of those not yet committed.
-    targets
-        As `sources.select_targets` returns them.
+    output
+        What is stored of each row.
     identity
         What decides the bytes of the run's distances.
     still_ours
@@ -65,10 +65,9 @@ class Solving:
     stored: StoredGraph
     batches: list[np.ndarray]
     missing: list[int]
-    targets: np.ndarray | None
+    output: RowOutput
     folder: RunFolder
     identity: dict[str, Any]
-    form: DistanceFormat
     plan: Plan
     progress: Progress
     still_ours: Callable[[], None]
@@ -97,8 +96,8 @@ class Solving:
         """
         if not self.missing:
             return self._solved
-        if self.targets is not None and len(self.targets):
-            self.folder.note_targets(self.targets)
+        if (note := self.output.note()) is not None:
+            self.folder.note_output(note)
         share = len(self.missing) / len(self.batches)
         self._warn_of_space(self.plan.written_bytes * share)
         plan = self.plan
@@ -111,7 +110,7 @@ class Solving:
                 len(self.missing),
                 plan.graph_bytes,
                 plan.batch_bytes,
-                plan.together,
+                plan.batches_per_call,
                 gpu_bytes=plan.gpu.least_bytes if plan.gpu else 0,
                 expected_s=plan.expected_s * share,
                 least_bytes=self.least_bytes,
@@ -119,7 +118,7 @@ class Solving:
         )
         self._trials = Trials(plan, needs.batches_per_task)
         self.progress.stage("solve")
-        with lent(self.stored), source.workers(needs) as workers:
+        with share_with_tasks(self.stored), source.workers(needs) as workers:
             self._begin(workers)
             n_threads = workers.n_threads
 
@@ -139,12 +138,7 @@ class Solving:
         return self._solved
 
     def _what_is_solved(self, n_threads: int) -> str:
-        if self.targets is None or not len(
-            self.targets
-        ):  # without targets only metrics are kept, of all vertices
-            to = plural(self.stored.manifest.n_vertices, "vertex")
-        else:
-            to = plural(len(self.targets), "target")
+        to = self.output.covered(self.stored.manifest.n_vertices)
         return f"solved {plural(self._n_solved, 'source')} x {to} with {plural(n_threads, 'thread')}"
 
     def __iter__(self) -> Iterator[SolveTask]:
@@ -168,8 +162,8 @@ class Solving:
             self.identity,
             batches,
             call.solver,
-            solve_options(self.workflow.solve, None, self.stored.manifest.weights.scale),
-            self.form,
+            solve_options(self.workflow.solve, scale=self.stored.manifest.weights.scale),
+            self.output.in_tasks(),
             tuning=self.workflow.solve.options,
             limit_s=call.limit_s,
         )

@@ -1,1 +1,1 @@
-"""Files in object storage and on disk: reads, atomic commits, retries, locks. Nothing else touches storage."""
+"""Files in object storage and on disk: reads, atomic writes, retries, locks. Other packages never call fsspec."""

@@ -1,4 +1,4 @@
-"""Failures: what the errors of filesystems and stores mean to one who wanted a file read or written."""
+"""Error texts: the errors of filesystems and of stores' clients, turned into messages about a file and a hint."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.storage.redaction import redacted, told
-from sssp_pipeline.pipeline.storage.retries import http_status, is_unconnected, unreachable
+from sssp_pipeline.pipeline.storage.redaction import error_text, redacted
+from sssp_pipeline.pipeline.storage.retries import http_status, is_unreachable, unreachable_error
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def reading(url: str) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise InputError(
-            f"`{redacted(url)}` {_absence(error)}", hint="check the path, or the bucket and key"
+            f"`{redacted(url)}` {_missing_text(error)}", hint="check the path, or the bucket and key"
         ) from error
     except IsADirectoryError as error:
         raise InputError(f"`{redacted(url)}` is a folder, not a file", hint="name a file in it") from error
@@ -31,9 +31,9 @@ def reading(url: str) -> Iterator[None]:
             hint=_NO_ACCESS,
         ) from error
     except OSError as error:
-        if is_unconnected(error):  # clients that connect when they are made are not tried again
-            raise unreachable(redacted(url), error) from error
-        if error.errno in _IMPOSSIBLE:
+        if is_unreachable(error):  # from a client that connects when it is created, so no call was repeated
+            raise unreachable_error(redacted(url), error) from error
+        if error.errno in _INVALID_PATH:
             raise InputError(f"`{redacted(url)}` cannot be read: {_reason(error)}", hint=_CORRECT) from error
         raise SsspError(
             f"`{redacted(url)}` cannot be read: {_reason(error)}",
@@ -42,7 +42,7 @@ def reading(url: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS:
             raise
-        raise _of_client(url, "read", error) from error
+        raise _client_error(url, "read", error) from error
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def writing(url: str) -> Iterator[None]:
             raise _unwritable(url, error, hint) from error
         if error.errno == errno.EROFS:
             raise _unwritable(url, error, "choose a place that may be written") from error
-        if error.errno in _IMPOSSIBLE:
+        if error.errno in _INVALID_PATH:
             raise _unwritable(url, error, _CORRECT) from error
         raise SsspError(
             f"`{redacted(url)}` cannot be written: {_reason(error)}",
@@ -78,14 +78,14 @@ def writing(url: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS:
             raise
-        raise _of_client(url, "written", error) from error
+        raise _client_error(url, "written", error) from error
 
 
 def _unwritable(url: str, error: OSError, hint: str) -> InputError:
     return InputError(f"`{redacted(url)}` cannot be written: {_reason(error)}", hint=hint)
 
 
-def _absence(error: FileNotFoundError) -> str:
+def _missing_text(error: FileNotFoundError) -> str:
     """Return what is wrong with a path that leads to no file."""
     path = error.filename
     if isinstance(path, str) and os.path.islink(path):  # noqa: PTH114
@@ -93,11 +93,11 @@ def _absence(error: FileNotFoundError) -> str:
     return "does not exist"
 
 
-#: Errors that a second attempt does not change: the path is too long, has a loop of links, or leads through a file.
-_IMPOSSIBLE = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.ENXIO))
+#: Errors of the path itself: it is too long, has a loop of links, or has a file in the place of a folder.
+_INVALID_PATH = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.ENXIO))
 _CORRECT = "correct the path"
 
-#: Packages whose own errors fsspec's filesystems let through: no credentials, no such endpoint, and the like.
+#: Packages whose own errors reach us through fsspec, such as those for missing credentials or unknown endpoints.
 _CLIENTS = frozenset(
     (
         *("botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure", "requests", "urllib3"),
@@ -106,15 +106,17 @@ _CLIENTS = frozenset(
 )
 
 
-def _of_client(url: str, done: str, error: Exception) -> InputError:
-    """Return what a client's own error means to one who wanted to have `url` read or written."""
-    shown, status = redacted(url), http_status(error)[0]
+def _client_error(url: str, done: str, error: Exception) -> InputError:
+    """Return our error for a client's own error; `done` is "read" or "written"."""
+    place, status = redacted(url), http_status(error)[0]
     if status in (401, 403):
-        return InputError(f"`{shown}` may not be {done}: {told(error)}", hint=_NO_ACCESS)
+        return InputError(f"`{place}` may not be {done}: {error_text(error)}", hint=_NO_ACCESS)
     if status == 404:
-        return InputError(f"`{shown}` cannot be {done}: {told(error)}", hint="check the bucket or container")
+        return InputError(
+            f"`{place}` cannot be {done}: {error_text(error)}", hint="check the bucket or container"
+        )
     return InputError(
-        f"`{shown}` cannot be reached: {told(error)}",
+        f"`{place}` cannot be reached: {error_text(error)}",
         hint="check the credentials, the endpoint and the network",
     )
 
@@ -123,6 +125,6 @@ _NO_ACCESS = "check its permissions, or the credentials"
 
 
 def _reason(error: OSError) -> str:
-    if error.errno is not None and "Detail: [errno" in str(error):  # Arrow's, in words of its own
+    if error.errno is not None and "Detail: [errno" in str(error):  # from Arrow, which writes its own text
         return os.strerror(error.errno)
-    return told(error.strerror or error)
+    return error_text(error.strerror or error)

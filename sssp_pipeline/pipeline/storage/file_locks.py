@@ -1,10 +1,10 @@
-"""Locks of the kernel on local files and folders, which end with the process that holds them.
+"""Kernel locks on local files and folders. A lock ends with the process that holds it.
 
-A lock is on an inode and not on a path. Two rules keep two processes from holding the same path:
+A lock is on an inode and not on a path. Two rules ensure that only one process holds a path:
 
-- A process that has got a lock checks that the path still leads to what it locked (`is_in_place`), and tries again
-  otherwise: another process may have removed it, and a third one made and locked a new one.
-- A process removes a folder that can be locked only while it holds the lock (`remove_if_free`).
+- After locking, a process checks that the path still leads to the locked inode (`is_in_place`), and tries again if it
+  does not. Another process may have removed the folder, and a third one may have created and locked a new one.
+- A process removes a lockable folder only while it holds the lock (`remove_if_free`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from contextlib import suppress
 
 
 def try_lock(handle: int) -> bool:
-    """Lock an open file or folder, False if another process holds the lock; True where the filesystem has no locks."""
+    """Lock an open file or folder; return False if another process holds the lock.
+
+    On a filesystem without locks, return True and lock nothing.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,18 +1,20 @@
 """Lease: one process at a time writes to a run folder or a graph store.
 
-A local folder is locked by the kernel, which ends the lock with the process. An object store has no locks, but it
-creates an object on the condition that there is none, and on that alone stands a lease:
+A local folder is locked by the kernel, which releases the lock when the process ends. An object store has no locks.
+It can create an object only if the object does not exist yet, and the lease is built on this condition:
 
 ```
-<folder>/_lease/000001.json      who holds the folder, since when, and a beat that grows every `BEAT_S`
+<folder>/_lease/000001.json      the holder, the time since when, and a beat that increases every `BEAT_S`
 ```
 
-The holder is the one with the highest number. A newcomer watches the beat by its own clock. If the beat grows, the
-newcomer is refused, or waits where it is told to. If it stands still for the time that the holder promised, the next
-number is created, by one of however many newcomers. A holder that was frozen or cut off for so long finds the higher
-number, or its own gone, and stops. The objects are removed when the block ends; those of a killed process expire.
+The process that created the highest number holds the folder. Another process that wants the folder reads the beat
+again and again, and measures the time on its own clock. While the beat increases, this process is refused, or waits
+if the caller wants that. If the beat does not change for the holder's `lease_s`, the process tries to create the next
+number. Only one process succeeds. A holder that was frozen or cut off finds the higher number, or finds its own object
+gone, and stops. The objects are removed when the block ends. Those of a killed process expire.
 
-Why a holder looks before each beat, and does not trust its own clock alone: `docs/design/0007-object-storage.md`.
+`docs/design/0007-object-storage.md` explains why a holder reads the lease before each beat, and does not trust its own
+clock alone.
 """
 
 from __future__ import annotations
@@ -33,13 +35,15 @@ from datetime import UTC, datetime, timedelta
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.file_locks import is_in_place, try_lock
-from sssp_pipeline.pipeline.storage.retries import impatient
+from sssp_pipeline.pipeline.storage.retries import without_retries
 
-#: Seconds between two beats of a lease, and without any until it has expired. When a store is back, a client that
-#: waits between attempts of its own must be back before a newcomer has waited enough: the Azure SDK pauses up to 27 s.
-BEAT_S, LEASE_S = 3.0, 45.0
-#: Seconds between two looks at the lease of another.
-LOOK_S = 0.5
+#: Seconds between two beats of a lease.
+BEAT_S = 3.0
+#: Seconds without a beat after which a lease expires. After an outage the client of a holder must send a beat before
+#: the lease expires, so this is longer than the clients' longest pause: the Azure SDK pauses up to 27 s.
+LEASE_S = 45.0
+#: Seconds between two reads of another process's lease, and between two attempts to lock a local folder.
+POLL_S = 0.5
 
 _NUMBER = re.compile(r"(\d{6})\.json")
 _log = logging.getLogger(__name__)
@@ -47,40 +51,44 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def exclusive(url: str, on_wait: Callable[[str], None] | None = None) -> Iterator[Callable[[], None]]:
-    """Hold the folder `url`, made if need be, for this process alone.
+    """Hold the folder `url` for this process alone until the block ends; the folder is created if necessary.
 
-    While another process holds the folder, this one is refused. With `on_wait` it waits instead, and `on_wait` is
-    called once, with the name of the other process.
+    If another process holds the folder, this function raises. With `on_wait` it waits instead, and calls `on_wait`
+    once with words for the other process.
 
-    Gives a function to call before something that only the holder may do: it raises `SsspError` once the folder is
-    another's, which can happen in an object store to a process that was frozen or cut off. Where there are neither
-    locks nor conditions, such as `sftp://`, nothing is held, and a line in the log says so.
+    Gives a function to call before any step that only the holder may take. The function raises `SsspError` if another
+    process has taken the folder over. That can happen in an object store, to a process that was frozen or cut off.
+
+    A filesystem with neither locks nor conditional writes, such as `sftp://`, cannot be held: a warning is logged, and
+    the block runs.
 
     Raises
     ------
     InputError
-        Another process holds it and there is no `on_wait`, or it cannot be made.
+        Another process holds the folder and there is no `on_wait`; or the folder cannot be created.
     """
     if files.is_local(url):
         with _locked(url, on_wait):
-            yield _always
+            yield _nothing_to_check
     elif files.is_object_store(url):
         lease = _Lease(url, on_wait)
         lease.acquire()
         try:
             yield lease.check
         except InputError:
-            lease.check()  # what was found amiss may be the work of the one who has taken over
+            lease.check()  # the process that took over may have caused the error, so report the takeover instead
             raise
         finally:
             lease.release()
     else:
-        _log.warning("`%s` can be held by no process: see that no other writes to it", files.redacted(url))
-        yield _always
+        _log.warning(
+            "`%s` cannot be locked: make sure that no other process writes to it", files.redacted(url)
+        )
+        yield _nothing_to_check
 
 
-def _always() -> None:
-    """Nothing takes the folder from this process."""
+def _nothing_to_check() -> None:
+    """Do nothing: no other process can take this folder over."""
 
 
 @contextmanager
@@ -90,7 +98,7 @@ def _locked(url: str, on_wait: Callable[[str], None] | None) -> Iterator[None]:
         try:
             yield
         finally:
-            # Another process may hold a new folder of this name, if the locked one was removed meanwhile.
+            # If the locked folder was removed meanwhile, another process may hold a new folder of this name.
             if is_in_place(folder, files.filesystem(url)[1]):
                 files.remove_if_empty(url)
     finally:
@@ -98,46 +106,49 @@ def _locked(url: str, on_wait: Callable[[str], None] | None) -> Iterator[None]:
 
 
 def _locked_folder(url: str, on_wait: Callable[[str], None] | None) -> int:
-    """Return the descriptor of the folder `url`, made if need be, and locked where its filesystem has locks."""
+    """Create the folder `url` if necessary, lock it if its filesystem has locks, and return its descriptor."""
     fs, path = files.filesystem(url)
-    is_told = False
+    is_announced = False
     while True:
         with files.writing(url):
             fs.makedirs(path, exist_ok=True)
-        # The holder may remove the folder when it ends: between these steps, or while this process waits.
+        # The holder removes an empty folder when it ends. That can happen between any two of these steps.
         with suppress(FileNotFoundError), ExitStack() as closing:
             folder = os.open(path, os.O_RDONLY)
             closing.callback(os.close, folder)
-            if _lock(folder):
+            if _try_lock_repeatedly(folder):
                 if is_in_place(folder, path):
                     closing.pop_all()
                     return folder
             elif on_wait is None:
-                raise _refusal(url, "another process")
+                raise _in_use_error(url, "another process")
             else:
-                if not is_told:
+                if not is_announced:
                     on_wait("another process")
-                is_told = True
-                time.sleep(LOOK_S)
+                is_announced = True
+                time.sleep(POLL_S)
 
 
-def _lock(folder: int) -> bool:
-    """Lock an open folder; return False if another process keeps the lock, which a check holds only for an instant."""
-    for _ in range(_LOOKS):
+def _try_lock_repeatedly(folder: int) -> bool:
+    """Lock an open folder; return False if another process keeps its lock for several attempts."""
+    for _ in range(_LOCK_ATTEMPTS):
         if try_lock(folder):
             return True
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_LOCK_RETRY_S)
     return False
 
 
-#: `is_held` and `remove_if_free` hold the lock for some microseconds: how often to try again, and the seconds between.
-_LOOKS, _LOOK_AGAIN_S = 3, 0.02
+#: `is_held` and `remove_if_free` hold a lock for microseconds, so one failed attempt does not mean that it is held.
+_LOCK_ATTEMPTS = 3
+#: Seconds between two attempts.
+_LOCK_RETRY_S = 0.02
 
 
 def is_held(url: str) -> bool | None:
-    """Return whether a process holds the folder `url` as `exclusive`: of this machine, or by a lease that lives.
+    """Return whether a process holds the folder `url` by `exclusive`; None if that cannot be found out.
 
-    None where that cannot be told. A lease is judged by one look, from this machine's clock and the store's.
+    A local lock is seen only if its process runs on this machine. A lease counts as held if it was written less than
+    `LEASE_S` ago, by the clocks of the store and of this machine.
     """
     if files.is_object_store(url):
         times = files.file_times(files.join(url, "_lease")).values()
@@ -161,19 +172,19 @@ def is_held(url: str) -> bool | None:
     return False
 
 
-def _refusal(url: str, who: str) -> InputError:
+def _in_use_error(url: str, holder: str) -> InputError:
     return InputError(
-        f"{who} is writing to `{files.redacted(url)}`", hint="wait until it ends, or choose another place"
+        f"{holder} is writing to `{files.redacted(url)}`", hint="wait until it ends, or choose another place"
     )
 
 
 class _Lease:
-    """A lease on the folder `url` of an object store, beaten by a thread of its own from `acquire` to `release`."""
+    """A lease on the folder `url` of an object store; from `acquire` to `release` a thread writes its beats."""
 
     def __init__(self, url: str, on_wait: Callable[[str], None] | None = None) -> None:
         self._url = url
         self._on_wait = on_wait
-        self._is_told = False
+        self._is_announced = False
         self._token = uuid.uuid4().hex
         self._facts = {
             "holder": f"{platform.node()}:{os.getpid()}",
@@ -184,129 +195,132 @@ class _Lease:
         self._renewed = _now()
         self._lost = False
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._thread = threading.Thread(target=self._beat_until_released, name="lease", daemon=True)
 
     def acquire(self) -> None:
-        """Become the holder, after waiting for another one with `on_wait`; raises `InputError` without it."""
+        """Become the holder; if another process is the holder, wait with `on_wait`, else raise `InputError`."""
         while True:
-            last, there = self._last()
-            if there is not None and not self._is_expired(last, there):
+            last, content = self._current()
+            if content is not None and not self._wait_for_expiry(last, content):
                 continue
             self._number = last + 1
             self._renewed = _now()
             self._facts["since"] = datetime.now(UTC).isoformat(timespec="seconds")
-            if files.create(self._at(self._number), self._content(0)):
+            if files.create(self._object_url(self._number), self._content(0)):
                 break
-        if files.create(self._at(self._number), self._content(1)):
-            shown = files.redacted(self._url)
+        if files.create(self._object_url(self._number), self._content(1)):
+            place = files.redacted(self._url)
             _log.warning(
-                "the store of `%s` keeps no condition: two that begin at once are found out late", shown
+                "the store of `%s` ignores conditional writes: two processes that start at once are detected late",
+                place,
             )
         self._thread.start()
 
     def check(self) -> None:
         """Raise `SsspError` unless this process still holds the folder."""
-        # A process that stood still may come here before its own thread has noticed.
+        # After a freeze this may run before the thread of the lease has noticed the takeover.
         if not self._lost and _now() - self._renewed > LEASE_S:
-            self._look()
+            self._notice_takeover()
         if self._lost:
             raise SsspError(
-                f"`{files.redacted(self._url)}` was taken over by another process while this one stood still "
-                "or was cut off",
-                hint="nothing is lost: the other process goes on with it",
+                f"`{files.redacted(self._url)}` was taken over by another process while this one was frozen or cut off",
+                hint="nothing is lost: the other process continues the work",
             )
 
     def release(self) -> None:
-        """Give the folder back; what cannot be removed now expires."""
+        """Remove the lease; if the store does not answer, the lease expires."""
         self._ended.set()
         self._thread.join(LEASE_S)
         try:
-            with impatient():
-                self._look()
-                # Upwards, so that one's own goes last.
+            with without_retries():
+                self._notice_takeover()
+                # In ascending order, so that the object of this process is removed last.
                 for number in sorted(n for n in self._numbers() if n <= self._number and not self._lost):
-                    files.remove(self._at(number))
+                    files.remove(self._object_url(number))
         except SsspError as error:
-            _log.warning("the lease could not be given back, it expires in %.0f s: %s", LEASE_S, error)
+            _log.warning("the lease could not be removed, it expires in %.0f s: %s", LEASE_S, error)
 
-    def _last(self) -> tuple[int, bytes | None]:
+    def _current(self) -> tuple[int, bytes | None]:
         """Return the highest number and its content; 0 and None when there is no lease."""
         for number in sorted(self._numbers(), reverse=True):
-            if (there := files.read_if_there(self._at(number))) is not None:
-                return number, there
+            if (content := files.read_if_there(self._object_url(number))) is not None:
+                return number, content
         return 0, None
 
     def _numbers(self) -> list[int]:
         names = files.list_files(files.join(self._url, "_lease"))
         return [int(found[1]) for name in names if (found := _NUMBER.fullmatch(name))]
 
-    def _at(self, number: int) -> str:
+    def _object_url(self, number: int) -> str:
         return files.join(self._url, "_lease", f"{number:06d}.json")
 
     def _content(self, beat: int) -> bytes:
         return json.dumps(self._facts | {"beat": beat}).encode()
 
-    def _is_expired(self, number: int, there: bytes) -> bool:
-        """Return whether a lease expires, or False when it is given back, or renewed while this process waits.
+    def _wait_for_expiry(self, number: int, content: bytes) -> bool:
+        """Watch the lease `number`, which had this `content`; return True if it expires.
+
+        Return False as soon as it is removed, or renewed with `on_wait` given.
 
         Raises
         ------
         InputError
-            It is renewed, and there is no `on_wait`.
+            The lease is renewed, and there is no `on_wait`.
         """
         try:
-            facts = json.loads(there)
-            who = f"process {facts['holder']}, since {facts['since']},"
+            facts = json.loads(content)
+            holder = f"process {facts['holder']}, since {facts['since']}"
             lease_s = float(facts["lease_s"])
-        except (ValueError, KeyError, TypeError):  # half a lease has no holder who could renew it
-            who, lease_s = "another process,", LEASE_S
-        if not self._is_told:
-            shown = files.redacted(self._url)
-            _log.warning("`%s` is held by %s waiting %.0f s for a sign of life", shown, who, lease_s)
+        except (ValueError, KeyError, TypeError):  # damaged: no process can renew it
+            holder, lease_s = "another process", LEASE_S
+        if not self._is_announced:
+            place = files.redacted(self._url)
+            _log.warning("`%s` is held by %s, waiting %.0f s for a heartbeat", place, holder, lease_s)
         began = _now()
         while _now() - began <= lease_s:
-            time.sleep(LOOK_S)
-            now = files.read_if_there(self._at(number))
+            time.sleep(POLL_S)
+            now = files.read_if_there(self._object_url(number))
             if now is None:
                 return False
-            if now != there:
+            if now != content:
                 if self._on_wait is None:
-                    raise _refusal(self._url, who.removesuffix(","))
-                if not self._is_told:
-                    self._on_wait(who.removesuffix(","))
-                self._is_told = True
+                    raise _in_use_error(self._url, holder)
+                if not self._is_announced:
+                    self._on_wait(holder)
+                self._is_announced = True
                 return False
         return True
 
-    def _keep(self) -> None:
-        """Beat until the lease ends or is lost; what fails is tried again at the next beat."""
+    def _beat_until_released(self) -> None:
+        """Write a beat every `BEAT_S` until the lease is released or lost; a beat that fails is logged."""
         beat = 0
         while not self._ended.wait(BEAT_S) and not self._lost:
             beat += 1
             try:
-                with impatient():
+                with without_retries():
                     self._beat(beat)
             except SsspError as error:
                 _log.info("beat %d of the lease on `%s`: %s", beat, files.redacted(self._url), error)
 
     def _beat(self, beat: int) -> None:
         began = _now()
-        self._look()
+        self._notice_takeover()
         if self._lost:
             return
-        files.write_atomic(self._at(self._number), self._content(beat))
+        files.write_atomic(self._object_url(self._number), self._content(beat))
         if _now() - began > LEASE_S:
-            # Frozen between look and beat: another may have come, and even gone again with all its marks.
+            # This process was frozen between the read and the write. Meanwhile another process may have taken over and
+            # even released its lease, so that no trace of it is left.
             self._lost = True
-            files.remove(self._at(self._number))
+            files.remove(self._object_url(self._number))
         else:
             self._renewed = began
 
-    def _look(self) -> None:
-        """Note whether the lease is another's: by a higher number, or one's own gone or overwritten."""
-        there = files.read_if_there(self._at(self._number))
-        mine = there is not None and self._token.encode() in there
-        if not mine or any(number > self._number for number in self._numbers()):
+    def _notice_takeover(self) -> None:
+        """Set `_lost` if there is a higher number, or if the object of this process is gone or overwritten."""
+        content = files.read_if_there(self._object_url(self._number))
+        is_ours = content is not None and self._token.encode() in content
+        if not is_ours or any(number > self._number for number in self._numbers()):
             self._lost = True
 
 

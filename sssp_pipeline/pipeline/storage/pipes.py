@@ -1,7 +1,8 @@
-"""Standard input, pipes and `<(commands)`: copied once to a temporary file, because a file is read more than once.
+"""Pipes: standard input, named pipes and `<(commands)` are copied once to a temporary file.
 
-On Linux the temporary file has no name, so that even a killed process leaves nothing behind; it is opened again through
-`/proc/self/fd`. Elsewhere it stands in a temporary folder that is removed when the process ends.
+Readers open their input more than once, which a pipe does not allow. On Linux the temporary file has no name, so that
+even a killed process leaves nothing behind; readers open it through `/proc/self/fd`. On other systems the file is in a
+temporary folder, which is removed when the process ends.
 """
 
 from __future__ import annotations
@@ -26,26 +27,30 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage.error_texts import reading, writing
 from sssp_pipeline.pipeline.storage.redaction import STANDARD_INPUT, redacted
 
-#: Seconds that a pipe to which no process writes is waited for.
+#: Seconds to wait for the first bytes of a pipe.
 WRITER_WAIT_S = 3.0
 _CHUNK_BYTES = 1 << 20
-#: Where Linux shows the open files of this process.
+#: The folder in which Linux lists the open files of this process.
 _DESCRIPTORS = "/proc/self/fd"
 _OF_PROCESS = re.compile(r"(/dev/fd|/proc/(self|[0-9]+)/fd)/[0-9]+")
 
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """What came out of a pipe.
+    """A temporary file with the content of a pipe; the file is removed together with this object.
 
     Attributes
     ----------
     path
-        Of the copy, which can be opened as often as needed.
-    size, sha256
-        Of its content, in bytes and as hexadecimal digits.
-    source, origin
-        The path of the pipe, and what tells it from another in its place: `sys.stdin`, or device, inode and kind.
+        Path of the file, which can be opened as often as needed.
+    size
+        Bytes of the content.
+    sha256
+        Hash of the content, as hexadecimal digits.
+    source
+        Path of the pipe, or "-" for standard input.
+    origin
+        Identity of the pipe: `sys.stdin`, or device, inode and kind. A new pipe at the same path has another one.
     """
 
     path: str
@@ -59,8 +64,8 @@ class Copy:
 _copies: dict[str, Copy] = {}
 
 
-def copy_of(url: str) -> Copy | None:
-    """Return the copy of `url` if `copied` has made one, and nothing else has taken the place of the pipe since."""
+def existing_copy(url: str) -> Copy | None:
+    """Return the copy of `url` if `copy_if_pipe` has made one and the pipe was not replaced since."""
     found = _copies.get(url)
     return found if found is not None and _origin(found.source) in (found.origin, None) else None
 
@@ -76,17 +81,17 @@ def _origin(source: str) -> Any:
     return status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode)
 
 
-def copied(url: str, path: str) -> Copy | None:
-    """Return the copy of the pipe at the local `path`, made now if there is none yet; None if it is no pipe.
+def copy_if_pipe(url: str, path: str) -> Copy | None:
+    """Return the copy of the pipe at the local `path`, and make it if there is none yet; None if there is no pipe.
 
-    A pipe that has been copied is copied again if a process writes to it again.
+    If a process writes to a copied pipe again, the pipe is copied again.
 
     Raises
     ------
     InputError
-        No process writes to it, it is a terminal or a device, or the temporary folder is full.
+        No process writes to the pipe; `path` is a terminal or a device; or the temporary folder is full.
     """
-    known = copy_of(url)
+    known = existing_copy(url)
     if url == STANDARD_INPUT:
         if known is None:
             _copies[url] = known = _copy_of_standard_input()
@@ -112,12 +117,12 @@ def is_of_process(url: str) -> bool:
 
 
 def fingerprint_name(url: str) -> str:
-    """Return what stands for `url` in a fingerprint: the same for `<(commands)`, whose numbers change by chance."""
+    """Return the name of `url` in a fingerprint; it is the same for every `<(command)`, whose numbers vary."""
     return "/dev/fd" if is_of_process(url) else redacted(url)
 
 
 def _kind(path: str) -> str | None:
-    """Return what a local path is in words, "pipe" for a pipe; None for files, folders and what is not there."""
+    """Return "pipe", "a device" or "a socket" for a local path; None for files, folders and missing paths."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError):
@@ -132,9 +137,9 @@ def _kind(path: str) -> str | None:
 
 
 def _copy_of_pipe(url: str, path: str, may_be_silent: bool) -> Copy | None:
-    """Return a copy of the pipe once a process writes to it; None if none does and it `may_be_silent`."""
+    """Wait for a process that writes to the pipe, and return a copy; with `may_be_silent`, return None at once."""
     with reading(url):
-        # Without O_NONBLOCK, to open a pipe waits for a writer without end.
+        # Without O_NONBLOCK, `open` would wait for a writer without a time limit.
         pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     until = time.monotonic() + WRITER_WAIT_S
     first = b""
@@ -143,7 +148,7 @@ def _copy_of_pipe(url: str, path: str, may_be_silent: bool) -> Copy | None:
             try:
                 if first := os.read(pipe, _CHUNK_BYTES):
                     break
-            except BlockingIOError:  # a process has opened it, and has not written yet
+            except BlockingIOError:  # a process has opened the pipe, but has not written yet
                 break
             if may_be_silent:
                 return None
@@ -171,7 +176,7 @@ def _copy_of_standard_input() -> Copy:
         )
     try:
         kind = _kind(f"/dev/fd/{stdin.fileno()}")
-    except (OSError, ValueError):  # not a file of the system, such as one in memory
+    except (OSError, ValueError):  # not a file of the operating system, for example one in memory
         kind = None
     if kind == "a device":
         raise InputError("standard input is a device", hint="pipe the input in, or name a file")
@@ -179,7 +184,7 @@ def _copy_of_standard_input() -> Copy:
 
 
 def _copy(url: str, chunks: Iterator[bytes], source: str) -> Copy:
-    """Return the copy of `chunks`, which come from `source`; it is there as long as the object that is returned."""
+    """Write `chunks` from `source` to a temporary file and return its `Copy`."""
     origin = _origin(source)
     digest, size, folder = hashlib.sha256(), 0, None
     if Path(_DESCRIPTORS).is_dir():
@@ -204,7 +209,7 @@ def _copy(url: str, chunks: Iterator[bytes], source: str) -> Copy:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
-        with suppress(OSError):  # a full disk was told when it was written to
+        with suppress(OSError):  # a full disk was already reported by the write
             file.close()
     path = f"{folder}/content" if folder else f"{_DESCRIPTORS}/{keeper}"
     copy = Copy(path, size, digest.hexdigest(), source, origin)

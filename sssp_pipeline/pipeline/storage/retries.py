@@ -1,11 +1,11 @@
-"""Patience: what fails at a store elsewhere and passes by itself is tried again, here and nowhere else.
+"""Retries: an operation on a remote store is repeated while it fails for a temporary reason.
 
-The clients try again too, each in its own way and for seconds: botocore five times, s3fs, gcsfs and the Azure SDK
-likewise. All of that is one attempt here. What it outlasts is what they do not: a store that is started again, a
-network that is away for a minute, a request rate that stays too high.
+The clients (botocore, s3fs, gcsfs, the Azure SDK) retry for a few seconds on their own. All of their tries count as
+one attempt here. The retries of this module cover longer outages: a store that restarts, a network that is down for a
+minute, a request rate that stays too high.
 
-A host that is unknown, or refuses the first connection, is more likely mistyped than away for a minute. So the first
-contact with a store is tried once; a store that has answered before is waited for.
+If the host of a store is unknown or refuses the very first connection, the address is probably mistyped. So the first
+connection to a store is tried only once. A store that has answered this process before gets the full `RETRY_S`.
 """
 
 from __future__ import annotations
@@ -26,37 +26,41 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from sssp_pipeline.errors import InputError, StoreAwayError
-from sssp_pipeline.pipeline.storage.redaction import told
+from sssp_pipeline.errors import InputError, StoreUnavailableError
+from sssp_pipeline.pipeline.storage.redaction import error_text
 
-#: Seconds after which a store that still does not answer is an error.
-PATIENCE_S = 120.0
-#: Seconds before the second attempt; each later wait is twice as long, none longer than the last of these.
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
+#: Seconds of failed attempts after which an operation fails.
+RETRY_S = 120.0
+#: Seconds before the second attempt. Each later wait is twice as long as the one before it.
+FIRST_WAIT_S = 0.5
+#: The longest wait between two attempts, in seconds.
+LONGEST_WAIT_S = 15.0
 
-#: Seconds that the check of an endpoint waits for a connection.
+#: Seconds that `check_connection` waits for a connection.
 _CONNECT_S = 2.0
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_impatient: ContextVar[bool] = ContextVar("impatient", default=False)
+_is_single_attempt: ContextVar[bool] = ContextVar("single_attempt", default=False)
 
 
-def patiently(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Return what `action` returns, called again while it fails for a reason that passes.
+def call_with_retries(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Return the result of `action(*args, **kwargs)`, repeated while it fails for a temporary reason.
+
+    Any other failure is raised at once, unchanged.
 
     Parameters
     ----------
     place
-        What is read or written, as it may be shown.
+        The redacted URL that is read or written.
     action
-        Safe to be done twice.
+        An operation that may safely be done twice.
 
     Raises
     ------
-    StoreAwayError
-        It failed for `PATIENCE_S`, or once after another call to this store had failed for so long, or no connection
-        was made and the store has never answered. What does not pass is raised as it is, at once.
+    StoreUnavailableError
+        The attempts failed for `RETRY_S`; or the store has never answered and refuses connections; or an attempt
+        failed after another call to this store had failed for `RETRY_S`.
     """
     store = _store_of(place)
     outage = _outages[store]
@@ -66,50 +70,56 @@ def patiently(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -
             result = action(*args, **kwargs)
         except Exception as error:
             if isinstance(error, FileNotFoundError) or http_status(error) != (None, None):
-                _answered.add(store)
-            if _impatient.get() or not passes(error):
+                _reached.add(store)
+            if _is_single_attempt.get() or not is_temporary(error):
                 raise
-            if store not in _answered and is_unconnected(error):
-                raise unreachable(place, error) from error
+            if store not in _reached and is_unreachable(error):
+                raise unreachable_error(place, error) from error
             tried_s = time.monotonic() - began
-            if outage.is_over_patience or tried_s >= PATIENCE_S:
-                outage.is_over_patience = True
+            if outage.has_given_up or tried_s >= RETRY_S:
+                outage.has_given_up = True
                 tried = f"{attempt} attempt{'s' if attempt > 1 else ''} in {tried_s:.0f} s"
-                raise StoreAwayError(
-                    f"`{place}` does not answer, after {tried}: {told(error)}",
+                raise StoreUnavailableError(
+                    f"`{place}` does not answer, after {tried}: {error_text(error)}",
                     hint="check the endpoint and the network, then run the same command again: "
                     "what is committed is kept",
                 ) from error
             outage.warn(place, error)
-            # Shortened at random, so that many workers do not come back to a store all at once.
+            # A random factor, so that many workers do not all return to the store at the same moment.
             wait_s = random.uniform(0.5, 1) * min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(attempt - 1, 10))
-            time.sleep(min(wait_s, PATIENCE_S - tried_s))
+            time.sleep(min(wait_s, RETRY_S - tried_s))
         else:
-            outage.is_over_patience = False
-            _answered.add(store)
+            outage.has_given_up = False
+            _reached.add(store)
             return result
     raise AssertionError("unreachable")
 
 
-#: Stores that have answered this process, by scheme and host or bucket.
-_answered: set[str] = set()
+#: Stores that have answered this process, as scheme and host, or scheme and bucket.
+_reached: set[str] = set()
 
 
-def expect_answers(*places: str) -> None:
-    """Retry the stores of `places` as if they had answered this process: another process has reached them."""
-    _answered.update(map(_store_of, places))
+def mark_reachable(*places: str) -> None:
+    """Note that another process has reached the stores of `places`, so that this process retries them as well."""
+    _reached.update(map(_store_of, places))
 
 
-def has_answered(place: str) -> bool:
-    """Return whether the store of `place` has answered this process, or is expected to."""
-    return _store_of(place) in _answered
+def was_reached(place: str) -> bool:
+    """Return whether the store of `place` has answered this process, or was given to `mark_reachable`."""
+    return _store_of(place) in _reached
 
 
 def check_connection(place: str, endpoint: str) -> None:
-    """Raise `StoreAwayError` if the host of the URL `endpoint`, where `place` is, is unknown or refuses connections.
+    """Check that the server at the URL `endpoint`, which stores `place`, accepts connections.
 
-    Nothing is said of a host that a proxy reaches, or that does not answer at all. A port that is none is an
-    `InputError`.
+    A host behind a proxy is not checked. A host that does not answer within the time limit passes the check.
+
+    Raises
+    ------
+    StoreUnavailableError
+        The host is unknown or refuses connections.
+    InputError
+        The port of `endpoint` is not a number up to 65535.
     """
     parts = urlsplit(endpoint)
     host = parts.hostname
@@ -119,13 +129,13 @@ def check_connection(place: str, endpoint: str) -> None:
         port = parts.port or {"http": 80}.get(parts.scheme, 443)
     except ValueError as error:
         raise InputError(
-            f"`{place}` has a port that is no number up to 65535", hint="correct the URL"
+            f"`{place}` has a port that is not a number up to 65535", hint="correct the URL"
         ) from error
     try:
         socket.create_connection((host, port), _CONNECT_S).close()
     except OSError as error:
-        if is_unconnected(error):
-            raise unreachable(place, error) from error
+        if is_unreachable(error):
+            raise unreachable_error(place, error) from error
 
 
 def _store_of(place: str) -> str:
@@ -134,77 +144,77 @@ def _store_of(place: str) -> str:
 
 
 class _Outage:
-    """What all threads of this process know of one store that does not answer."""
+    """What the threads of this process share about one store that does not answer."""
 
     def __init__(self) -> None:
-        #: One call has waited to the end: until a call to this store succeeds, no other needs to wait.
-        self.is_over_patience = False
+        #: True after a call has failed for `RETRY_S`. Other calls then fail at once, until one succeeds.
+        self.has_given_up = False
         self._lock = threading.Lock()
         self._warned_at = -math.inf
 
     def warn(self, place: str, error: Exception) -> None:
-        """Say so once an outage, and not once a thread and attempt."""
+        """Log the outage once, not once for each thread and attempt."""
         with self._lock:
-            if (now := time.monotonic()) - self._warned_at < PATIENCE_S:
+            if (now := time.monotonic()) - self._warned_at < RETRY_S:
                 return
             self._warned_at = now
-        _log.warning("`%s` does not answer, trying again for %.0f s: %s", place, PATIENCE_S, told(error))
+        _log.warning("`%s` does not answer, trying again for %.0f s: %s", place, RETRY_S, error_text(error))
 
 
-#: By store, as in `_answered`: the outage of one store says nothing about another.
+#: One for each store, with the keys of `_reached`.
 _outages: defaultdict[str, _Outage] = defaultdict(_Outage)
 
 
 @contextmanager
-def impatient() -> Iterator[None]:
-    """Let `patiently` try once only in this thread: for what is done again later anyway."""
-    before = _impatient.set(True)
+def without_retries() -> Iterator[None]:
+    """Make `call_with_retries` try only once in this thread, for work that is repeated later anyway."""
+    before = _is_single_attempt.set(True)
     try:
         yield
     finally:
-        _impatient.reset(before)
+        _is_single_attempt.reset(before)
 
 
-def passes(error: BaseException | None) -> bool:
-    """Return whether `error` may be gone at the next attempt: nothing is wrong with what was asked."""
+def is_temporary(error: BaseException | None) -> bool:
+    """Return whether the next attempt may succeed: the request itself is not at fault."""
     while error is not None:
-        if (verdict := _verdict(error)) is not None:
+        if (verdict := _is_temporary_alone(error)) is not None:
             return verdict
         error = error.__cause__
     return False
 
 
-def is_unconnected(error: BaseException | None, depth: int = 0) -> bool:
-    """Return whether `error` says that no host has this name, or that it refuses connections."""
+def is_unreachable(error: BaseException | None, depth: int = 0) -> bool:
+    """Return whether `error`, or one of its causes, means an unknown host or a refused connection."""
     if error is None or depth > _DEEPEST_CAUSE:
         return False
     if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.ECONNREFUSED:
         return True
     if {kind.__name__ for kind in type(error).__mro__} & _UNCONNECTED:
         return True
-    # Clients keep what they caught in attributes of their own as well: aiohttp, the Azure SDK, urllib3, botocore.
+    # aiohttp, the Azure SDK, urllib3 and botocore keep the error that they caught in attributes of their own.
     kept = (getattr(error, name, None) for name in ("os_error", "inner_exception", "reason"))
     wrapped = [*kept, getattr(error, "kwargs", {}).get("error"), *error.args]
     causes = [e for e in (error.__cause__, error.__context__, *wrapped) if isinstance(e, BaseException)]
-    return any(is_unconnected(cause, depth + 1) for cause in causes)
+    return any(is_unreachable(cause, depth + 1) for cause in causes)
 
 
-def unreachable(place: str, error: BaseException) -> StoreAwayError:
-    """Return the message of an error that `is_unconnected`, for a user who wanted to reach `place`."""
-    return StoreAwayError(
-        f"`{place}` cannot be reached: {told(error)}",
+def unreachable_error(place: str, error: BaseException) -> StoreUnavailableError:
+    """Return the error to raise for an `error` that `is_unreachable`, met while reaching `place`."""
+    return StoreUnavailableError(
+        f"`{place}` cannot be reached: {error_text(error)}",
         hint="check the address, the endpoint and the network, then run the same command again",
     )
 
 
-#: The longest chain of causes that is followed.
+#: How many causes of an error are followed, one behind the other.
 _DEEPEST_CAUSE = 8
-#: By name, as below: of botocore, aiohttp and urllib3.
+#: Classes of botocore, aiohttp and urllib3, by name: none of them need be installed.
 _UNCONNECTED = frozenset(("EndpointConnectionError", "ClientConnectorDNSError", "NameResolutionError"))
 
 
-def _verdict(error: BaseException) -> bool | None:
-    """Return whether `error` passes, None where only its cause can tell."""
+def _is_temporary_alone(error: BaseException) -> bool | None:
+    """Return whether `error` is temporary; None if that depends on its cause."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & _NEVER:
         return False
@@ -221,7 +231,7 @@ def _verdict(error: BaseException) -> bool | None:
 
 
 def http_status(error: BaseException) -> tuple[int | None, str | None]:
-    """Return the HTTP status and the store's own code that a client's error tells, None for what it does not."""
+    """Return the HTTP status and the store's own error code from a client's error; None for one that it lacks."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # botocore's
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -233,13 +243,13 @@ def http_status(error: BaseException) -> tuple[int | None, str | None]:
     return None, None
 
 
-#: By name, since no client need be installed.
+#: Classes of errors that are never temporary, by name.
 _NEVER = frozenset(
     ("SsspError", "NoCredentialsError", "PartialCredentialsError", "ClientConnectorCertificateError")
 )
-#: A connection that breaks may hold the next time; a certificate does not become valid by waiting.
+#: Classes of TLS errors. A broken connection is temporary, an invalid certificate is not.
 _TLS_ERRORS = frozenset(("SSLError", "ClientSSLError"))
-#: Of botocore, aiohttp, requests, urllib3 and the Azure SDK: what says nothing but that no answer came, or half of one.
+#: Classes of botocore, aiohttp, requests, urllib3 and the Azure SDK that mean no answer, or an incomplete one.
 _CLIENT_ERRORS = frozenset(
     (
         *("HTTPClientError", "EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError"),
@@ -254,8 +264,9 @@ _CLIENT_ERRORS = frozenset(
         *("IncompleteReadError",),
     )
 )
+#: HTTP statuses of temporary failures.
 _STATUSES = frozenset((408, 429, 500, 502, 503, 504))
-#: Of S3, where the status is another or none.
+#: S3's own error codes of temporary failures that come with another status, or with none.
 _CODES = frozenset(
     (
         *(
@@ -269,4 +280,5 @@ _CODES = frozenset(
         *("OperationAborted", "ConditionalRequestConflict", "RequestLimitExceeded", "TooManyRequests"),
     )
 )
+#: Temporary failures of the network.
 _ERRNOS = frozenset((errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN))

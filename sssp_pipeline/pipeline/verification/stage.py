@@ -17,15 +17,15 @@ import pyarrow as pa
 
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, lent
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.results.distance_files import LARGEST_GROUP_ROWS, LONG_GROUP_ROWS, DistanceFormat
-from sssp_pipeline.pipeline.results.run_folder import NO_DISTANCES, RunFolder, judged
+from sssp_pipeline.pipeline.results.distance_files import LARGEST_GROUP_ROWS, LONG_GROUP_ROWS
+from sssp_pipeline.pipeline.results.outputs import OF_DISTANCES, RowOutput
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.verification.task import (
-    OF_DISTANCES,
     Checked,
     VerifyTask,
     verify_task,
@@ -58,22 +58,21 @@ class Verifying:
     ----------
     batches
         The sources (n,) uint32 of every batch of the run.
-    n_targets
-        How many targets the run was asked for, None for every vertex.
+    output
+        What the run stores of each row.
     identity
         What decides the bytes of the run's distances.
     mode
-        "sample" or "certificate"; with targets only "sample" can judge them.
+        "sample" or "certificate"; only "sample" can judge rows that are not stored whole.
     retries
         How often a task that fails is tried again.
     """
 
     stored: StoredGraph
     batches: list[np.ndarray]
-    n_targets: int | None
+    output: RowOutput
     folder: RunFolder
     identity: dict[str, Any]
-    form: DistanceFormat
     mode: str
     retries: int
     progress: Progress
@@ -116,7 +115,7 @@ class Verifying:
                 least_bytes=self.task_bytes,
             )
         )
-        with lent(self.stored), source.workers(needs) as workers:
+        with share_with_tasks(self.stored), source.workers(needs) as workers:
             shared = min(SHARED_BYTES // max(batch_bytes, 1), len(chosen) // (TASKS_EACH * workers.n_threads))
             tasks = self._tasks(wanted, chosen, max(needs.batches_per_task, shared))
             failed = scatter(workers, tasks, self.retries, take_in, self.progress, work=verify_task)
@@ -129,7 +128,7 @@ class Verifying:
             )
         if refuted is None:
             self.progress.say(
-                f"verified {plural(total, 'source')} ({self.mode}): every {judged(self.n_targets)} is exact",
+                f"verified {plural(total, 'source')} ({self.mode}): every {self.output.judged} is exact",
                 "verified",
                 checked_sources=total,
             )
@@ -137,36 +136,33 @@ class Verifying:
         return Verdict(self.mode, total, time.perf_counter() - began, sentence)
 
     @property
-    def _n_rows(self) -> int:
-        """Vertices to which a source has a distance in storage."""
-        return self.stored.manifest.n_vertices if self.n_targets is None else self.n_targets
-
-    @property
     def _row_bytes(self) -> int:
-        return self._n_rows * self.form.dtype(self.stored.manifest.traits.weight_dtype).itemsize
+        traits = self.stored.manifest.traits
+        return self.output.row_bytes(traits.n_vertices, traits.weight_dtype)
 
     @property
     def task_bytes(self) -> int:
         """Host memory that a task takes beside the graph."""
-        manifest, n_rows = self.stored.manifest, self._n_rows
+        manifest, form = self.stored.manifest, self.output.form
         n_vertices, dtype = manifest.n_vertices, manifest.traits.weight_dtype
+        n_columns = self.output.n_columns(n_vertices)
         id_bytes = 8 + sum(part.bytes for part in manifest.vertices) // max(n_vertices, 1)
         # Those that stand beside each other in `wide_files` are read at once.
-        is_merged = self.form.layout == "wide" and len(self.batches) > 1
+        is_merged = form.layout == "wide" and len(self.batches) > 1
         at_once = max(map(len, _wanted(self.batches, self.mode)), default=0) if is_merged else 1
         # As stored, then without NULLs and as solved; and the ids that should stand beside them.
-        rows_bytes = (at_once + 2) * self._row_bytes + 2 * n_rows * id_bytes
+        rows_bytes = (at_once + 2) * self._row_bytes + 2 * n_columns * id_bytes
         largest = max(map(len, self.batches), default=0)
-        group_rows = min(LARGEST_GROUP_ROWS, max(LONG_GROUP_ROWS, n_rows), n_rows * largest)
-        group_bytes = group_rows * 2 * (id_bytes + self.form.dtype(dtype).itemsize)
+        group_rows = min(LARGEST_GROUP_ROWS, max(LONG_GROUP_ROWS, n_columns), n_columns * largest)
+        group_bytes = group_rows * 2 * (id_bytes + form.dtype(dtype).itemsize)
         # Row, heap, keys and places of the oracle; the certificate takes less.
         return rows_bytes + group_bytes + n_vertices * (8 + 2 * dtype.itemsize)
 
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], together: int) -> Iterator[VerifyTask]:
         """Yield the tasks, each for `together` of the `chosen` batches; `wanted` has the places of every batch."""
-        metrics = self._metrics(wanted) if self.identity.get("targets") == NO_DISTANCES else {}
+        metrics = {} if self.output.has_files else self._metrics(wanted)
         content_id, task_bytes = self.stored.manifest.content_id, self.task_bytes
-        cutoff, verification = scaled_limit(self.identity["cutoff"], self.form.scale), uuid.uuid4().hex
+        cutoff, verification = scaled_limit(self.identity["cutoff"], self.output.form.scale), uuid.uuid4().hex
         for first in range(0, len(chosen), together):
             numbers = chosen[first : first + together]
             yield VerifyTask(
@@ -176,7 +172,7 @@ class Verifying:
                 self.identity,
                 tuple((number, self.batches[number][np.array(wanted[number])]) for number in numbers),
                 self.mode,
-                self.form,
+                self.output.in_tasks(),
                 cutoff,
                 tuple(wanted[number] for number in numbers),
                 verification,

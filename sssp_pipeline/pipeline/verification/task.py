@@ -18,26 +18,21 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, unreached_distance
+from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
-from sssp_pipeline.pipeline.graph_store.stored_graph import resident
-from sssp_pipeline.pipeline.graph_store.units import in_input_unit
+from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import memory_bytes
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, read_distances, read_targets
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE
-from sssp_pipeline.pipeline.results.run_folder import NO_DISTANCES, OF_LENGTHS, RunFolder
-from sssp_pipeline.pipeline.results.wide_files import read_wide_files
+from sssp_pipeline.pipeline.results.outputs import RowOutput, StoredRow, distance_fault
+from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.task import Task
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.retries import expect_answers
-from sssp_pipeline.vertex_ids import VertexIds, digest_of
-
-#: The metrics that follow from the distances alone.
-OF_DISTANCES = ("reached", "max_distance", "mean_distance")
+from sssp_pipeline.pipeline.storage.retries import mark_reachable
+from sssp_pipeline.vertex_ids import VertexIds
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +43,8 @@ class VerifyTask(Task):
     ----------
     mode
         "sample" or "certificate".
-    form
-        How the distances are written.
+    output
+        As `RowOutput.in_tasks` returns it.
     cutoff
         In the unit of the graph's weights.
     places
@@ -63,7 +58,7 @@ class VerifyTask(Task):
     """
 
     mode: str
-    form: DistanceFormat
+    output: RowOutput
     cutoff: float | None
     places: tuple[Sequence[int], ...]
     verification: str
@@ -87,8 +82,8 @@ def verify_task(task: VerifyTask) -> Checked:
     InputError
         The store does not hold the expected graph, or a file of the run is missing or damaged.
     """
-    expect_answers(files.redacted(task.store), files.redacted(task.run))
-    stored = resident(task.store, task.content_id)
+    mark_reachable(files.redacted(task.store), files.redacted(task.run))
+    stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
     with _room.held(task.n_bytes, _memory_limit() - stored.manifest.graph_bytes):
         return _checked(task, graph, ids)
@@ -133,14 +128,10 @@ def _memory_limit() -> int:
 
 
 def _checked(task: VerifyTask, graph: CsrGraph, ids: VertexIds) -> Checked:
-    targets = _targets_of(task, ids)
-    options = SolveOptions(cutoff=task.cutoff, targets=targets)
+    output = _output_of(task, ids)
     refuted: tuple[int, str] | None = None
     for (number, sources), places in zip(task.batches, task.places, strict=True):
-        if task.metrics:
-            sentence = _metrics_refuted(graph, ids, task.metrics[number], options, task.form.scale)
-        else:
-            sentence = _batch_refuted(task, graph, ids, number, sources, places, options)
+        sentence = _batch_refuted(task, output, graph, ids, number, sources, places)
         if sentence is not None and refuted is None:
             refuted = number, sentence
     return Checked(sum(len(sources) for _, sources in task.batches), refuted)
@@ -148,108 +139,65 @@ def _checked(task: VerifyTask, graph: CsrGraph, ids: VertexIds) -> Checked:
 
 def _batch_refuted(
     task: VerifyTask,
+    output: RowOutput,
     graph: CsrGraph,
     ids: VertexIds,
     number: int,
     sources: np.ndarray,
     places: Sequence[int],
-    options: SolveOptions,
 ) -> str | None:
-    """Return what is wrong with the first of a batch's `sources` (n,) whose stored distances are, None if none is."""
-    folder, form = RunFolder(task.run), task.form
-    url, dtype = folder.batch_path(number), graph.weight_dtype
-    wide_paths = folder.wide_paths() if form.layout == "wide" else []
-    if wide_paths:
-        url, places = wide_paths[0], [number * task.identity["batch"] + place for place in places]
-        rows = read_wide_files(wide_paths, ids, form, dtype, places, options.targets)
-    else:
-        rows = read_distances(url, ids, form, dtype, places, options.targets)
-    check = _against_oracle if task.mode == "sample" else _by_certificate
+    """Return what is wrong with the first of a batch's `sources` (n,) whose stored row is, None if none is."""
+    url, rows = _stored_rows(task, output, graph, ids, number, places)
     for place, source in zip(places, sources.tolist(), strict=True):
-        name, distances = next(rows, (None, None))
-        if name != ids.original(source) or distances is None:
+        name, stored = next(rows, (None, np.empty(0)))
+        if name is None or name != ids.original(source):
             raise InputError(
                 f"`{files.redacted(url)}` holds source `{name}` at place {place}, not `{ids.original(source)}`",
                 hint=OVERWRITE,
             )
-        if (sentence := check(graph, ids, source, distances, options, form.scale)) is not None:
+        if task.mode == "sample":
+            options = SolveOptions(cutoff=task.cutoff, kept=output.kept)
+            true = _oracle(graph).solve(graph, np.array([source], np.uint32), options)
+            sentence = output.difference(name, stored, true, ids)
+        else:
+            sentence = _by_certificate(graph, ids, source, stored, task.cutoff, output.form.scale)
+        if sentence is not None:
             return sentence
     return None
 
 
-def _metrics_refuted(
-    graph: CsrGraph,
-    ids: VertexIds,
-    rows: list[dict[str, Any]],
-    options: SolveOptions,
-    scale: int | None,
-) -> str | None:
-    """Return which stored metric in `rows` is wrong, None if none is; lengths there are in the input's unit."""
-    for row in rows:
-        (source,) = ids.vertices([row["source"]], "`metrics.parquet`: source")
-        (true,) = _oracle(graph).solve(graph, np.array([source]), options).metrics
-        for name in OF_DISTANCES:
-            exact = getattr(true, name)
-            if scale is not None and name in OF_LENGTHS:
-                exact = float(exact) / scale
-            if row[name] != float(exact):
-                return f"source `{row['source']}`: stored {name} {row[name]}, true {name} {exact}"
-    return None
-
-
-#: The targets of the last verification of this process, by its name; each is read by one thread.
-_targets: dict[str, np.ndarray] = {}
-_reading_targets = threading.Lock()
-
-
-def _targets_of(task: VerifyTask, ids: VertexIds) -> np.ndarray | None:
-    """Return the targets (T,) of a run, None for every vertex; its files have them, its identity confirms them."""
-    digest = task.identity.get("targets")
-    if digest is None:
-        return None
-    if digest == NO_DISTANCES:
-        return np.empty(0, np.uint32)
-    with _reading_targets:
-        if task.verification not in _targets:
-            _targets.clear()
-            _targets[task.verification] = _read_targets(task, ids, digest)
-        return _targets[task.verification]
-
-
-def _read_targets(task: VerifyTask, ids: VertexIds, digest: str) -> np.ndarray:
+def _stored_rows(
+    task: VerifyTask, output: RowOutput, graph: CsrGraph, ids: VertexIds, number: int, places: Sequence[int]
+) -> tuple[str, Iterator[StoredRow]]:
+    """Return the URL of the file, or of the first file, with the rows at `places` of a batch, and these rows."""
     folder = RunFolder(task.run)
-    urls = folder.wide_paths() or [folder.batch_path(0)]
-    n_sources = task.identity["batch"]
-    targets = np.concatenate([read_targets(url, ids, n_sources, task.form) for url in urls])
-    if digest_of(targets) != digest:
-        raise InputError(
-            f"`{files.redacted(urls[0])}` is damaged: it has not the targets that the run was asked for",
-            hint=OVERWRITE,
-        )
-    return targets
+    if not output.has_files:
+        return folder.path(METRICS_FILE), ((row["source"], row) for row in task.metrics[number])
+    wide_paths = folder.wide_paths() if output.form.layout == "wide" else []
+    if wide_paths:
+        places = [number * task.identity["batch"] + place for place in places]
+    urls = wide_paths or [folder.batch_path(number)]
+    return urls[0], output.read(urls, places, ids, graph.weight_dtype, is_merged=bool(wide_paths))
+
+
+#: The output of the last verification of this process, by the name of the verification.
+_outputs: dict[str, RowOutput] = {}
+_reading_output = threading.Lock()
+
+
+def _output_of(task: VerifyTask, ids: VertexIds) -> RowOutput:
+    """Return the whole output of a task; the first thread that needs it reads it from the files of the run."""
+    with _reading_output:
+        if task.verification not in _outputs:
+            folder = RunFolder(task.run)
+            urls = folder.wide_paths() or [folder.batch_path(0)]
+            _outputs.clear()
+            _outputs[task.verification] = task.output.for_verifying(urls, ids, task.identity["batch"])
+        return _outputs[task.verification]
 
 
 def _oracle(graph: CsrGraph) -> Solver:
     return QueueBellmanFord() if graph.traits.min_weight < 0 else Dijkstra()
-
-
-def _against_oracle(
-    graph: CsrGraph,
-    ids: VertexIds,
-    source: int,
-    distances: np.ndarray,
-    options: SolveOptions,
-    scale: int | None,
-) -> str | None:
-    true = _oracle(graph).solve(graph, np.array([source], np.uint32), options).distances[0]
-    wrong = np.flatnonzero(true != distances)
-    if not len(wrong):
-        return None
-    first = int(wrong[0])
-    nobody = unreached_distance(true.dtype)
-    stored, exact = (None if d == nobody else d.item() for d in (distances[first], true[first]))
-    vertex = first if options.targets is None else int(options.targets[first])
-    return _sentence(ids, source, vertex, stored, exact, scale)
 
 
 def _by_certificate(
@@ -257,18 +205,11 @@ def _by_certificate(
     ids: VertexIds,
     source: int,
     distances: np.ndarray,
-    options: SolveOptions,
+    cutoff: float | None,
     scale: int | None,
 ) -> str | None:
-    fault = find_fault(graph, source, distances, options.cutoff)
-    return None if fault is None else _sentence(ids, source, fault.vertex, fault.stored, fault.true, scale)
-
-
-def _sentence(
-    ids: VertexIds, source: int, vertex: int, stored: float | None, true: float | None, scale: int | None
-) -> str:
-    shown = ("unreached" if d is None else str(in_input_unit(d, scale)) for d in (stored, true))
-    return (
-        f"source `{ids.original(source)}`, vertex `{ids.original(vertex)}`: "
-        "stored distance {}, true distance {}".format(*shown)
-    )
+    fault = find_fault(graph, source, distances, cutoff)
+    if fault is None:
+        return None
+    ends = ids.original(source), ids.original(fault.vertex)
+    return distance_fault(*ends, fault.stored, fault.true, scale)

@@ -20,16 +20,16 @@ from sssp_pipeline.kernels.cpu.parallel_delta_stepping import (
     SharedSearch,
     threads_for,
 )
-from sssp_pipeline.kernels.host.numba_tools import ONE, atomic_add, atomic_min
-from sssp_pipeline.kernels.host.team import (
-    GIVEN_UP,
+from sssp_pipeline.kernels.host.kernel_threads import (
+    BROKEN,
+    FAILED,
     LAST,
-    LEFT,
-    PASSED,
-    Team,
-    dismiss,
-    meet,
+    ROUND,
+    KernelThreads,
+    release_barrier,
+    wait_at_barrier,
 )
+from sssp_pipeline.kernels.host.numba_tools import ONE, atomic_add, atomic_min
 from sssp_pipeline.kernels.solver import SolveOptions
 
 FOREVER = float("inf")
@@ -46,9 +46,9 @@ def every_magnitude(dtype):
     return csr_from_edges(made.src, made.dst, weights.astype(dtype), 900)
 
 
-def search_of(graph, n_threads, delta=None, patience_ns=FOREVER):
+def search_of(graph, n_threads, delta=None, slow_ns=FOREVER):
     search = SharedSearch(graph, pick_delta(graph) if delta is None else delta, n_threads)
-    search.patience_ns = patience_ns
+    search.slow_ns = slow_ns
     return search
 
 
@@ -65,14 +65,14 @@ def assert_finds(search, graph, sources):
 # More threads than cores, too: then those that wait have to give their cores away.
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("dtype", ["uint32", "uint64", "float32", "float64"])
-def test_a_team_finds_what_one_thread_does(n_threads, dtype):
+def test_several_threads_find_what_one_thread_finds(n_threads, dtype):
     for graph in (graph_of(grid(rows=40, cols=40, keep=0.7), dtype), graph_of(rmat(scale=11), dtype)):
         for delta in (None, 1e6):
             assert_finds(search_of(graph, n_threads, delta), graph, [0, 799])
 
 
 @pytest.mark.parametrize("dtype", ["uint64", "float64"])
-def test_a_team_moves_its_windows_together(dtype):
+def test_all_threads_move_their_windows_at_the_same_time(dtype):
     graph = every_magnitude(dtype)
     assert_finds(search_of(graph, 3, delta=1.0), graph, [0, 450])
 
@@ -93,15 +93,15 @@ def test_each_thread_makes_itself_memory(dtype):
     assert_finds(search_of(graph, 2), graph, [5])
 
 
-@pytest.mark.parametrize("patience_ns", [0.0, 1.0, 10.0, 100.0])
-def test_a_slow_team_leaves_what_it_has_to_its_first_thread(patience_ns, monkeypatch):
+@pytest.mark.parametrize("slow_ns", [0.0, 1.0, 10.0, 100.0])
+def test_threads_slower_than_one_hand_their_entries_to_the_first(slow_ns, monkeypatch):
     done = []
-    run = Team.run
-    monkeypatch.setattr(Team, "run", lambda team, part: done.append(run(team, part)) or done[-1])
+    run = KernelThreads.run
+    monkeypatch.setattr(KernelThreads, "run", lambda self, part: done.append(run(self, part)) or done[-1])
     for graph in (graph_of(grid(rows=40, cols=40)), every_magnitude("uint64")):
-        assert_finds(search_of(graph, 3, 1.0, patience_ns), graph, [0, 799])
-    assert_finds(search_of(graph_of(rmat(scale=11)), 3, None, patience_ns), graph_of(rmat(scale=11)), [0])
-    if patience_ns == 0:
+        assert_finds(search_of(graph, 3, 1.0, slow_ns), graph, [0, 799])
+    assert_finds(search_of(graph_of(rmat(scale=11)), 3, None, slow_ns), graph_of(rmat(scale=11)), [0])
+    if slow_ns == 0:
         # Not even the second round was anyone else's.
         assert [others for _, *others in done] == [[(0, 0), (0, 0)]] * 5
 
@@ -124,19 +124,19 @@ def three_threads(monkeypatch):
     return graph_of(grid(rows=40, cols=40))
 
 
-def team_threads():
-    return [t for t in threading.enumerate() if t.name.startswith("sssp-team")]
+def kernel_threads():
+    return [t for t in threading.enumerate() if t.name.startswith("sssp-kernel")]
 
 
 def test_threads_end_with_the_search(three_threads):
     search = ParallelDeltaStepping().start(three_threads, SolveOptions())
     assert_finds(search, three_threads, [0, 5])
-    assert len(team_threads()) == 2
+    assert len(kernel_threads()) == 2
     del search
     gc.collect()
-    for thread in team_threads():
+    for thread in kernel_threads():
         thread.join(timeout=10)
-    assert not team_threads()
+    assert not kernel_threads()
 
 
 def test_calls_of_many_threads_take_turns(three_threads):
@@ -187,48 +187,48 @@ def test_a_thread_that_fails_ends_the_search_for_all(three_threads, monkeypatch,
 
 
 @njit(nogil=True)
-def meet_often(meeting, n_threads, times, counts):
-    """Return whether each number written before a meeting was seen by whoever came last."""
+def wait_often(barrier, n_threads, times, counts):
+    """Return how often this thread was last, or a negative number if it missed a write from before the barrier."""
     lasts = 0
     for i in range(times):
         atomic_add(counts, 0, ONE)
-        met = meet(meeting, n_threads)
-        if met == LEFT:
+        arrival = wait_at_barrier(barrier, n_threads)
+        if arrival == FAILED:
             return -1
-        if met == LAST:
+        if arrival == LAST:
             lasts += 1
             if counts[0] != n_threads * np.uint64(i + 1):
                 return -2
-            dismiss(meeting)
-        # Nobody counts on before all have seen this.
+            release_barrier(barrier)
+        # No thread counts on before all have seen this.
         if counts[0] < n_threads * np.uint64(i + 1):
             return -3
     return lasts
 
 
-def test_all_meet_and_one_is_the_last():
-    team = Team(3)
+def test_all_threads_pass_the_barrier_and_one_is_the_last():
+    threads = KernelThreads(3)
     counts = np.zeros(1, np.uint64)
-    lasts = team.run(lambda number: meet_often(team.meeting, np.uint64(3), 2000, counts))
+    lasts = threads.run(lambda number: wait_often(threads.barrier, np.uint64(3), 2000, counts))
     assert min(lasts) >= 0
-    assert sum(lasts) == team.meeting[PASSED] == 2000
+    assert sum(lasts) == threads.barrier[ROUND] == 2000
     assert counts[0] == 6000
 
 
-def test_nobody_waits_for_one_who_gave_up():
-    team = Team(3)
+def test_no_thread_waits_for_one_that_failed():
+    threads = KernelThreads(3)
 
     def part(number):
         if number == 1:
             raise ValueError("not me")
-        return meet_often(team.meeting, np.uint64(3), 1, counts)
+        return wait_often(threads.barrier, np.uint64(3), 1, counts)
 
     counts = np.zeros(1, np.uint64)
     with pytest.raises(ValueError, match="not me"):
-        team.run(part)
-    assert team.meeting[GIVEN_UP] == 1
+        threads.run(part)
+    assert threads.barrier[BROKEN] == 1
     counts[0] = 0
-    assert sum(team.run(lambda number: meet_often(team.meeting, np.uint64(3), 1, counts))) == 1
+    assert sum(threads.run(lambda number: wait_often(threads.barrier, np.uint64(3), 1, counts))) == 1
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "uint64", "float32", "float64"])
@@ -243,7 +243,7 @@ def test_the_least_of_what_all_threads_offer_is_kept(dtype):
     offered = np.random.default_rng(3).permutation(300_000).astype(dtype)
     kept = np.full(7, unreached_distance(np.dtype(dtype)), dtype)
     parts = [offered[i * 70_000 : (i + 1) * 70_000] for i in range(4)]
-    team = Team(4)
-    lowered = team.run(lambda number: lower(kept, parts[number]))
+    threads = KernelThreads(4)
+    lowered = threads.run(lambda number: lower(kept, parts[number]))
     assert_array_equal(kept, [min(part[i::7].min() for part in parts) for i in range(7)])
     assert sum(lowered) >= 7

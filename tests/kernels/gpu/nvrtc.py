@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,25 +50,43 @@ class Compiled:
 
 def compile_for(source: str, name: str, options: tuple[str, ...], arch: int) -> Compiled:
     """Return the binary of `source` for sm_`arch`; an error of the compiler fails the test with its log."""
-    nvrtc, program = library(), ctypes.c_void_p()
-    options = (*options, *ADDED_BY_CUPY, f"-arch=sm_{arch}", "--ptxas-options=-v")
-    encoded = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
-    created = nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
-    assert created == 0
-    try:
-        code = nvrtc.nvrtcCompileProgram(program, len(options), encoded)
+    with _program(source, name, (*options, f"-arch=sm_{arch}", "--ptxas-options=-v")) as (program, log):
         size = ctypes.c_size_t()
-        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        text = ctypes.create_string_buffer(size.value)
-        nvrtc.nvrtcGetProgramLog(program, text)
-        log = text.value.decode()
-        assert code == 0, log
-        nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
-    finally:
-        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+        library().nvrtcGetCUBINSize(program, ctypes.byref(size))
     registers, spilled = {}, {}
     for part in log.split("Compiling entry function '")[1:]:
         kernel = part.split("'")[0]
         registers[kernel] = int(re.search(r"Used (\d+) registers", part)[1])
         spilled[kernel] = int(re.search(r"(\d+) bytes spill stores", part)[1])
     return Compiled(size.value, log, registers, spilled)
+
+
+def ptx_of(source: str, name: str, options: tuple[str, ...]) -> str:
+    """Return the PTX of `source`; an error of the compiler fails the test with its log."""
+    with _program(source, name, options) as (program, _):
+        return _text(library().nvrtcGetPTXSize, library().nvrtcGetPTX, program)
+
+
+@contextmanager
+def _program(source: str, name: str, options: tuple[str, ...]) -> Iterator[tuple[ctypes.c_void_p, str]]:
+    """Give the compiled program and the compiler's log."""
+    nvrtc, program = library(), ctypes.c_void_p()
+    options = (*options, *ADDED_BY_CUPY)
+    encoded = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
+    created = nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
+    assert created == 0
+    try:
+        code = nvrtc.nvrtcCompileProgram(program, len(options), encoded)
+        log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        assert code == 0, log
+        yield program, log
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(get_size: ctypes._FuncPointer, get_text: ctypes._FuncPointer, program: ctypes.c_void_p) -> str:
+    size = ctypes.c_size_t()
+    get_size(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    get_text(program, text)
+    return text.value.decode()

@@ -66,7 +66,7 @@ def test_device_batches_never_take_more_than_is_free(
 
 
 class Device:
-    """A device of so many bytes, and a solver whose scratch memory takes `scratch` of them."""
+    """A device of a given size, and a solver whose scratch memory takes `scratch` bytes of it."""
 
     def __init__(self, monkeypatch, n_bytes, scratch):
         self.free = n_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,8 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common import compile
 from sssp_pipeline.kernels.gpu.common.compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels.gpu.common.device_graph import UPLOAD
-from sssp_pipeline.kernels.gpu.common.device_rows import GATHER, SUMMARY
+from sssp_pipeline.kernels.gpu.common.device_rows import SUMMARY
+from sssp_pipeline.kernels.gpu.common.gather import GATHER
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.solver import tuned
 
@@ -113,13 +115,14 @@ def test_the_clock_that_runs_back_in_tests_compiles(name):
     options = (*kernel_options(unit, dtype), "-DSSSP_CLOCK_RUNS_BACK=1")
     result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, 90)
     assert not warnings_in(result.log), result.log
-    assert "#if SSSP_CLOCK_RUNS_BACK" in (compile.SOURCES / "memory_order.cuh").read_text()
+    assert "#if SSSP_CLOCK_RUNS_BACK" in (compile._COMMON / "memory_order.cuh").read_text()
 
 
 @needs_nvrtc
 def test_a_warning_is_seen(tmp_path, monkeypatch):
-    (tmp_path / "careless.cu").write_text('extern "C" __global__ void careless_kernel() { int unused = 3; }')
-    monkeypatch.setattr(compile, "SOURCES", tmp_path)
+    source = tmp_path / "careless.cu"
+    source.write_text('extern "C" __global__ void careless_kernel() { int unused = 3; }')
+    monkeypatch.setitem(compile.SOURCES, "careless", source)
     result = compiled(Unit("careless", ("careless_kernel",)), np.dtype("uint32"), 75)
     assert "declared but never referenced" in warnings_in(result.log)[0]
     assert result.registers.keys() == {"careless_kernel"}
@@ -136,15 +139,14 @@ def test_the_types_and_the_unit_decide_the_options():
 
 
 def test_an_edited_header_changes_the_options(tmp_path, monkeypatch):
-    for path in [*compile.SOURCES.glob("*.cu"), *compile.SOURCES.glob("*.cuh")]:
-        (tmp_path / path.name).write_bytes(path.read_bytes())
     compile.sources_digest.cache_clear()
     before = compile.sources_digest()
-    monkeypatch.setattr(compile, "SOURCES", tmp_path)
+    copied = shutil.copytree(compile._COMMON.parent, tmp_path / "gpu")
+    monkeypatch.setattr(compile, "_COMMON", copied / "common")
     try:
         compile.sources_digest.cache_clear()
         assert compile.sources_digest() == before
-        with (tmp_path / "relax.cuh").open("a") as file:
+        with (copied / "common/relax.cuh").open("a") as file:
             file.write("// more\n")
         compile.sources_digest.cache_clear()
         assert compile.sources_digest() != before

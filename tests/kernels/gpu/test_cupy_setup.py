@@ -1,4 +1,4 @@
-"""Every way in which driver, GPU, CuPy and NVRTC can be missing or not fit is told in a line, with what to do."""
+"""If driver, GPU, CuPy or NVRTC is missing or does not fit, one line says so and one says what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NVRTC = ((12, 9), [75, 80, 86, 87, 89, 90, 100, 120])
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Make the probes answer as told, and look anew."""
+    """Replace the answers of the probes, and check again."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def answering(driver=H200, packages=CUDA12, cupy=None, nvrtc=NVRTC, device_files=False):
@@ -66,7 +66,7 @@ def test_what_fits_is_ok(machine):
             {"driver": Driver(100)},
             "absent",
             "the NVIDIA driver sees no GPU",
-            "`nvidia-smi` and `dmesg` tell why",
+            "`nvidia-smi` and `dmesg` show why",
         ),
         (
             "gpu",
@@ -87,7 +87,7 @@ def test_what_fits_is_ok(machine):
             {"driver": Driver(999)},
             "broken",
             "the NVIDIA driver answers error 999 to cuInit",
-            "`nvidia-smi` tells more",
+            "`nvidia-smi` shows more",
         ),
         (
             "gpu",

@@ -24,7 +24,7 @@ def path_graph(n_edges: int):
 
 
 class Device:
-    """A device of 1,000,000 bytes, on which a copy of a graph is as large as it is said to be."""
+    """A device of 1,000,000 bytes, on which each graph has a given size."""
 
     TOTAL = 10**6
 

@@ -15,7 +15,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.gpu.bellman_ford.bellman_ford import BellmanFord
 from sssp_pipeline.kernels.gpu.common import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.edge_lists import edges_by_source, edges_by_target
 from sssp_pipeline.kernels.gpu.work_efficient.work_efficient import WorkEfficient
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -209,7 +209,7 @@ def test_more_blocks_than_are_resident_are_refused(kind):
 def test_a_block_that_never_comes_ends_the_run_with_an_error(kind):
     graph = made_graph(grid(30, 30), "uint32")
     with pytest.raises(SsspError, match=rf"`{kind.name}` gave up source 5: after 0.2 s at barrier 1, "):
-        kind(absent_blocks=1, patience_s=0.2).solve(graph, np.array([5]), ANY)
+        kind(absent_blocks=1, barrier_timeout_s=0.2).solve(graph, np.array([5]), ANY)
     assert_array_equal(kind().solve(graph, np.array([5]), ANY).distances, by_dijkstra(graph, 5))
 
 

@@ -1,4 +1,4 @@
-"""`frontier-bellman-ford`: its options, its edge classes, and what becomes of full frontiers."""
+"""`frontier-bellman-ford`: its options, its edge classes, and full frontiers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def generated(graph, dtype="uint32"):
 
 
 def awkward_graphs(dtype="uint32"):
-    """Each with something that an optimisation looks at."""
+    """Graphs, each with a feature that an optimisation uses."""
     rng = np.random.default_rng(5)
     spokes = [(0, i, 500 - i) for i in range(1, 500)]
     yield made(1, [], dtype)
@@ -186,7 +186,7 @@ def test_edges_without_classes_are_not_copied():
 @pytest.mark.gpu
 @pytest.mark.parametrize("places", [1, 2])
 def test_a_full_frontier_is_every_vertex(places, monkeypatch):
-    """With so few places for duplicates, a dense graph overflows them."""
+    """So few places for duplicates that a dense graph overflows the frontier."""
     monkeypatch.setattr(
         "sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford._DUPLICATES", places
     )
@@ -203,8 +203,8 @@ def test_a_full_frontier_is_every_vertex(places, monkeypatch):
 def test_a_search_goes_on_after_each_pause(dtype, given):
     import cupy
 
-    from sssp_pipeline.kernels.gpu.common.device_words import bits_type
-    from sssp_pipeline.kernels.host.views import from_words
+    from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
+    from sssp_pipeline.kernels.host.search_graph import distances_of_bits
 
     # Weights 2 + p(u) - p(v): no negative cycle, and a path costs 2 an edge and what its ends differ by.
     n, height = 200, np.arange(200) * 37 % 101
@@ -221,7 +221,9 @@ def test_a_search_goes_on_after_each_pause(dtype, given):
         n_launches += 1
         search.advance(3 * n_launches)
     assert n_launches > 1
-    assert_array_equal(from_words(row.get(), graph.weight_dtype), (steps + height[7] - height).astype(dtype))
+    assert_array_equal(
+        distances_of_bits(row.get(), graph.weight_dtype), (steps + height[7] - height).astype(dtype)
+    )
     assert search.finish().supersteps > 3
 
 
@@ -237,7 +239,7 @@ def test_one_block_alone_finds_what_all_do(goes_alone, given):
 @pytest.mark.gpu
 @pytest.mark.parametrize("n_edges", [64, 65, 1500])
 def test_a_block_that_goes_on_alone_meets_the_others_again(n_edges):
-    """In the middle a hub, whose edges may be too many for one block; and more supersteps than a stay may have."""
+    """A path with a hub in the middle: too many edges for one block, and too many supersteps for a block alone."""
     n = 3000
     edges = [(i, i + 1, 1 + i % 5) for i in range(n - 1)]
     others = [v for v in range(0, n, 2) if v != 1500][: n_edges - 1]
@@ -255,10 +257,10 @@ def test_the_pieces_of_the_largest_hubs_are_larger():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("together", [1, 3, 8])
-def test_sources_that_share_the_gpu_keep_their_order(together):
+@pytest.mark.parametrize("sources_at_once", [1, 3, 8])
+def test_sources_that_share_the_gpu_keep_their_order(sources_at_once):
     graph = generated(grid(60, 60, keep=0.8))
-    assert_right(FrontierBellmanFord(together=together), graph, range(0, 3600, 89))
+    assert_right(FrontierBellmanFord(sources_at_once=sources_at_once), graph, range(0, 3600, 89))
 
 
 @pytest.mark.gpu
@@ -274,7 +276,7 @@ def test_duplicates_are_processed_more_often_than_none():
 
 @pytest.mark.gpu
 def test_a_block_that_never_comes_ends_the_run_with_an_error():
-    waiting = FrontierBellmanFord(absent_blocks=1, patience_s=0.2)
+    waiting = FrontierBellmanFord(absent_blocks=1, barrier_timeout_s=0.2)
     graph = generated(grid(30, 30))
     with pytest.raises(
         SsspError, match=r"`frontier-bellman-ford` gave up source 5: after 0.2 s at barrier 1"

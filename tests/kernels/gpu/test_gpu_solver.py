@@ -1,4 +1,4 @@
-"""What only a GPU shows: memory, runs that are given up, and sizes at which kernels take another way."""
+"""Tests that need a GPU: memory, searches that are given up, and sizes at which kernels use another path."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.common import batch_solver
 from sssp_pipeline.kernels.gpu.common import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.common.device_rows import _SUMMARY, SearchCounts, Summariser
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
 from sssp_pipeline.kernels.host.mean import mantissa_bits, sums
+from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.solver import SolveOptions
 
 EVERY_GPU_SOLVER = pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def graph_of(made, dtype="uint32"):
 
 
 def star(leaves, dtype="uint32"):
-    """Leaf i at distance i; the far ends first, so that nothing is in order."""
+    """A star with leaf i at distance i. The farthest leaves come first, so that nothing is in order."""
     ends = np.arange(leaves, 0, -1)
     return csr_from_edges(np.zeros(leaves, np.int64), ends, ends.astype(dtype), leaves + 1)
 
@@ -92,7 +93,7 @@ def test_a_subnormal_weight_is_not_zero(solver):
 def test_a_graph_is_uploaded_once_piece_by_piece_and_freed_with_the_host_graph(monkeypatch):
     import cupy
 
-    monkeypatch.setattr(device_graphs, "_PIECE", 1000)
+    monkeypatch.setattr(device_graphs, "_EDGES_AT_ONCE", 1000)
     graph = graph_of(rmat(scale=10))
     used = cupy.get_default_memory_pool().used_bytes
     before = used()
@@ -126,18 +127,18 @@ def test_nothing_on_the_device_outlives_a_call_but_the_graph(solver):
 @pytest.mark.gpu
 def test_a_block_that_never_comes_ends_the_run_with_an_error_and_leaves_the_gpu_usable():
     graph = graph_of(grid(30, 30))
-    waiting = NearFar(absent_blocks=1, patience_s=0.2)
+    waiting = NearFar(absent_blocks=1, barrier_timeout_s=0.2)
     with pytest.raises(SsspError, match=r"`near-far` gave up source 5: after 0.2 s at barrier 1, "):
         waiting.solve(graph, np.array([5]), ANY)
     assert_array_equal(NearFar().solve(graph, np.array([5]), ANY).distances, distances_by_cpu(graph, [5]))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("together", [1, 2, 5, 16, 132])
-def test_sources_that_share_the_gpu_keep_their_order(together):
+@pytest.mark.parametrize("sources_at_once", [1, 2, 5, 16, 132])
+def test_sources_that_share_the_gpu_keep_their_order(sources_at_once):
     graph = graph_of(grid(60, 60, keep=0.8))
     sources = np.arange(0, 3600, 89)
-    solution = NearFar(together=together).solve(graph, sources, ANY)
+    solution = NearFar(sources_at_once=sources_at_once).solve(graph, sources, ANY)
     assert_array_equal(solution.distances, distances_by_cpu(graph, sources))
     assert [m.source for m in solution.metrics] == sources.tolist()
 
@@ -207,11 +208,11 @@ def test_without_a_gpu_the_solver_says_so_and_auto_goes_on(solver, monkeypatch):
 
 @pytest.mark.gpu
 @EVERY_GPU_SOLVER
-@pytest.mark.parametrize("targets", [[3599, 0, 77], []])
-def test_targets_in_several_device_batches(solver, targets, monkeypatch):
+@pytest.mark.parametrize("kept", [Targets(np.array([3599, 0, 77])), Nothing()], ids=["targets", "nothing"])
+def test_kept_columns_in_several_device_batches(solver, kept, monkeypatch):
     monkeypatch.setattr(batch_solver, "device_batch", lambda *_: (7, 2))
     graph = graph_of(grid(60, 60, keep=0.8), "float32")
-    sources, options = np.arange(0, 3600, 89), SolveOptions(targets=np.array(targets, int))
+    sources, options = np.arange(0, 3600, 89), SolveOptions(kept=kept)
     found, expected = (s.solve(graph, sources, options) for s in (solver, solver_named("delta-stepping")))
     assert_array_equal(found.distances, expected.distances)
     for told in ("source", "reached", "max_distance", "mean_distance"):

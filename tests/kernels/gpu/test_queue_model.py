@@ -30,7 +30,7 @@ def test_the_protocol_holds_and_every_mutation_is_found_out(name):
 def test_the_mutations_the_model_knows_are_those_that_are_checked():
     known = set(re.findall(r"#ifn?def ([A-Z]\w+)", model.MODEL.read_text()))
     used = {option for case in model.CASES.values() for option in case.options if "=" not in option}
-    sizes = {"N_WORKERS", "N_BUCKETS", "N_HEADS", "MAX_WORDS", "N_BLOCKS"}
+    sizes = {"N_WORKERS", "N_BUCKETS", "N_HEADS", "MAX_WORDS", "N_BLOCKS", "CHAIN"}
     assert known - sizes == used
 
 

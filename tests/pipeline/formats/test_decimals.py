@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
-from sssp_pipeline.pipeline.formats.parsing.line_reader import lost_in_float64
+from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault
 from sssp_pipeline.pipeline.formats.registry import EdgeChunk
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, scaled
 from sssp_pipeline.workflow import models as workflow
@@ -146,8 +146,8 @@ def test_a_fault_is_shown_with_its_comma(write, refused, weight):
     ],
 )
 def test_what_scaling_would_lose(text, scale, fault):
-    assert lost_in_float64(text, float(text), False, scale) == fault
-    assert lost_in_float64("-" + text, -float(text), False, scale) == fault
+    assert float64_fault(text, float(text), False, scale) == fault
+    assert float64_fault("-" + text, -float(text), False, scale) == fault
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_what_scaling_would_lose(text, scale, fault):
     ],
 )
 def test_what_float64_would_lose(text, rounds, fault):
-    assert lost_in_float64(text, float(text), rounds, 0) == fault
+    assert float64_fault(text, float(text), rounds, 0) == fault
 
 
 @KINDS
@@ -173,7 +173,7 @@ def test_what_float64_would_lose(text, rounds, fault):
 def test_long_decimals_to_be_scaled(write, refused, name, between, weight):
     file = write(name, rows(between, "0.5", weight))
     assert refused(file, scale=1000) == (
-        f"`{name}` line 2: weight `{weight}` times 1000 is no integer",
+        f"`{name}` line 2: weight `{weight}` times 1000 is not an integer",
         "raise `graph.weights.scale`, or remove it to compute with decimals",
     )
 

@@ -87,7 +87,7 @@ def test_what_is_no_known_format(write, refused, content):
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_what_is_not_read_is_named(write, refused, content, what, pack):
-    assert refused(write("x", pack(content))) == (f"`x` is {what}, which is not read", READ_HINT)
+    assert refused(write("x", pack(content))) == (f"`x` is {what}, which cannot be read", READ_HINT)
 
 
 @pytest.mark.parametrize("order", ["le", "be"])
@@ -123,7 +123,7 @@ MESH = "3 3\n2 3\n1 3\n1 2\n"
 def test_rows_that_may_be_a_metis_graph(write, read, refused):
     name = write("x", "# or not\n" + MESH)
     assert refused(name) == (
-        "`x` line 2: `3 3` may be an edge, or begin a METIS graph",
+        "`x` line 2: `3 3` may be an edge, or the header of a METIS graph",
         "set `graph.format: text` or `graph.format: metis`",
     )
     assert read(name, format="text").rows() == [(3, 3), (2, 3), (1, 3), (1, 2)]

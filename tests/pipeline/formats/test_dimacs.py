@@ -59,11 +59,11 @@ FAULTS = [
     ),
     (
         "p sp 3 2\na 1 2 5\na 4 1 5\n", "`r.gr` line 3: vertex id `4` is outside 1 to 3",
-        "the file declares its number of vertices at its beginning: correct the one or the other",
+        "the file declares its number of vertices at its beginning: correct the id or that number",
     ),
     (
         "c\np sp 3 1\na 1 0 5\n", "`r.gr` line 3: vertex id `0` is outside 1 to 3",
-        "the file declares its number of vertices at its beginning: correct the one or the other",
+        "the file declares its number of vertices at its beginning: correct the id or that number",
     ),
     ("p sp 3 1\na 1 2x3 5\n", "`r.gr` line 2: `2x3` is not a vertex id", "ids are whole numbers from 1"),
     ("p sp 3 1\na -1 2 5\n", "`r.gr` line 2: vertex id `-1` is negative", "ids are whole numbers from 1"),
@@ -150,7 +150,7 @@ CO_FAULTS = [
     ),
     (
         "p aux sp co 3\nv 1 1 1\nv 3 1 1\nv 2 1 1\nv 1 1 1\n", "`r.co` has 4 coordinates of 3 vertices",
-        "every vertex stands there once",
+        "every vertex is listed once",
     ),
     (
         "p aux sp co 3\nv 1 1 east\n", "`r.co` line 2: `east` is not a coordinate",
@@ -162,7 +162,7 @@ CO_FAULTS = [
     ("p aux sp co 3\nv b 1 1\n", "`r.co` line 2: `b` is not a vertex id", "ids are whole numbers from 1"),
     (
         "p aux sp co 3\nv 4 1 1\n", "`r.co` line 2: vertex id `4` is outside 1 to 3",
-        "the file declares its number of vertices at its beginning: correct the one or the other",
+        "the file declares its number of vertices at its beginning: correct the id or that number",
     ),
     (
         "p aux sp co 3\nw 1 1 1\n", "`r.co` line 2 begins with `w`, wanted `v`",

@@ -93,7 +93,7 @@ def test_utf_16_cut_in_a_letter(write, refused):
 @pytest.mark.parametrize("encoding", ["nonsense", "rot13", "base64", "zlib"])
 def test_what_is_no_encoding_of_text(write, refused, encoding):
     message, _ = refused(write("e", "1 2\n"), encoding=encoding)
-    assert message == f"`graph.encoding: {encoding}` is no encoding of text that Python knows"
+    assert message == f"`graph.encoding: {encoding}` is not a text encoding that Python knows"
 
 
 @pytest.mark.parametrize("kind", ["dimacs", "matrix-market"])

@@ -48,7 +48,7 @@ def test_a_parameter_may_be_a_decimal(read):
         ),
         (
             "generated:road?seed=x",
-            "`generated:road?seed=x`: `x` is no value of `seed`",
+            "`generated:road?seed=x`: `x` is not a value for `seed`",
             "parameters are numbers",
         ),
         (

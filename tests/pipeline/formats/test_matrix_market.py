@@ -66,7 +66,7 @@ def test_values_may_be_left_out(write, read):
         ),
         (
             matrix("real", "general", "3 4 1\n1 2 3\n"),
-            "`m.mtx` line 2: the matrix has 3 rows and 4 columns, a graph has as many of both",
+            "`m.mtx` line 2: the matrix has 3 rows and 4 columns, but a graph needs as many rows as columns",
             "only square matrices are graphs",
         ),
         (
@@ -92,7 +92,7 @@ def test_values_may_be_left_out(write, read):
         (
             matrix("integer", "general", "3 3 1\n1 4 3\n"),
             "`m.mtx` line 3: vertex id `4` is outside 1 to 3",
-            "the file declares its number of vertices at its beginning: correct the one or the other",
+            "the file declares its number of vertices at its beginning: correct the id or that number",
         ),
         (
             matrix("integer", "general", "3 3 1\n1 2\n"),

@@ -64,7 +64,7 @@ def test_any_mesh_comes_back_from_any_blocks(tmp_path_factory, pairs, block_byte
         (
             "3 2\n2\n1\n\n",
             "`m.graph` declares 2 edges but lists 2 neighbours, wanted 4",
-            "each edge stands in the lines of both its ends; for an edge list set `graph.format: text`",
+            "each edge is listed in the lines of both its ends; for an edge list set `graph.format: text`",
         ),
         ("3 1\n2\n1\n", "`m.graph` declares 3 vertices but has lines of 2", CUT_HINT),
         (
@@ -75,7 +75,7 @@ def test_any_mesh_comes_back_from_any_blocks(tmp_path_factory, pairs, block_byte
         (
             "2 1\n3\n1\n",
             "`m.graph` line 2: vertex id `3` is outside 1 to 2",
-            "the file declares its number of vertices at its beginning: correct the one or the other",
+            "the file declares its number of vertices at its beginning: correct the id or that number",
         ),
         ("2 1\n2\nx\n", "`m.graph` line 3: `x` is not a vertex id", "ids are whole numbers from 1"),
         (
@@ -117,6 +117,6 @@ def test_hints_name_only_options_that_the_format_has(write, refused):
 
 def test_several_files(write, refused):
     assert refused(write("a.graph", "1 0\n\n"), write("b.graph", "1 0\n\n")) == (
-        "`a.graph` and `b.graph` are METIS graphs, each a whole",
+        "`a.graph` and `b.graph` are METIS files, each a whole graph",
         "name one of them",
     )

@@ -116,7 +116,7 @@ def test_a_weight_that_would_become_zero(write, refused):
 
 def test_long_decimals_to_be_scaled(write, refused):
     message, _ = refused(write("e", "0 1 {'weight': 123456789012.12301}\n"), scale=1000)
-    assert message.endswith("times 1000 is no integer")
+    assert message.endswith("times 1000 is not an integer")
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_a_weight_that_is_not_finite(write, refused, weight):
     )
 
 
-def test_the_first_of_two_faults_is_told(write, refused):
+def test_the_first_of_two_faults_is_reported(write, refused):
     assert (
         refused(write("e.txt", "1 2 5\n3 4 1e999\n5 x 6\n"))[0]
         == "`e.txt` line 2: weight `1e999` is not finite"
@@ -344,7 +344,7 @@ def test_only_comments(write, refused, content, format_name):
 def test_lines_that_end_with_a_carriage_return_alone(write, refused, content, line, format_name):
     assert refused(write("e.txt", content), format=format_name) == (
         f"`e.txt` line {line} has a carriage return without a line feed, as old Macs end lines",
-        r"end lines with line feeds: `tr '\r' '\n'` turns the one into the other",
+        r"end lines with line feeds: `tr '\r' '\n'` converts them",
     )
 
 

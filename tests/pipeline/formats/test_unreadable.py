@@ -187,7 +187,7 @@ def test_good_rows_are_what_they_are_without_the_bad_ones(write, read, name, con
     [
         ("1e-400", {}, "is above zero, but float64 would make it zero"),
         ("9007199254740993", {}, "is an integer that no type holds exactly beside the other weights"),
-        ("0.12345678901234567", {"scale": 1000}, "times 1000 is no integer"),
+        ("0.12345678901234567", {"scale": 1000}, "times 1000 is not an integer"),
     ],
 )
 def test_numbers_that_would_be_rounded_are_never_left_out(

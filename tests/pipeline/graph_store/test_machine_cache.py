@@ -23,8 +23,7 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions
-from sssp_pipeline.pipeline.graph_store import machine_cache
-from sssp_pipeline.pipeline.graph_store import store as graph_store
+from sssp_pipeline.pipeline.graph_store import machine_cache, writer
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import GraphCache, shared_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
@@ -38,7 +37,7 @@ def make_store(folder: Path, seed: int, edges_a_part: int = 2000) -> str:
     """Ingest a grid of 30 x 40 into a store of several parts."""
     url = str(folder / f"graph-{seed}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_store, "PART_EDGES", edges_a_part)
+        patch.setattr(writer, "PART_EDGES", edges_a_part)
         ingest(Graph(input=f"generated:grid?rows=30&cols=40&seed={seed}", store=url), url, Quiet())
     return url
 
@@ -52,7 +51,7 @@ def store(tmp_path) -> str:
 def cache(tmp_path, monkeypatch) -> GraphCache:
     """The cache that `shared_graph` takes, empty."""
     monkeypatch.setenv("SSSP_GRAPH_CACHE", str(tmp_path / "cache"))
-    return GraphCache(machine_cache._own_folder())
+    return GraphCache(machine_cache._user_folder())
 
 
 @pytest.fixture
@@ -152,10 +151,10 @@ def test_a_loader_that_is_stopped_holds_nobody_up_and_one_that_is_killed_leaves_
             time.sleep(0.02)
         process.send_signal(signal.SIGSTOP)
         manifest = read_manifest(store)
-        monkeypatch.setattr(machine_cache, "PATIENCE_S", 0.3)
+        monkeypatch.setattr(machine_cache, "STALLED_S", 0.3)
         expected = load_graph(store, manifest)
         assert_same_graph(shared_graph(store, manifest)[0], expected)
-        assert "gave no sign of life for 0 s; SSSP_GRAPH_CACHE names another place" in caplog.text
+        assert "gave no sign of life for 0 s; SSSP_GRAPH_CACHE names another folder" in caplog.text
     finally:
         process.kill()
         process.communicate()
@@ -167,13 +166,13 @@ def test_a_loader_that_is_stopped_holds_nobody_up_and_one_that_is_killed_leaves_
 
 
 def test_a_slow_loader_is_waited_for(cache, monkeypatch):
-    monkeypatch.setattr(machine_cache, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(machine_cache, "STALLED_S", 0.3)
     lock = cache.folder / "some.lock"
     held = threading.Event()
     order = []
 
     def load():
-        with machine_cache._held(lock):
+        with machine_cache._hold_lock(lock):
             held.set()
             time.sleep(1)
             order.append("loaded")
@@ -181,7 +180,7 @@ def test_a_slow_loader_is_waited_for(cache, monkeypatch):
     loader = threading.Thread(target=load)
     loader.start()
     held.wait()
-    with machine_cache._held(lock):
+    with machine_cache._hold_lock(lock):
         order.append("mapped")
     loader.join()
     assert order == ["loaded", "mapped"]
@@ -192,7 +191,7 @@ def test_of_three_processes_the_one_that_locks_a_removed_file_waits_for_the_one_
 ):
     lock = cache.folder / "some.lock"
     real, order = fcntl.flock, []
-    third = machine_cache._held(lock)
+    third = machine_cache._hold_lock(lock)
 
     def removed_and_made_anew(handle, operation):
         monkeypatch.setattr(fcntl, "flock", real)
@@ -206,7 +205,7 @@ def test_of_three_processes_the_one_that_locks_a_removed_file_waits_for_the_one_
 
     monkeypatch.setattr(fcntl, "flock", removed_and_made_anew)
     monkeypatch.setattr(time, "sleep", leave)
-    with machine_cache._held(lock):
+    with machine_cache._hold_lock(lock):
         order.append("second enters")
     assert order == ["third leaves", "second enters"]
 
@@ -299,7 +298,7 @@ def full(*_):
             lambda patch, folder: patch.setattr(
                 shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * 10**4)
             ),
-            "it takes 0.00 GiB, and `{folder}` may hold 0.00 more",
+            "it takes 0.00 GiB, and `{folder}` has room for 0.00 GiB",
         ),
         (
             lambda patch, folder: patch.setenv("SSSP_GRAPH_CACHE", "/dev/null"),
@@ -318,8 +317,8 @@ def test_without_room_or_a_safe_place_the_graph_is_loaded_for_this_process_alone
         assert_same_graph(shared_graph(store, manifest)[0], load_graph(store, manifest))
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"graph {manifest.content_id} is loaded for this process alone, not for all of this machine: "
-        f"{reason.format(folder=cache.folder, uid=os.getuid())}; SSSP_GRAPH_CACHE names another place"
+        f"graph {manifest.content_id} is loaded for this process alone and not shared on this machine: "
+        f"{reason.format(folder=cache.folder, uid=os.getuid())}; SSSP_GRAPH_CACHE names another folder"
     )
     assert not [p for p in cache.folder.iterdir() if p.is_dir()]
 
@@ -336,7 +335,7 @@ def test_the_longest_unused_graph_makes_room_and_none_that_is_in_use(tmp_path, c
     two_graphs = sum(m.graph_bytes for m in manifests[:2]) + 1000
 
     def disk_usage(folder):
-        used = sum(machine_cache._size(place) for place in Path(folder).iterdir() if place.is_dir())
+        used = sum(machine_cache._folder_bytes(place) for place in Path(folder).iterdir() if place.is_dir())
         return SimpleNamespace(free=2 * two_graphs - used)
 
     monkeypatch.setattr(shutil, "disk_usage", disk_usage)
@@ -359,7 +358,7 @@ def test_the_longest_unused_graph_makes_room_and_none_that_is_in_use(tmp_path, c
     use(1)
     assert there() == [0, 1]
     also_in_use = use(1)
-    with pytest.raises(OSError, match=r"may hold 0\.00 more"):
+    with pytest.raises(OSError, match=r"has room for 0\.00 GiB"):
         use(2)
     assert there() == [0, 1]
     del also_in_use
@@ -376,7 +375,7 @@ def test_what_a_killed_loader_left_of_another_graph_makes_room(store, cache, mon
     monkeypatch.setattr(
         shutil,
         "disk_usage",
-        lambda _: SimpleNamespace(free=2 * manifest.graph_bytes - machine_cache._size(left)),
+        lambda _: SimpleNamespace(free=2 * manifest.graph_bytes - machine_cache._folder_bytes(left)),
     )
     cache.graph(store, manifest)
     assert not left.exists()

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store import loading
-from sssp_pipeline.pipeline.graph_store import store as graph_store
+from sssp_pipeline.pipeline.graph_store import loading, writer
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_readers
-from sssp_pipeline.pipeline.graph_store.store import StoreWriter, older_versions, read_manifest
+from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
+from sssp_pipeline.pipeline.graph_store.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
@@ -60,8 +60,8 @@ def test_other_tools_read_the_parts_as_promised(store):
 
 
 def test_a_large_graph_is_cut_into_ranges_of_vertices(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_store, "PART_EDGES", 100)
-    monkeypatch.setattr(graph_store, "PART_ROWS", 64)
+    monkeypatch.setattr(writer, "PART_EDGES", 100)
+    monkeypatch.setattr(writer, "PART_ROWS", 64)
     rng = np.random.default_rng(0)
     # One vertex has more edges than a part holds.
     src = np.concatenate([rng.integers(0, 300, 900), np.full(150, 7)])
@@ -144,7 +144,7 @@ def test_every_altered_byte_is_noticed(store, folder):
 
 
 def test_the_row_groups_of_few_parts_are_decoded_side_by_side(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_store, "ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 7)
     url = str(tmp_path / "graph")
     manifest, _ = ingest(workflow.Graph(input="generated:grid?rows=4&cols=5&seed=1"), url, Quiet())
     monkeypatch.setattr(loading, "usable_cores", lambda: 1)
@@ -193,7 +193,7 @@ def test_parts_of_a_killed_ingest_are_removed_by_the_next_and_nothing_else_is(st
 
 
 def test_a_manifest_that_lacks_a_part_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_store, "PART_EDGES", 2)
+    monkeypatch.setattr(writer, "PART_EDGES", 2)
     (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 4\n4 0\n")
     url = str(tmp_path / "graph")
     ingest(workflow.Graph(input=str(tmp_path / "edges.txt")), url, Quiet())
@@ -420,8 +420,8 @@ def test_leavings_of_a_killed_first_ingest_are_no_other_files(store, tmp_path):
 INGEST = """
 import sys, time
 from sssp_pipeline.pipeline.ingest import stage as module
-real = module._ingested
-module._ingested = lambda *args: (time.sleep(1.0), real(*args))[1]
+real = module._ingest_into
+module._ingest_into = lambda *args: (time.sleep(1.0), real(*args))[1]
 from sssp_pipeline.cli import main
 sys.argv = ["sssp-pipeline", "ingest", sys.argv[1]]
 main()
@@ -440,13 +440,13 @@ def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_
         for _ in range(2)
     ]
     waiting = "another process is writing to the graph store `graph`: waiting until it ends"
-    told = sorted(
+    outputs = sorted(
         (process.communicate(timeout=60)[1] for process in both), key=lambda text: text.count(waiting)
     )
     assert [process.returncode for process in both] == [0, 0]
-    assert "unchanged, not ingested again" not in told[0]
-    assert [text.count(waiting) for text in told] == [0, 1]
-    assert "in graph (unchanged, not ingested again)" in told[1]
+    assert "unchanged, not ingested again" not in outputs[0]
+    assert [text.count(waiting) for text in outputs] == [0, 1]
+    assert "in graph (unchanged, not ingested again)" in outputs[1]
     assert parts(str(tmp_path / "graph")) == named_parts(str(tmp_path / "graph"))
 
 

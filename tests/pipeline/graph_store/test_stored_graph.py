@@ -13,9 +13,9 @@ from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import (
     StoredGraph,
-    keep_within,
-    lent,
-    resident,
+    limit_resident_bytes,
+    resident_graph,
+    share_with_tasks,
 )
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.progress import Quiet
@@ -32,7 +32,7 @@ def loads(monkeypatch) -> list[str]:
         return shared_graph(store, manifest)
 
     monkeypatch.setattr(stored_graph, "shared_graph", counted)
-    monkeypatch.setattr(stored_graph, "_resident", stored_graph._Resident())
+    monkeypatch.setattr(stored_graph, "_resident_graphs", stored_graph._ResidentGraphs())
     return found
 
 
@@ -55,51 +55,51 @@ def room_for(stores, n: int) -> int:
 
 def test_tasks_on_two_graphs_in_turn_load_each_once(stores, loads):
     with ThreadPoolExecutor(4) as threads:
-        graphs = list(threads.map(lambda i: resident(*stores[i % 2]).graph(), range(40)))
+        graphs = list(threads.map(lambda i: resident_graph(*stores[i % 2]).graph(), range(40)))
     assert sorted(loads) == sorted(url for url, _ in stores[:2])
     assert len({id(graph) for graph in graphs}) == 2
-    assert resident(*stores[0]).ids is resident(*stores[0]).ids
+    assert resident_graph(*stores[0]).ids is resident_graph(*stores[0]).ids
 
 
 def test_the_longest_unused_graph_goes_first(stores, loads):
-    keep_within(room_for(stores, 2))
+    limit_resident_bytes(room_for(stores, 2))
     first, second, third = stores
     for used in (first, second, first, third, first):
-        resident(*used).graph()
+        resident_graph(*used).graph()
     assert loads == [first[0], second[0], third[0]]
-    resident(*second).graph()
+    resident_graph(*second).graph()
     assert loads == [first[0], second[0], third[0], second[0]]
 
 
 def test_a_graph_in_use_is_found_again_without_room_and_one_that_is_not_is_gone(stores, loads):
-    keep_within(1)
+    limit_resident_bytes(1)
     first, second, _ = stores
-    in_use = resident(*first)
+    in_use = resident_graph(*first)
     graph = in_use.graph()
-    resident(*second).graph()
-    assert resident(*first).graph() is graph
+    resident_graph(*second).graph()
+    assert resident_graph(*first).graph() is graph
     assert loads == [first[0], second[0]]
-    resident(*second).graph()
+    resident_graph(*second).graph()
     assert loads == [first[0], second[0], second[0]]
 
 
 def test_a_lent_graph_is_used_during_the_block_alone(stores, loads):
     url, content_id = stores[0]
     own = StoredGraph(url, read_manifest(url))
-    with lent(own):
-        assert resident(url, content_id) is own
-        assert resident(*stores[1]) is not own
-        assert resident(url, content_id) is own
+    with share_with_tasks(own):
+        assert resident_graph(url, content_id) is own
+        assert resident_graph(*stores[1]) is not own
+        assert resident_graph(url, content_id) is own
     del own
     gc.collect()
     assert not loads
-    resident(url, content_id).graph()
+    resident_graph(url, content_id).graph()
     assert loads == [url]
 
 
 def test_a_store_that_holds_another_graph_by_now_is_refused(stores):
     with pytest.raises(InputError) as caught:
-        resident(stores[0][0], stores[1][1])
+        resident_graph(stores[0][0], stores[1][1])
     assert caught.value.message == (
         f"`{stores[0][0]}` holds no version of the graph with content id `{stores[1][1]}`"
     )
@@ -111,4 +111,4 @@ def test_a_task_on_an_older_version_finds_it(tmp_path):
     for text in ("0 1 5\n", "0 1 6\n"):
         (tmp_path / "edges.txt").write_text(text)
         ids.append(ingest(spec, store, Quiet())[0].content_id)
-    assert [resident(store, content_id).graph().weights.tolist() for content_id in ids] == [[5], [6]]
+    assert [resident_graph(store, content_id).graph().weights.tolist() for content_id in ids] == [[5], [6]]

@@ -7,7 +7,8 @@ import pytest
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
-from sssp_pipeline.pipeline.graph_store.store import Manifest, read_manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest import spill
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.progress import Quiet
@@ -117,7 +118,7 @@ def test_the_type_is_the_smallest_that_holds_every_weight(tmp_path, weights, dty
         ("-1", "uint32", "is negative, uint32 is not", "set `graph.weights.dtype: int32`"),
         ("2147483647", "int32", "is too large for int32", "set `graph.weights.dtype: int64`"),
         ("-2147483649", "int32", "is too small for int32", "set `graph.weights.dtype: int64`"),
-        ("1.5", "int32", "is no int32", "set `graph.weights.dtype: auto`"),
+        ("1.5", "int32", "is not of type int32", "set `graph.weights.dtype: auto`"),
         ("1e+39", "float32", "is too large for float32", "set `graph.weights.dtype: float64`"),
         (
             "1e-39",
@@ -173,7 +174,7 @@ def test_a_default_has_the_type_it_would_have_in_the_input(tmp_path, default, dt
     ("default", "dtype", "why", "hint"),
     [
         (-1, "uint32", "-1 is negative, uint32 is not", "set `graph.weights.dtype: int32`"),
-        (2.5, "int64", "2.5 is no int64", "set `graph.weights.dtype: auto`"),
+        (2.5, "int64", "2.5 is not of type int64", "set `graph.weights.dtype: auto`"),
         (
             10**60,
             "auto",
@@ -349,7 +350,7 @@ def test_scaled_weights_are_integers(tmp_path):
 
 @pytest.mark.parametrize("weight", ["0.1234", "0.1230000000000000000000000001", "99999999999999.5", "1e-09"])
 def test_a_weight_that_the_scale_does_not_make_an_integer_is_refused(tmp_path, weight):
-    with pytest.raises(InputError, match=f"weight `?{weight}`? times 1000 is no integer"):
+    with pytest.raises(InputError, match=f"weight `?{weight}`? times 1000 is not an integer"):
         ingested(tmp_path, f"0 1 {weight}\n", weights={"scale": 1000})
     assert [p.name for p in tmp_path.iterdir()] == ["edges.txt"]
 

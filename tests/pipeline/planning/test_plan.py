@@ -15,10 +15,15 @@ from sssp_pipeline.pipeline.planning.plan import (
     GpuShare,
     Work,
     choose_solver,
+    cut,
     expected_s,
     make_plan,
 )
-from sssp_pipeline.workflow.models import Output, Solve
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import AllDistances, MetricsAlone, TargetDistances
+from sssp_pipeline.workflow.models import Solve
+
+FORM = DistanceFormat("long", None, "none", predecessors=False)
 
 
 def traits(n_vertices=1000, dtype="uint32", low=1.0) -> GraphTraits:
@@ -26,8 +31,12 @@ def traits(n_vertices=1000, dtype="uint32", low=1.0) -> GraphTraits:
 
 
 def plan(n_sources, solve=None, n_vertices=1000, dtype="uint32"):
+    return planned(traits(n_vertices, dtype), n_sources, solve or Solve())
+
+
+def planned(of_graph, n_sources, solve, machine=Machine(2, None), output=AllDistances(FORM)):  # noqa: B008
     sources = np.arange(n_sources, dtype=np.uint32)
-    return make_plan(traits(n_vertices, dtype), sources, solve or Solve(), Output(path="x"), Machine(2, None))
+    return make_plan(of_graph, cut(of_graph, sources, solve, output.kept), solve, output, machine)
 
 
 def test_batches_hold_every_source_once_in_order():
@@ -50,10 +59,11 @@ def test_predecessors_count_as_bytes():
 
 
 def plan_to(n_targets, n_sources, n_vertices=2**18, solver="dijkstra", layout="long"):
-    sources, targets = (np.arange(n, dtype=np.uint32) for n in (n_sources, n_targets))
-    output = Output(path="x", layout=layout)
+    form = replace(FORM, layout=layout)
+    targets = np.arange(n_targets, dtype=np.uint32)
+    output = TargetDistances.of(form, targets) if n_targets else MetricsAlone(form)
     machine = Machine(2, None if solver == "dijkstra" else 2**37)
-    return make_plan(traits(n_vertices), sources, Solve(solver=solver), output, machine, targets)
+    return planned(traits(n_vertices), n_sources, Solve(solver=solver), machine, output)
 
 
 def test_few_distances_are_few_bytes_and_batches_hold_many_sources():
@@ -82,8 +92,8 @@ def test_what_is_not_written_takes_no_time():
 
 def test_calls_without_distances_hold_as_many_sources_as_the_solver_gains_from():
     made = plan_to(0, n_sources=10_000, solver="adds-slots")
-    assert made.together * len(made.batches[0]) == 7 * 157  # 1,024 sources are on their way together
-    assert plan_to(0, n_sources=264_346, solver="adds-slots").together == 1
+    assert made.batches_per_call * len(made.batches[0]) == 7 * 157  # 1,024 sources are on their way together
+    assert plan_to(0, n_sources=264_346, solver="adds-slots").batches_per_call == 1
     assert made.batch_bytes == 0  # the rows stay on the GPU
 
 
@@ -99,9 +109,7 @@ NO_DRIVER = Machine(2, None, "no NVIDIA driver (libcuda.so.1)")
 def work(size=(1000, 3000, 1.0), n_sources=64, batch=32, dtype="uint32", low=1.0) -> Work:
     n_vertices, n_edges, skew = size
     of_graph = GraphTraits(n_vertices, n_edges, np.dtype(dtype), low, 9.0, 5.0, skew)
-    return Work(
-        of_graph, SolveOptions(), n_sources, batch, batch * n_vertices * of_graph.weight_dtype.itemsize
-    )
+    return Work(of_graph, SolveOptions(), n_sources, batch)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +177,17 @@ def test_sources_that_take_all_cores_are_solved_one_after_another():
 
 def test_a_call_takes_as_many_batches_as_the_solver_gains_from():
     ny = work(NY, n_sources=10_000, batch=31)
-    assert ny.together("delta-stepping") == ny.together("near-far") == ny.together("adds") == 1
-    assert ny.together("adds-slots") == 32  # 1 GiB of distances, and 1,024 sources are 34 batches
-    assert work(NY, n_sources=10_000, batch=1).together("near-far") == 8
-    assert work(NY, n_sources=124, batch=31).together("adds-slots") == 1  # four calls rather than one
-    assert work(NY, n_sources=0, batch=1).together("adds-slots") == 1
-    assert replace(ny, options=SolveOptions(predecessors=True)).together("adds-slots") == 1
+    assert (
+        ny.batches_per_call("delta-stepping")
+        == ny.batches_per_call("near-far")
+        == ny.batches_per_call("adds")
+        == 1
+    )
+    assert ny.batches_per_call("adds-slots") == 32  # 1 GiB of distances, and 1,024 sources are 34 batches
+    assert work(NY, n_sources=10_000, batch=1).batches_per_call("near-far") == 8
+    assert work(NY, n_sources=124, batch=31).batches_per_call("adds-slots") == 1  # four calls rather than one
+    assert work(NY, n_sources=0, batch=1).batches_per_call("adds-slots") == 1
+    assert replace(ny, options=SolveOptions(predecessors=True)).batches_per_call("adds-slots") == 1
 
 
 def test_auto_without_a_gpu_says_what_it_passed_over():
@@ -281,26 +294,20 @@ def test_every_solver_has_a_forecast(name):
 
 
 def test_the_plan_tells_what_a_gpu_must_hold():
-    sources = np.arange(10_000, dtype=np.uint32)
     ny = work(NY).traits
-    made = make_plan(ny, sources, Solve(solver="near-far"), Output(path="x"), H200)
+    made = planned(ny, 10_000, Solve(solver="near-far"), H200)
     assert made.gpu == GpuShare(139 * 2**30, 4 * 264_347 + 8 * 733_846, 0, 264_346 * 25 + 733_846 // 16, 8)
-    made = make_plan(
-        ny,
-        sources,
-        Solve(solver="near-far"),
-        Output(path="x"),
-        Machine(16, made.gpu.graph_bytes + 20 * 10**6),
-    )
+    small = Machine(16, made.gpu.graph_bytes + 20 * 10**6)
+    made = planned(ny, 10_000, Solve(solver="near-far"), small)
     assert made.gpu.sources_at_once == 3
-    assert make_plan(ny, sources, Solve(solver="dijkstra"), Output(path="x"), H200).gpu is None
+    assert planned(ny, 10_000, Solve(solver="dijkstra"), H200).gpu is None
 
 
 def test_negative_floats_are_for_solvers_that_take_them():
     negative = work(dtype="float32", low=-3)
     solver, reason, _ = choose_solver("auto", negative, Machine(2, None))
     assert solver.name == "queue-bellman-ford"
-    why_not = "it needs weights of zero or more, and the smallest is -3; to reweight floats rounds them"
+    why_not = "it needs weights of zero or more, and the smallest is -3; floats cannot be reweighted without rounding"
     assert f" nor dijkstra: {why_not}" in reason
     with pytest.raises(InputError) as caught:
         choose_solver("dijkstra", negative, Machine(2, None))
@@ -316,8 +323,7 @@ def test_negative_integers_are_reweighted():
         assert reason.endswith("; on reweighted edges, as some weights are negative")
     assert choose_solver("queue-bellman-ford", negative, Machine(2, None))[1] == "asked for"
     plans = [
-        make_plan(negative.traits, np.arange(9), Solve(solver=name), Output(path="x"), Machine(2, None))
-        for name in ("delta-stepping", "queue-bellman-ford")
+        planned(negative.traits, 9, Solve(solver=name)) for name in ("delta-stepping", "queue-bellman-ford")
     ]
     assert plans[0].graph_bytes == plans[1].graph_bytes + 12 * 733_846 + 21 * 264_346
     positive = expected_s(solver, work(NY, dtype="int32", n_sources=1000), Machine(2, None))

@@ -11,7 +11,7 @@ from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
-from sssp_pipeline.workflow.models import Output, Sources, Vertices
+from sssp_pipeline.workflow.models import Sources, Vertices
 
 # A path 0-1-…-9, and 10 to 19 on their own; vertex 4 has edges to all of the path.
 GRAPH = csr_from_edges(
@@ -283,8 +283,8 @@ def test_unknown_ids_may_be_skipped(tmp_path):
     assert select_sources(spec, IDS, lambda: GRAPH, skipped).tolist() == [19, 0]
     file = tmp_path / "targets.txt"
     file.write_text("101\n" + "9" * 30)
-    output = Output(path="x", targets=Vertices(file=str(file), unknown="skip"))
-    assert select_targets(output, IDS, lambda: GRAPH, skipped).tolist() == [1]
+    targets = Vertices(file=str(file), unknown="skip")
+    assert select_targets(targets, IDS, lambda: GRAPH, skipped).tolist() == [1]
     assert (skipped.sources, skipped.targets) == (3, 1)
     assert skipped.first == {"sources": ["5", str(2**70), "5"], "targets": ["9" * 30]}
     assert list(skipped.sentences()) == [
@@ -349,7 +349,7 @@ def test_an_empty_graph_has_no_sources():
 
 
 def to(known=IDS, **spec) -> list[int]:
-    found = select_targets(Output(path="x", targets=Vertices(**spec)), known, lambda: GRAPH)
+    found = select_targets(Vertices(**spec), known, lambda: GRAPH)
     assert found.dtype == np.uint32
     return found.tolist()
 
@@ -367,11 +367,6 @@ def test_targets_stand_in_the_order_in_which_they_are_named(tmp_path):
 def test_targets_that_are_drawn_ascend():
     assert to(top_degree=4) == [0, 1, 2, 4]
     assert to(random={"count": 5, "seed": 3}) == chosen(random={"count": 5, "seed": 3})
-
-
-def test_no_targets_are_every_vertex_or_no_distances_at_all():
-    assert select_targets(Output(path="x"), IDS, lambda: GRAPH) is None
-    assert select_targets(Output(path="x", distances="none"), IDS, lambda: GRAPH).tolist() == []
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def form(layout="long", unreached=None, compression="none", predecessors=False) 
 
 def written(solution: Solution, ids: VertexIds, how: DistanceFormat) -> pq.ParquetFile:
     sink = io.BytesIO()
-    write_distances(sink, SOURCES, solution, ids, how)
+    write_distances(sink, SOURCES, solution, ids, how, ids.column())
     return pq.ParquetFile(pa.BufferReader(sink.getvalue()))
 
 
@@ -75,7 +75,7 @@ def test_the_encodings_keep_the_files_small():
     distances = np.random.default_rng(0).integers(0, 2**32 - 1, (2, n), np.uint32)
     for layout in ("long", "wide"):
         sink = io.BytesIO()
-        write_distances(sink, SOURCES, Solution(distances, None), ids, form(layout))
+        write_distances(sink, SOURCES, Solution(distances, None), ids, form(layout), ids.column())
         assert len(sink.getvalue()) < 1.05 * distances.nbytes
 
 
@@ -126,9 +126,9 @@ def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids
     monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 3)
     url = str(tmp_path / "file")
     with Path(url).open("wb") as handle:
-        write_distances(handle, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout))
+        write_distances(handle, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout), ids.column())
     assert pq.ParquetFile(url).num_row_groups > 1
-    read = list(read_distances(url, ids, form(layout), np.dtype(np.uint32), range(2)))
+    read = list(read_distances(url, ids, form(layout), np.dtype(np.uint32), range(2), ids.column()))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], DISTANCES)
 
@@ -141,15 +141,15 @@ def test_targets_are_written_and_read_in_their_order(tmp_path, layout, unreached
     url = str(tmp_path / "batch.parquet")
     some = Solution(DISTANCES[:, targets], None)
     with Path(url).open("wb") as handle:
-        write_distances(handle, SOURCES, some, ids, how, targets)
+        write_distances(handle, SOURCES, some, ids, how, ids.originals(targets))
     named = ids.originals(targets).to_pylist()
     assert pq.read_table(url)["vertex"].to_pylist() == (named if layout == "wide" else named * 2)
-    read = list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), targets))
+    read = list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), ids.originals(targets)))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], some.distances)
     np.testing.assert_array_equal(read_targets(url, ids, 2, how), targets)
     with pytest.raises(InputError, match="column vertex does not list the expected vertices in order"):
-        list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), targets[::-1]))
+        list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), ids.originals(targets[::-1])))
 
 
 def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
@@ -158,7 +158,7 @@ def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
     url = str(tmp_path / "batch.parquet")
     distances = np.arange(8, dtype=np.uint32).reshape(4, 2)
     with Path(url).open("wb") as handle:
-        write_distances(handle, sources, Solution(distances, None), OFFSET, form(), targets)
+        write_distances(handle, sources, Solution(distances, None), OFFSET, form(), OFFSET.originals(targets))
     assert pq.ParquetFile(url).metadata.num_row_groups == 2
-    read = list(read_distances(url, OFFSET, form(), np.dtype(np.uint32), {1, 2}, targets))
+    read = list(read_distances(url, OFFSET, form(), np.dtype(np.uint32), {1, 2}, OFFSET.originals(targets)))
     np.testing.assert_array_equal([d for _, d in read], distances[1:3])

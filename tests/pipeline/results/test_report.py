@@ -20,6 +20,7 @@ def run_record(**changes) -> dict:
             "ids": {"kind": "offset", "type": "int64", "first_id": 1},
             "counts": {"edges_read": 733850, "self_loops_dropped": 4},
         },
+        "identity": {"layout": "long", "unreached": None, "compression": "none", "predecessors": False},
         "sources": 3,
         "batches": 2,
         "solver": "delta-stepping",

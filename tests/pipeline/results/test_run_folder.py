@@ -9,6 +9,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline.results import run_folder
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, read_distances
+from sssp_pipeline.pipeline.results.outputs import NO_DISTANCES, AllDistances, MetricsAlone
 from sssp_pipeline.pipeline.results.run_folder import Place, RunFolder, metrics_table
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
@@ -42,13 +43,15 @@ def form(layout="long", unreached=None, compression="none", predecessors=False) 
 @pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
 def test_what_is_committed_is_read_back_as_the_solver_gave_it(tmp_path, layout, unreached, ids):
     folder, how = RunFolder(str(tmp_path)), form(layout, unreached)
-    n_bytes = folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, how)
+    n_bytes = folder.commit_batch(
+        0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, AllDistances(how)
+    )
     assert n_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
     assert folder.committed() == {0}
-    read = list(read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), range(2)))
+    read = list(read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), range(2), ids.column()))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], DISTANCES)
-    (only,) = read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), {1})
+    (only,) = read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), {1}, ids.column())
     assert only[0] == ids.original(2)
 
 
@@ -58,7 +61,9 @@ def test_a_folder_belongs_to_one_run(tmp_path):
     assert folder.begin({"graph": "a", "batch": 1}) is False
     assert folder.begin({"graph": "b", "batch": 1}) is False  # nothing is solved yet
     assert folder.begin({"graph": "a", "batch": 1}) is False
-    folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, form())
+    folder.commit_batch(
+        0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, AllDistances(form())
+    )
     with pytest.raises(InputError) as caught:
         folder.begin({"graph": "a", "batch": 2})
     assert caught.value.message == f"`{tmp_path}/run` holds another run: it differs in batch"
@@ -76,7 +81,9 @@ def test_an_abandoned_run_leaves_nothing(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     with exclusive(folder.url):
         folder.begin({})
-        folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, form())
+        folder.commit_batch(
+            0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, OFFSET, AllDistances(form())
+        )
         folder.abandon()
     assert list(tmp_path.iterdir()) == []
 
@@ -86,7 +93,7 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
     folder.begin({})
     for batch, vertex in ((1, 2), (0, 0)):
         sources, solution = np.array([vertex], np.uint32), Solution(DISTANCES[:1], None, [a_metric(vertex)])
-        folder.commit_batch(batch, sources, solution, Place("w", "cpu", 2), OFFSET, form())
+        folder.commit_batch(batch, sources, solution, Place("w", "cpu", 2), OFFSET, AllDistances(form()))
     table = folder.finish_metrics(2)
     assert table["source"].to_pylist() == [1, 3]
     assert table["batch"].to_pylist() == [0, 1]
@@ -129,7 +136,9 @@ def test_metrics_of_many_batches_come_in_order(tmp_path, monkeypatch):
     folder.begin({})
     for vertex in (4, 3, 2, 1, 0):
         solution = Solution(DISTANCES[:1], None, [a_metric(vertex)])
-        folder.commit_batch(vertex, np.array([vertex], np.uint32), solution, PLACE, OFFSET, form())
+        folder.commit_batch(
+            vertex, np.array([vertex], np.uint32), solution, PLACE, OFFSET, AllDistances(form())
+        )
     assert folder.finish_metrics(5)["batch"].to_pylist() == [0, 1, 2, 3, 4]
     assert folder.read_metrics()["batch"].num_chunks == 1
 
@@ -146,7 +155,8 @@ def test_traces_are_lists_of_moments_and_null_where_none_was_recorded(tmp_path):
     for batch, traces in enumerate(([None, trace[:1]], [trace, trace[:0]], [None])):
         metrics = [replace(a_metric(vertex), trace=recorded) for vertex, recorded in enumerate(traces)]
         n = len(traces)
-        folder.commit_batch(batch, SOURCES[:n], Solution(DISTANCES[:n], None, metrics), PLACE, OFFSET, form())
+        solution = Solution(DISTANCES[:n], None, metrics)
+        folder.commit_batch(batch, SOURCES[:n], solution, PLACE, OFFSET, AllDistances(form()))
     folder.finish_metrics(3)
     first, second = (dict(zip(TRACE.names, moment.item(), strict=True)) for moment in trace)
     assert first == {
@@ -163,11 +173,11 @@ def test_without_distances_the_metrics_commit_a_batch(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
 
     def commit(batch: int) -> None:
-        sources, targets = np.array([batch], np.uint32), np.empty(0, np.uint32)
+        sources = np.array([batch], np.uint32)
         nothing = Solution(np.empty((1, 0), np.uint32), None, [a_metric(batch)])
-        folder.commit_batch(batch, sources, nothing, PLACE, OFFSET, form(), targets)
+        folder.commit_batch(batch, sources, nothing, PLACE, OFFSET, MetricsAlone(form()))
 
-    assert folder.begin({"targets": run_folder.NO_DISTANCES}) is False
+    assert folder.begin({"targets": NO_DISTANCES}) is False
     commit(1)
     assert folder.committed() == {1}
     assert (folder.is_unfinished(), folder.noted()) == (True, {})
@@ -184,7 +194,7 @@ def test_metrics_without_distances_are_no_commit_of_a_run_that_has_none(tmp_path
     left = tmp_path / "run" / "_run" / "metrics-00000.arrow"
     left.touch()  # as a run leaves them that is killed before it writes the distances
     assert folder.committed() == set()
-    folder.begin({"targets": run_folder.NO_DISTANCES})
+    folder.begin({"targets": NO_DISTANCES})
     assert folder.committed() == set()
 
 

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pytest
 
 from sssp_pipeline import interrupts
-from sssp_pipeline.errors import InputError, StoreAwayError
+from sssp_pipeline.errors import InputError, StoreUnavailableError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, TaskDone, scatter
@@ -28,12 +29,12 @@ from sssp_pipeline.pipeline.solving.workers.local import Threads
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
 
-FORM = DistanceFormat("long", None, "none", False)
+OUTPUT = AllDistances(DistanceFormat("long", None, "none", False))
 
 
 def task(number: int) -> SolveTask:
     batches = ((number, np.array([number], np.uint32)),)
-    return SolveTask("store", "id", "run", {}, batches, "adds", SolveOptions(), FORM)
+    return SolveTask("store", "id", "run", {}, batches, "adds", SolveOptions(), OUTPUT)
 
 
 DONE = TaskDone("adds", (0,), 1, 0.0, 0.0, 0.0, 0.0, 0, "worker", 1)
@@ -58,7 +59,7 @@ def test_a_task_arrives_as_it_was_sent_and_is_small():
     assert [number for number, _ in arrived.batches] == list(range(900, 1000))
     for (_, ours), (_, theirs) in zip(batches, arrived.batches, strict=True):
         np.testing.assert_array_equal(ours, theirs, strict=True)
-    assert (arrived.store, arrived.form, arrived.attempt) == (sent.store, sent.form, 2)
+    assert (arrived.store, arrived.output.form, arrived.attempt) == (sent.store, sent.output.form, 2)
 
 
 class Died(Exception):
@@ -107,7 +108,7 @@ def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
     batches = ((4, np.arange(5, dtype=np.uint32)), (7, np.array([60], np.uint32)))
     folder.begin(identity := {"sources": "all"})
     graph = store, manifest.content_id
-    given = SolveTask(*graph, folder.url, identity, batches, "dijkstra", SolveOptions(), FORM, attempt=2)
+    given = SolveTask(*graph, folder.url, identity, batches, "dijkstra", SolveOptions(), OUTPUT, attempt=2)
     done = scatter_stage.solve_task(given)
     paths = [*tmp_path.glob("run/distances/*.parquet"), *tmp_path.glob("run/_run/metrics-*.arrow")]
     assert len(paths) == 4
@@ -231,8 +232,8 @@ def test_an_interrupt_that_was_lost_ends_it():
 
 
 def test_a_store_that_stays_away_ends_it():
-    workers = Fake(lambda given, others: StoreAwayError("away"))
-    with pytest.raises(StoreAwayError, match="away"):
+    workers = Fake(lambda given, others: StoreUnavailableError("away"))
+    with pytest.raises(StoreUnavailableError, match="away"):
         scatter(workers, map(task, range(100)), 1, lambda _: None)
     assert len({n for n, _ in workers.submitted}) < 10
 

@@ -6,20 +6,22 @@ import pytest
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.machine import Machine
-from sssp_pipeline.pipeline.planning.plan import make_plan
+from sssp_pipeline.pipeline.planning.plan import cut, make_plan
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import AllDistances, MetricsAlone
 from sssp_pipeline.pipeline.solving.trials import Call, Trials
-from sssp_pipeline.workflow.models import Output, Solve
+from sssp_pipeline.workflow.models import Solve
 
+METRICS = MetricsAlone(DistanceFormat("long", None, "none", predecessors=False))
 GPU = Machine(16, gpu_free_bytes=139 * 2**30)
 ROADS = GraphTraits(1_000_000, 2_500_000, np.dtype("uint32"), 1.0, 9.0, 5.0, 1.1)
 RANDOM = GraphTraits(1_048_576, 16_777_216, np.dtype("uint32"), 1.0, 9.0, 5.0, 1.1)
 
 
-def planned(traits=ROADS, n_sources=10_000, solver="auto", machine=GPU, targets=0):
-    """Return the plan of a run of which only metrics are kept."""
-    kept = None if targets is None else np.arange(targets, dtype=np.uint32)
-    sources = np.arange(n_sources, dtype=np.uint32)
-    return make_plan(traits, sources, Solve(solver=solver), Output(path="x"), machine, kept)
+def planned(traits=ROADS, n_sources=10_000, solver="auto", machine=GPU, metrics_alone=True):
+    sources, solve = np.arange(n_sources, dtype=np.uint32), Solve(solver=solver)
+    output = METRICS if metrics_alone else AllDistances(METRICS.form)
+    return make_plan(traits, cut(traits, sources, solve, output.kept), solve, output, machine)
 
 
 def expected_s(solver, plan, n_sources):
@@ -31,7 +33,7 @@ def solved(plan, true_s):
 
     `true_s(solver, n)` is what a source takes in a call of n.
     """
-    trials = Trials(plan, plan.together)
+    trials = Trials(plan, plan.batches_per_call)
     n_left, took_s, names = plan.work.n_sources, 0.0, []
     while n_left:
         call = trials.next_call(n_left)
@@ -57,23 +59,25 @@ def times_the_forecast(plan, **factors):
 
 def test_the_first_call_is_a_small_one_and_its_solver_is_measured_before_another():
     plan = planned()
-    trials = Trials(plan, plan.together)
+    trials = Trials(plan, plan.batches_per_call)
     first = trials.next_call(10_000)
     assert first == Call("adds-slots", 2)  # of 64 batches
-    assert trials.next_call(9_000) == Call("adds-slots", plan.together)  # for another worker, meanwhile
+    assert trials.next_call(9_000) == Call(
+        "adds-slots", plan.batches_per_call
+    )  # for another worker, meanwhile
     assert not trials.is_done
     trials.learn("adds-slots", 10 * expected_s("adds-slots", plan, 600), 600)
     trial = trials.next_call(8_000)
     assert trial.solver != "adds-slots"
     assert trial.limit_s > 0
-    assert trials.next_call(7_000) == Call("adds-slots", plan.together)  # one trial at a time
+    assert trials.next_call(7_000) == Call("adds-slots", plan.batches_per_call)  # one trial at a time
 
 
 def test_a_short_run_has_no_small_call_and_no_trial():
     plan = planned(n_sources=303)
     names, _, trials = solved(plan, times_the_forecast(plan))
     assert set(names) == {"adds-slots"}
-    assert len(names) == 1 + len(plan.batches) // plan.together  # the last has fewer sources
+    assert len(names) == 1 + len(plan.batches) // plan.batches_per_call  # the last has fewer sources
     assert trials.is_done
     assert trials.reason == plan.solver_reason
 
@@ -102,18 +106,20 @@ def test_a_trial_that_takes_too_long_is_ended_and_changes_nothing():
 
 
 def test_no_trial_where_writing_takes_longer():
-    plan = planned(targets=None, machine=Machine(2, GPU.gpu_free_bytes))  # two cores take 9 ms to write a row
+    plan = planned(
+        metrics_alone=False, machine=Machine(2, GPU.gpu_free_bytes)
+    )  # two cores take 9 ms to write a row
     names, _, _ = solved(plan, times_the_forecast(plan, adds_slots=10.0))
     assert set(names) == {"adds-slots"}
 
 
 def test_a_later_call_may_show_that_the_other_is_faster_after_all():
     plan = planned()
-    trials = Trials(plan, plan.together)
+    trials = Trials(plan, plan.batches_per_call)
     trials.next_call(10_000)
     trials.learn("adds-slots", 1.0, 600)
     rival = trials.next_call(9_000)
-    full = plan.together * plan.work.batch
+    full = plan.batches_per_call * plan.work.batch
     assert trials.learn(
         rival.solver, 0.5 * expected_s(rival.solver, plan, 64) / expected_s(rival.solver, plan, full), 64
     )
@@ -139,7 +145,7 @@ def test_whatever_the_forecasts_are_wrong_by_little_is_lost(run_s, mean, most, t
 
         plan = planned(traits, int(run_s / min(true_s(name, 1024) for name in on_gpu)))
         names, took_s, _ = solved(plan, true_s)
-        full = plan.together * plan.work.batch
+        full = plan.batches_per_call * plan.work.batch
         best_s = plan.work.n_sources * min(true_s(name, full) for name in on_gpu)
         times.append((took_s - 0.03 * len(set(names))) / best_s)
     assert np.mean(times) < mean

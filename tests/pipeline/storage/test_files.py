@@ -198,7 +198,7 @@ def test_standard_input_is_no_destination():
     "url", ["./data/run", "/data:x/run", "s3://bucket/run", "memory://run", "file:///run", "ftp://host/run"]
 )
 def test_other_places_may_be_written(url):
-    assert not files.is_never_written(url)
+    assert not files.is_read_only(url)
 
 
 def test_a_path_that_the_locale_cannot_hold(monkeypatch):
@@ -210,13 +210,13 @@ def test_a_path_that_the_locale_cannot_hold(monkeypatch):
         with pytest.raises(InputError) as caught:
             ask("résultats")
         assert caught.value.message == (
-            "`résultats` holds a character that paths cannot hold here, where they are ascii"
+            "`résultats` has a character that paths here cannot have: their encoding is ascii"
         )
         assert "LC_ALL=C.UTF-8" in caught.value.hint
 
 
 def test_half_a_character_is_no_path():
-    with pytest.raises(InputError, match=r"`a\\ud800b` holds a character that paths cannot hold here"):
+    with pytest.raises(InputError, match=r"`a\\ud800b` has a character that paths here cannot have"):
         files.read_bytes("a\ud800b")
 
 
@@ -285,7 +285,9 @@ def test_an_upload_that_fails_half_way_is_not_there():
 def test_chains_of_urls_are_refused_without_their_secrets():
     with pytest.raises(InputError) as caught:
         files.read_bytes("zip://a.txt::https://user:secret@host/f.zip?signature=secret")
-    assert caught.value.message == "`zip://a.txt::https://host/f.zip` is a chain of URLs, which is not read"
+    assert (
+        caught.value.message == "`zip://a.txt::https://host/f.zip` is a chain of URLs, which cannot be read"
+    )
 
 
 def test_a_file_without_any_mark_counts_as_changed():

@@ -32,13 +32,13 @@ class Waiting(threading.Thread):
 
     def __init__(self, url: str):
         super().__init__()
-        self.url, self.told = url, []
+        self.url, self.holders = url, []
         self.waits, self.holds, self.leave = threading.Event(), threading.Event(), threading.Event()
         self.start()
 
     def run(self):
-        def on_wait(who):
-            self.told.append(who)
+        def on_wait(holder):
+            self.holders.append(holder)
             self.waits.set()
 
         with exclusive(self.url, on_wait):
@@ -49,7 +49,7 @@ class Waiting(threading.Thread):
 @pytest.fixture(params=["local", "object store"])
 def folder(request, tmp_path, monkeypatch):
     """Give the URL of a folder: a local one, and one in an object store that is a dictionary."""
-    monkeypatch.setattr(lease, "LOOK_S", 0.05)
+    monkeypatch.setattr(lease, "POLL_S", 0.05)
     if request.param == "local":
         return str(tmp_path / "graph")
     monkeypatch.setattr(lease, "BEAT_S", 0.1)
@@ -67,7 +67,7 @@ def folder(request, tmp_path, monkeypatch):
     return "s3://bucket/graph"
 
 
-def test_who_waits_is_told_once_and_comes_next(folder):
+def test_a_waiting_process_is_notified_once_and_holds_next(folder):
     with exclusive(folder):
         waiting = Waiting(folder)
         assert waiting.waits.wait(20)
@@ -78,17 +78,17 @@ def test_who_waits_is_told_once_and_comes_next(folder):
         pass
     waiting.leave.set()
     waiting.join(20)
-    assert len(waiting.told) == 1
+    assert len(waiting.holders) == 1
     with exclusive(folder):
         pass
 
 
-def test_a_lock_on_a_folder_that_was_removed_keeps_nobody_out_and_counts_for_nothing(tmp_path, monkeypatch):
+def test_the_lock_of_a_removed_folder_does_not_count(tmp_path, monkeypatch):
     # The holder removes the empty folder when it ends: the lock that a waiting process then gets is on no folder.
-    monkeypatch.setattr(lease, "LOOK_S", 0.05)
+    monkeypatch.setattr(lease, "POLL_S", 0.05)
     url = str(tmp_path / "graph")
     locks = []
-    real = lease._lock
+    real = lease._try_lock_repeatedly
 
     def opened_before_the_removal(handle):
         if not locks:
@@ -97,7 +97,7 @@ def test_a_lock_on_a_folder_that_was_removed_keeps_nobody_out_and_counts_for_not
         return real(handle)
 
     with monkeypatch.context() as patched:
-        patched.setattr(lease, "_lock", opened_before_the_removal)
+        patched.setattr(lease, "_try_lock_repeatedly", opened_before_the_removal)
         with exclusive(url):
             assert len(locks) == 2
             patched.undo()

@@ -149,7 +149,7 @@ def test_without_proc_a_copy_is_a_named_file(fifo, monkeypatch):
     writer = written(fifo, CONTENT)
     assert files.read_bytes(str(fifo)) == CONTENT
     writer.join()
-    copy = pipes.copy_of(str(fifo)).path
+    copy = pipes.existing_copy(str(fifo)).path
     assert Path(copy).exists()
     pipes._copies.clear()
     assert not Path(copy).exists()

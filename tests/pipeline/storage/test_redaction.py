@@ -1,6 +1,6 @@
 import pytest
 
-from sssp_pipeline.pipeline.storage.redaction import redacted, told
+from sssp_pipeline.pipeline.storage.redaction import error_text, redacted
 
 
 def test_secrets_in_urls_are_cut():
@@ -22,14 +22,14 @@ def test_names_that_cannot_be_shown_as_they_are():
     assert redacted("a\ud800b") == "a\\ud800b"
 
 
-def test_what_a_library_says_is_told_in_one_line_without_secrets(monkeypatch):
+def test_an_error_text_is_one_line_without_secrets(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=abcdef==")
     monkeypatch.setenv("SOME_TOKEN", "no")
     said = "403, url='https://ada:pw@host/a.gr?signature=x'\n no: wJalrXUtnFEMI, AccountKey=abcdef=="
-    assert told(RuntimeError(said)) == "403, url='https://host/a.gr' no: ***, ***"
-    assert told(TimeoutError()) == "TimeoutError"
-    assert told('could not connect to "http://10.0.0.1:9000/bucket"') == (
+    assert error_text(RuntimeError(said)) == "403, url='https://host/a.gr' no: ***, ***"
+    assert error_text(TimeoutError()) == "TimeoutError"
+    assert error_text('could not connect to "http://10.0.0.1:9000/bucket"') == (
         'could not connect to "http://10.0.0.1:9000/bucket"'
     )
 
@@ -37,7 +37,7 @@ def test_what_a_library_says_is_told_in_one_line_without_secrets(monkeypatch):
 def test_schemes_in_capitals_hide_secrets_too():
     assert redacted("S3://key:secret@bucket/x") == "S3://bucket/x"
     assert redacted("HTTPS://ada@host/a.gr?signature=x") == "HTTPS://host/a.gr"
-    assert told("cannot open HTTPS://ada:pw@host/a.gr?signature=x") == "cannot open HTTPS://host/a.gr"
+    assert error_text("cannot open HTTPS://ada:pw@host/a.gr?signature=x") == "cannot open HTTPS://host/a.gr"
 
 
 def test_secrets_in_odd_places_of_a_url():
@@ -51,7 +51,7 @@ def test_secrets_in_odd_places_of_a_url():
     assert redacted("zip://a.txt::https://u:p@host/f.zip?signature=x") == "zip://a.txt::https://host/f.zip"
     assert redacted("simplecache::S3://key:secret@bucket/x") == "simplecache::S3://bucket/x"
     assert redacted("http://[::1]:80/x?signature=y") == "http://[::1]:80/x"
-    assert told("no: Endpoint=sb;AccountKey=abcdef==;x") == "no: Endpoint=sb;AccountKey=***;x"
+    assert error_text("no: Endpoint=sb;AccountKey=abcdef==;x") == "no: Endpoint=sb;AccountKey=***;x"
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_secrets_in_odd_places_of_a_url():
 )
 def test_secret_variables_are_known_by_their_names(monkeypatch, name):
     monkeypatch.setenv(name, "wJalrXUtnFEMI")
-    assert told("said: wJalrXUtnFEMI!") == "said: ***!"
+    assert error_text("said: wJalrXUtnFEMI!") == "said: ***!"
     assert redacted("https://host/wJalrXUtnFEMI/x") == "https://host/***/x"
 
 
 @pytest.mark.parametrize("name", ["PWD", "OLDPWD", "PATHS", "KEYBOARD", "COMPAT", "PLACE"])
 def test_other_variables_may_be_shown(monkeypatch, name):
     monkeypatch.setenv(name, "wJalrXUtnFEMI")
-    assert told("said: wJalrXUtnFEMI!") == "said: wJalrXUtnFEMI!"
+    assert error_text("said: wJalrXUtnFEMI!") == "said: wJalrXUtnFEMI!"
 
 
 def test_the_path_of_a_key_file_may_be_shown(monkeypatch, tmp_path):
     monkeypatch.setenv("TLS_CLIENT_KEY", str(tmp_path))
-    assert told(f"`{tmp_path}` is damaged") == f"`{tmp_path}` is damaged"
+    assert error_text(f"`{tmp_path}` is damaged") == f"`{tmp_path}` is damaged"

@@ -5,11 +5,13 @@ import socket
 import threading
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from sssp_pipeline.errors import InputError, StoreAwayError
+from sssp_pipeline.errors import InputError, StoreUnavailableError
 from sssp_pipeline.pipeline.storage import files, retries
 
 CONTENT = bytes(range(256)) * 64
@@ -36,12 +38,9 @@ class Ailing(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(retries, "PATIENCE_S", 0.5)
-    monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))
-    monkeypatch.setattr(retries, "_answered", set())
+@contextmanager
+def serving():
+    """Give a server that answers on a port of its own."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Ailing) as ailing:
         ailing.asked, ailing.ailments = 0, []
         thread = threading.Thread(target=ailing.serve_forever, kwargs={"poll_interval": 0.01})
@@ -51,8 +50,23 @@ def server(monkeypatch):
         thread.join()
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Forget earlier failures, and give a store up after half a second."""
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(retries, "RETRY_S", 0.5)
+    monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))
+    monkeypatch.setattr(retries, "_reached", set())
+
+
+@pytest.fixture
+def server(quick):
+    with serving() as ailing:
+        yield ailing
+
+
 def url_of(server) -> str:
-    return f"http://127.0.0.1:{server.server_port}/file?signature=not-to-be-told"
+    return f"http://127.0.0.1:{server.server_port}/file?signature=secret-signature"
 
 
 @pytest.mark.parametrize("ailment", [408, 429, 500, 502, 503, 504, "cut short"])
@@ -63,28 +77,30 @@ def test_what_passes_is_waited_for(server, ailment):
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405, 501])
-def test_what_does_not_pass_is_told_at_once(server, status):
+def test_a_permanent_failure_is_raised_at_once(server, status):
     server.ailments = [status] * 9
     with pytest.raises(InputError) as caught:
         files.read_bytes(url_of(server))
     assert server.asked == 1
-    assert "not-to-be-told" not in caught.value.message
+    assert "secret-signature" not in caught.value.message
 
 
 def test_patience_ends_and_says_what_was_tried(server, caplog):
     server.ailments = [503] * 1000
-    with pytest.raises(StoreAwayError) as caught:
+    with pytest.raises(StoreUnavailableError) as caught:
         files.read_bytes(url_of(server))
     assert caught.value.message.startswith(
         f"`http://127.0.0.1:{server.server_port}/file` does not answer, after {server.asked} attempts in "
     )
     assert "503" in caught.value.message
-    assert "not-to-be-told" not in caught.value.message + caplog.text
+    assert "secret-signature" not in caught.value.message + caplog.text
     assert caught.value.exit_code == 1
     assert len(caplog.messages) == 1
 
     asked = server.asked
-    with pytest.raises(StoreAwayError, match="after 1 attempt in"):  # nobody waits twice for the same outage
+    with pytest.raises(
+        StoreUnavailableError, match="after 1 attempt in"
+    ):  # nobody waits twice for the same outage
         files.read_bytes(url_of(server))
     assert server.asked == asked + 1
     server.ailments = []
@@ -96,7 +112,7 @@ def test_patience_ends_and_says_what_was_tried(server, caplog):
 def test_the_outage_of_one_store_takes_no_patience_from_another(server, caplog):
     away, back = url_of(server), url_of(server).replace("127.0.0.1", "localhost")
     server.ailments = [503] * 1000
-    with pytest.raises(StoreAwayError, match=r"after \d+ attempts in"):
+    with pytest.raises(StoreUnavailableError, match=r"after \d+ attempts in"):
         files.read_bytes(away)
     server.ailments = [503, 503]
     assert files.read_bytes(back) == CONTENT
@@ -106,24 +122,40 @@ def test_the_outage_of_one_store_takes_no_patience_from_another(server, caplog):
     ]
     server.ailments = [503]
     with pytest.raises(
-        StoreAwayError, match="after 1 attempt in"
+        StoreUnavailableError, match="after 1 attempt in"
     ):  # what `back` answers ends no outage of `away`
         files.read_bytes(away)
+
+
+def test_of_two_stores_that_fail_at_once_each_is_waited_for_by_itself(quick, caplog):
+    with serving() as recovers, serving() as stays_away, ThreadPoolExecutor(8) as pool:
+        for round_ in range(2):
+            recovers.ailments, stays_away.ailments = [503] * 4, [503] * 10_000
+            read = [
+                pool.submit(files.read_bytes, url_of(s)) for s in (recovers, stays_away) for _ in range(4)
+            ]
+            assert [one.result() for one in read[:4]] == [CONTENT] * 4
+            for one in read[4:]:
+                with pytest.raises(StoreUnavailableError, match=f":{stays_away.server_port}/file"):
+                    one.result()
+            assert f":{recovers.server_port}/file" in "".join(caplog.messages), round_
+        stays_away.ailments = []
+        assert files.read_bytes(url_of(stays_away)) == CONTENT
 
 
 def test_a_store_that_has_answered_is_waited_for_when_it_refuses_connections(server):
     assert files.read_bytes(url_of(server)) == CONTENT
     server.shutdown()
     server.server_close()
-    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
+    with pytest.raises(StoreUnavailableError, match=r"does not answer, after \d+ attempts"):
         files.read_bytes(url_of(server))
 
 
 def test_a_store_that_another_process_has_reached_is_waited_for(server):
     server.shutdown()
     server.server_close()
-    retries.expect_answers(url_of(server))
-    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
+    retries.mark_reachable(url_of(server))
+    with pytest.raises(StoreUnavailableError, match=r"does not answer, after \d+ attempts"):
         files.read_bytes(url_of(server))
 
 
@@ -133,7 +165,7 @@ def test_an_answer_that_says_no_is_an_answer(server):
         files.read_bytes(url_of(server))
     server.shutdown()
     server.server_close()
-    with pytest.raises(StoreAwayError, match=r"does not answer, after \d+ attempts"):
+    with pytest.raises(StoreUnavailableError, match=r"does not answer, after \d+ attempts"):
         files.read_bytes(url_of(server))
 
 
@@ -145,7 +177,7 @@ def unknown_hosts(monkeypatch):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(retries, "_answered", set())
+    monkeypatch.setattr(retries, "_reached", set())
 
 
 AZURE = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint={}/a;"
@@ -158,7 +190,7 @@ AZURE = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoin
 def test_the_first_contact_with_nobody_ends_at_once(url, host, monkeypatch, request):
     if host.startswith("host"):
         request.getfixturevalue("unknown_hosts")
-    monkeypatch.setattr(retries, "_answered", set())
+    monkeypatch.setattr(retries, "_reached", set())
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}")
@@ -166,7 +198,7 @@ def test_the_first_contact_with_nobody_ends_at_once(url, host, monkeypatch, requ
     url = url.format(host)
     began = time.monotonic()
     for ask in (files.read_bytes, lambda url: files.expand([url]), files.exists, files.fingerprint):
-        with pytest.raises(StoreAwayError) as caught:
+        with pytest.raises(StoreUnavailableError) as caught:
             ask(url)
         assert caught.value.message.startswith(f"`{url}` cannot be reached: ")
         assert caught.value.hint == (
@@ -177,8 +209,8 @@ def test_the_first_contact_with_nobody_ends_at_once(url, host, monkeypatch, requ
 
 @pytest.mark.parametrize("port", ["99999", "9" * 5000])
 def test_a_port_that_is_none_is_an_error_of_the_url(monkeypatch, port):
-    monkeypatch.setattr(retries, "_answered", set())
-    with pytest.raises(InputError, match="has a port that is no number up to 65535"):
+    monkeypatch.setattr(retries, "_reached", set())
+    with pytest.raises(InputError, match="has a port that is not a number up to 65535"):
         files.read_bytes(f"http://127.0.0.1:{port}/x")
 
 
@@ -196,9 +228,9 @@ def test_causes_are_followed_however_a_client_keeps_them():
         kept(inner_exception=kept(reason=refused)),
         Exception("retries", kept(reason=refused)),
     ):
-        assert retries.is_unconnected(error)
+        assert retries.is_unreachable(error)
     for error in (ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError(), ValueError("no"), None):
-        assert not retries.is_unconnected(error)
+        assert not retries.is_unreachable(error)
 
 
 # ---- proxies ----
@@ -237,21 +269,21 @@ def test_a_proxy_of_the_environment_is_asked(proxy, monkeypatch):
     assert files.read_bytes("http://edges.invalid/file") == CONTENT
     assert set(proxy.asked) == {"http://edges.invalid/file"}
     monkeypatch.setenv("no_proxy", "edges.invalid")
-    monkeypatch.setattr(retries, "_answered", set())
-    with pytest.raises(StoreAwayError, match="cannot be reached"):
+    monkeypatch.setattr(retries, "_reached", set())
+    with pytest.raises(StoreUnavailableError, match="cannot be reached"):
         files.read_bytes("http://edges.invalid/file")
 
 
 def test_a_store_behind_a_proxy_is_not_asked_directly(proxy, monkeypatch, unknown_hosts):
     retries.check_connection("s3://bucket", "http://store.invalid")
     monkeypatch.setenv("no_proxy", "store.invalid")
-    with pytest.raises(StoreAwayError, match="`s3://bucket` cannot be reached"):
+    with pytest.raises(StoreUnavailableError, match="`s3://bucket` cannot be reached"):
         retries.check_connection("s3://bucket", "http://store.invalid")
 
 
 def test_an_impatient_caller_tries_once(server):
     server.ailments = [503] * 9
-    with retries.impatient(), pytest.raises(InputError):
+    with retries.without_retries(), pytest.raises(InputError):
         files.read_bytes(url_of(server))
     assert server.asked == 1
 
@@ -265,7 +297,7 @@ def test_what_is_no_failure_of_a_store_goes_through(raised):
         raise raised
 
     with pytest.raises(raised):
-        retries.patiently("place", action)
+        retries.call_with_retries("place", action)
     assert calls == [1]
 
 
@@ -281,7 +313,7 @@ def test_an_interrupt_ends_the_waiting(monkeypatch):
 
     monkeypatch.setattr(time, "sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        retries.patiently("place", action)
+        retries.call_with_retries("place", action)
     assert calls == [1]
 
 
@@ -313,15 +345,15 @@ def s3_error(code: str, status: int) -> Exception:
     ],
 )
 def test_answers_of_s3(code, status, passes):
-    assert retries.passes(s3_error(code, status)) is passes
+    assert retries.is_temporary(s3_error(code, status)) is passes
 
 
 def test_certificates_do_not_pass_and_broken_connections_do():
     from botocore.exceptions import EndpointConnectionError, NoCredentialsError, ReadTimeoutError, SSLError
 
     url = "https://store"
-    assert not retries.passes(SSLError(endpoint_url=url, error="certificate verify failed"))
-    assert retries.passes(SSLError(endpoint_url=url, error="EOF occurred in violation of protocol"))
-    assert retries.passes(EndpointConnectionError(endpoint_url=url))
-    assert retries.passes(ReadTimeoutError(endpoint_url=url))
-    assert not retries.passes(NoCredentialsError())
+    assert not retries.is_temporary(SSLError(endpoint_url=url, error="certificate verify failed"))
+    assert retries.is_temporary(SSLError(endpoint_url=url, error="EOF occurred in violation of protocol"))
+    assert retries.is_temporary(EndpointConnectionError(endpoint_url=url))
+    assert retries.is_temporary(ReadTimeoutError(endpoint_url=url))
+    assert not retries.is_temporary(NoCredentialsError())

@@ -17,6 +17,7 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import stored_graph
+from sssp_pipeline.pipeline.results import distance_files, wide_files
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.verification import stage
 from sssp_pipeline.pipeline.verification import task as verify
@@ -57,7 +58,8 @@ def driver_reads_nothing(monkeypatch):
 
     for module, names in (
         (stored_graph, ("load_graph", "shared_graph")),
-        (verify, ("read_distances", "read_wide_files", "read_targets")),
+        (distance_files, ("read_distances", "read_targets")),
+        (wide_files, ("read_wide_files",)),
     ):
         for name in names:
             monkeypatch.setattr(module, name, refuse)

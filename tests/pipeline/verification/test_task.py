@@ -13,6 +13,7 @@ from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import Place, RunFolder
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
 from sssp_pipeline.pipeline.verification.stage import Verifying
@@ -30,7 +31,7 @@ def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
     folder = RunFolder(str(tmp_path))
     for batch, sources in enumerate(BATCHES):
         solution = Dijkstra().solve(GRAPH, sources, SolveOptions(cutoff=cutoff))
-        folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, form)
+        folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, AllDistances(form))
     return folder
 
 
@@ -51,7 +52,7 @@ STORED = Stored(
 
 def verdict(folder, form, mode, cutoff=None):
     identity = {"targets": None, "batch": 7, "cutoff": cutoff}
-    verifying = Verifying(STORED, BATCHES, None, folder, identity, form, mode, 0, Quiet())
+    verifying = Verifying(STORED, BATCHES, AllDistances(form), folder, identity, mode, 0, Quiet())
     with worker_source(Cluster()) as source:
         return verifying.by(source)
 

@@ -1,66 +1,65 @@
-// Distances from one source by a thread for each vertex, or for each vertex that was updated, whichever suits.
+// Distances from one source by a thread for each vertex, or for each updated vertex, whichever is faster.
 //
-// Returns: `distances` lowered to the true ones (`limit` where there is no path shorter than that), and what it took
-// in `State`.
+// Returns: `distances` lowered to the true ones (`limit` where there is no shorter path), and counts in `State`.
 //
 // Idea: Bellman and Ford's algorithm in supersteps of two halves (algorithms 1 to 6 of the paper; its names in
-// brackets). Relax: each marked vertex [M] lowers the tentative distances [U] of those it leads to, by an atomic
-// minimum. Update: a vertex whose tentative distance is below its distance [C] takes it over and is marked. Each half
-// looks at all vertices, or only at those of a list [NR] that the relaxations before it made [NW]. A list costs atomics
-// and scattered reads, all vertices cost reading them. The time that a superstep took decides: one over a list that
-// took longer than the threshold is followed by one over all vertices, and one over all that took less by one over a
-// list, made of the marks [SWITCH]. What may look odd:
-//   - The paper launches a kernel for each half and times them on the host. Ours stays on the GPU: a grid barrier takes
-//     1 us, a launch 3, and the clock is the GPU's. Timed is, as there, relax and update and not the making of a list.
-//   - "Not scheduled yet" takes no marks of its own: see I2.
-//   - A vertex is entered if its tentative distance was lowered; the paper's test, whether it now equals the candidate,
-//     holds for ties, too, which update would find unchanged.
-//   - U of the source begins at its distance, not at "unreached"; so the paper's last line of update, U = C, has
+// brackets). Relax: each marked vertex [M] lowers the tentative distances [U] of its neighbours, by an atomic minimum.
+// Update: a vertex whose tentative distance is below its distance [C] takes it over and is marked. Each half goes over
+// all vertices, or over a list [NR] that the relaxations before it made [NW]. A list costs atomics and scattered
+// reads. All vertices cost reading them. The time of a superstep decides: if a list took longer than the threshold, the
+// next superstep goes over all vertices; if all vertices took less, the next goes over a list made of the marks
+// [SWITCH]. What may look odd:
+//   - The paper launches a kernel for each half and times them on the host. This kernel stays on the GPU, because a
+//     grid barrier takes a third of the time of a launch, and uses the GPU's clock. As in the paper, the time covers
+//     relax and update, not the making of a list.
+//   - "Not scheduled yet" needs no marks of its own: see I2.
+//   - A vertex is entered if its tentative distance was lowered. The paper tests whether it now equals the candidate.
+//     That also holds for ties, which update would find unchanged.
+//   - U of the source begins at its distance, not at "unreached". So the paper's last line of update, U = C, has
 //     nothing to do.
 //
 // Needs (AdaptiveThreads guarantees it): source < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at
-//     once; at the first launch of a search every word of State zero, at the next ones its barrier's words; nothing
-//     else written to in between. No negative cycle, or an end to the launches.
+//     once; at the first launch of a search every word of State zero, at the next ones its barrier's words; no other
+//     writes in between. No negative cycle, or an end to the launches.
 // Keeps, supersteps counted from zero as k
-//     I1. Between supersteps tentative == distances. Relax only lowers tentative, update only writes distances[v] and
-//         marks[v], each by the one thread that looks at v.
+//     I1. Between supersteps tentative == distances. Relax only lowers tentative. Update only writes distances[v] and
+//         marks[v], both by the one thread that handles v.
 //     I2. So in relax exactly one lowering of v finds distances[v] as the tentative distance before it: the first. It
-//         enters v. A list holds a vertex once, and n_vertices places suffice.
-//     I3. Between supersteps marks[v] tells whether v was updated and not relaxed since (or is the source, at first),
-//         and if the next one goes over a list, lists[k % 2] holds just these.
-//     I4. list_count[k % 2] is read when superstep k begins and set to zero after the barrier in it; vertices are added
-//         to it in relax of k - 1, or between k - 1 and k: a barrier away from both.
-//     I5. `last_marking` is written after that barrier, too, `next` before the last one; both are read after the last
-//         and before the next superstep's first. So all threads go the same way.
-// Memory order: relaxed; the halves are ordered by the barrier (B1 in grid_barrier.cuh). A look at a tentative distance
-//     while it falls may be stale, and costs an atomic.
+//         enters v. So a list contains a vertex once, and n_vertices places suffice.
+//     I3. Between supersteps marks[v] is set iff v was updated and not relaxed since (or is the source, at first). If
+//         the next superstep goes over a list, lists[k % 2] contains exactly these vertices.
+//     I4. list_count[k % 2] is read when superstep k begins and set to zero after the barrier in it. Vertices are added
+//         to it in relax of k - 1, or between k - 1 and k: a barrier separates this from both.
+//     I5. `last_marking` is also written after that barrier, and `next` before the last one. Both are read after the
+//         last barrier and before the next superstep's first. So all threads take the same branches.
+// Memory order: relaxed. The barrier orders the halves (B1 in grid_barrier.cuh). A read of a tentative distance while
+//     it falls may be stale, and costs an atomic.
 // Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer; any number of launches, each up to
 //     superstep `until`.
 // Ends: a vertex is marked only if its distance fell, and without a negative cycle distances fall finitely often.
-// NOTE: one thread walks all edges of a vertex, as in the paper, so a hub makes all others wait.
+// NOTE: one thread walks all edges of a vertex, as in the paper, so a hub makes all other threads wait.
 // Paper: Suzuki, Kan, Hayashi, Yoshikawa, "Accelerating SSSP algorithm on GPU with adaptive thread creation".
 
 #include "device_graph.cuh"
 #include "grid_barrier.cuh"
 #include "take_place.cuh"
+#include "warp.cuh"
 
-// Edges whose accesses a thread has under way together.
+// Edges that a thread relaxes at a time, so that their accesses overlap.
 constexpr int kTogether = 4;
-// The threshold is this many halves of what a superstep over all vertices takes with nothing to do. Over ten graphs on
-// an H200, a search took 1.04, 1.07, 1.14 and 1.14 times the better of both ways where it was 2, 3, 4 and 6 halves (the
-// geometric mean), and 1.04 over all vertices always. With 2 a list is never made again, as no superstep takes less; 3
-// keeps the choice for graphs larger than those, which is a judgement and not measured.
+// The threshold is this many halves of the time of a superstep over all vertices with nothing to do. With 2 a list is
+// never made again, because no superstep takes less. 3 is a judgement for graphs of more than a million vertices, which
+// were not measured (benchmarks/kernel_constants.md).
 constexpr word64 kAutoHalves = 3;
-// Supersteps with nothing to do: some that bring what they read into the caches, then those whose mean counts, since
-// the clock ticks once a microsecond.
+// Supersteps with nothing to do. The untimed ones fill the caches. The mean of the timed ones counts, because the clock
+// ticks once a microsecond.
 constexpr int kUntimed = 2;
 constexpr int kTimed = 8;
-constexpr word32 kWholeWarp = 0xffffffffu;
 
-// What a search goes over; alternating is for tests.
+// The vertices that a search goes over; kAlternating is for tests.
 enum Mode : word32 { kAdaptive, kAll, kListed, kAlternating };
 
-// What the next superstep goes over; a list of marks is still to be made.
+// The vertices that the next superstep goes over. With kOverMarks a list is made first.
 enum Next : word32 { kOverAll, kOverList, kOverMarks };
 
 struct State {
@@ -96,7 +95,7 @@ struct Search {
     word32* lists;             // NR and NW in turn, (2, V)
     State* state;
     word32 thread;
-    word32 taker;  // its number where work is short: neighbouring warps are of different blocks
+    word32 taker;  // its number for short lists: neighbouring warps are in different blocks
     word32 n_threads;
     word64 vertices_processed;
     word64 edges_relaxed;
@@ -105,7 +104,7 @@ struct Search {
         return {lists + (step % 2) * static_cast<word64>(n_vertices), &state->list_count[step % 2]};
     }
 
-    // Relaxes the edges of v, which is marked, and enters whom they are the first to lower if `enters`.
+    // Relaxes the edges of v, which is marked. With `enters`, enters each vertex that this is the first to lower.
     template <bool enters>
     __device__ __forceinline__ void relax(word32 v, bool look_first, const List& to) {
         marks[v] = 0;
@@ -140,7 +139,7 @@ struct Search {
         }
     }
 
-    // Takes the tentative distance of v over and marks v, if it fell; returns whether it did.
+    // Takes over the tentative distance of v and marks v, if it fell. Returns whether it fell.
     __device__ __forceinline__ bool update(word32 v) {
         const distance_bits d = tentative[v];
         if (d >= distances[v]) {
@@ -151,14 +150,14 @@ struct Search {
         return true;
     }
 
-    // A superstep without the barrier that ends it; the block is through when it returns. False if it was given up.
+    // Runs a superstep without the barrier that ends it. Returns false if the run was given up.
     __device__ __forceinline__ bool superstep(GridBarrier& barrier, word32 step, bool is_listed, word32 n_listed) {
         const List from = list(step);
         const List to = list(step + 1);
 
         // ---- Relax ----
         if (is_listed) {
-            // Few: latency counts, so go for the atomic at once. Many: most edges lower nothing, so look first.
+            // Few: latency counts, so use the atomic at once. Many: most edges lower nothing, so read first.
             const bool look_first = n_listed > n_threads;
             for (word64 i = taker; i < n_listed; i += n_threads) {
                 relax<true>(from.vertices[i], look_first, to);
@@ -170,9 +169,9 @@ struct Search {
                 }
             }
         }
-        const word32* const asked[] = {to.count};
+        const word32* const addresses[] = {to.count};
         word32 n_entered[1];
-        if (!barrier.wait(asked, n_entered)) {
+        if (!barrier.wait(addresses, n_entered)) {
             return false;
         }
 
@@ -196,7 +195,7 @@ struct Search {
         return true;
     }
 
-    // Measures the threshold, for thread 0 to know, while nothing is marked. False if it was given up.
+    // Measures the threshold while nothing is marked, for thread 0. Returns false if the run was given up.
     __device__ bool calibrate(GridBarrier& barrier, word64& threshold_ns) {
         word64 took = 0;
         for (int i = 0; i < kUntimed + kTimed; ++i) {
@@ -250,7 +249,7 @@ adaptive_threads_search_kernel(const edge_index* row_offsets, const edge_word* e
         if (calibrates && !(barrier.wait() && search.calibrate(barrier, threshold_ns))) {
             return;
         }
-        if (thread == source % n_threads) {  // whose mark of it was the last, above
+        if (thread == source % n_threads) {  // the thread that cleared its mark above
             marks[source] = 1;
             lists[0] = source;
             store_relaxed(&state->list_count[0], 1);
@@ -264,12 +263,12 @@ adaptive_threads_search_kernel(const edge_index* row_offsets, const edge_word* e
     word32 last_marking = 0;
     word32 n_listed = 0;
     const auto wait_for_superstep = [&](word32 k) {  // I5
-        const word32* const asked[] = {&state->next, &state->last_marking, search.list(k).count};
-        word32 told[3];
-        const bool is_complete = barrier.wait(asked, told);
-        next = told[0];
-        last_marking = told[1];
-        n_listed = told[2];
+        const word32* const addresses[] = {&state->next, &state->last_marking, search.list(k).count};
+        word32 values[3];
+        const bool is_complete = barrier.wait(addresses, values);
+        next = values[0];
+        last_marking = values[1];
+        n_listed = values[2];
         return is_complete;
     };
     if (!wait_for_superstep(step)) {
@@ -284,19 +283,19 @@ adaptive_threads_search_kernel(const edge_index* row_offsets, const edge_word* e
             break;
         }
         if (next == kOverMarks) {
-            // ---- Switch: a list of those who are marked (I3) ----
+            // ---- Switch: a list of the marked vertices (I3) ----
             const List list = search.list(step);
             for (word64 v = thread; v < n_vertices; v += n_threads) {
                 if (marks[v] != 0) {
                     list.append(static_cast<word32>(v));
                 }
             }
-            const word32* const asked[] = {list.count};
-            word32 told[1];
-            if (!barrier.wait(asked, told)) {
+            const word32* const addresses[] = {list.count};
+            word32 values[1];
+            if (!barrier.wait(addresses, values)) {
                 return;
             }
-            n_listed = told[0];
+            n_listed = values[0];
         }
         const bool is_listed = next != kOverAll;
         const word64 began = thread == 0 ? clock_ns() : 0;
@@ -316,16 +315,7 @@ adaptive_threads_search_kernel(const edge_index* row_offsets, const edge_word* e
     }
 
     // ---- End, or pause: the counts ----
-    word64 vertices_processed = search.vertices_processed;
-    word64 edges_relaxed = search.edges_relaxed;
-    for (int by = 16; by > 0; by /= 2) {
-        vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
-        edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
-    }
-    if (threadIdx.x % 32 == 0 && vertices_processed > 0) {
-        atomicAdd(&state->vertices_processed, vertices_processed);
-        atomicAdd(&state->edges_relaxed, edges_relaxed);
-    }
+    add_counts(search.vertices_processed, search.edges_relaxed, &state->vertices_processed, &state->edges_relaxed);
     if (thread == 0) {
         state->supersteps = step;
         state->switches += switches;

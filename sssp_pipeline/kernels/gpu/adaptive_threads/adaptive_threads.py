@@ -1,4 +1,4 @@
-"""A thread for each vertex or for each updated one, by the measured time; `adaptive_threads.cu` tells how and why."""
+"""A thread for each vertex or for each updated one, by the measured time; `adaptive_threads.cu` explains it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, search_limit
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, search_limit
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Threads a block; blocks on a multiprocessor so that it has 1,024 threads at least, as `near-far` found best.
+#: Threads of a block. A multiprocessor gets enough blocks for `_THREADS_PER_SM` threads, which was best for `near-far`.
 BLOCK_SIZE = 512
 _THREADS_PER_SM = 1024
-#: How long a block waits for the others before it gives the run up: as long as one thread takes for the edges of the
-#: largest hub.
-PATIENCE_S = 120.0
+#: Seconds that a block waits at a barrier. One thread may take long for the edges of the largest hub.
+BARRIER_TIMEOUT_S = 120.0
 
 _KERNEL = "adaptive_threads_search_kernel"
-#: As in `adaptive_threads.cu`; one is for tests.
+#: As in `adaptive_threads.cu`. `alternating` is for tests.
 _MODES = {"adaptive": 0, "all": 1, "listed": 2, "alternating": 3}
 _STATE = np.dtype(
     [
@@ -44,7 +43,7 @@ _STATE = np.dtype(
     ]
 )
 
-#: Thresholds that were measured, in nanoseconds, by threads a block and blocks; under `GPU_LOCK`.
+#: Measured thresholds in nanoseconds, by threads of a block and number of blocks. Guarded by `GPU_LOCK`.
 _measured: weakref.WeakKeyDictionary[DeviceGraph, dict[tuple[int, int], int]] = weakref.WeakKeyDictionary()
 
 
@@ -54,18 +53,18 @@ class AdaptiveThreads(GpuSearchSolver):
     Parameters
     ----------
     mode, threshold_us, block_size
-        As in `tunables`. Tests may set mode to `alternating`, which switches after each superstep.
+        As in `tunables`. Tests may also set the mode `alternating`, which switches after each superstep.
     most_blocks
         Use no more blocks than this; None takes all that fit.
-    patience_s
-        A run in which a block waits longer than this for the others is given up.
+    barrier_timeout_s
+        A search in which a block waits longer than this at a barrier is given up.
     absent_blocks
-        For tests: wait for so many blocks that are not there.
+        For tests: the barrier waits for this many blocks more than there are.
 
     Raises
     ------
     InputError
-        There is a threshold, and the mode is not to switch.
+        A threshold is given for a mode that never switches.
 
     References
     ----------
@@ -79,19 +78,19 @@ class AdaptiveThreads(GpuSearchSolver):
         Tunable(
             "mode",
             "adaptive",
-            "Go over all vertices, over a list of the updated ones, or switch between both.",
+            "Whether a superstep goes over all vertices or over a list of the updated ones; `adaptive` switches.",
             ("adaptive", "all", "listed"),
         ),
         Tunable(
             "threshold_us",
             "auto",
-            "Microseconds of a superstep above which a list is left, and below which one is made; `auto` measures"
-            " how long a look at all vertices takes, and takes one and a half.",
+            "Microseconds of a superstep. Longer supersteps go over all vertices, shorter ones over a list. `auto` is"
+            " 1.5 times the measured time to read all vertices.",
             ("auto",),
             least=0.5,
             most=1e9,
         ),
-        Tunable("block_size", BLOCK_SIZE, "Threads a block.", least=64, most=1024, multiple_of=32),
+        Tunable("block_size", BLOCK_SIZE, "Threads of a block.", least=64, most=1024, multiple_of=32),
     )
 
     def __init__(
@@ -101,7 +100,7 @@ class AdaptiveThreads(GpuSearchSolver):
         threshold_us: float | str = "auto",
         block_size: int = BLOCK_SIZE,
         most_blocks: int | None = None,
-        patience_s: float = PATIENCE_S,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         if threshold_us != "auto" and mode != "adaptive":
@@ -113,7 +112,7 @@ class AdaptiveThreads(GpuSearchSolver):
         self.threshold_us = threshold_us
         self.block_size = block_size
         self.most_blocks = most_blocks
-        self.patience_s = patience_s
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     @property
@@ -123,7 +122,7 @@ class AdaptiveThreads(GpuSearchSolver):
         return (Unit("adaptive_threads", (_KERNEL,), macros, cooperative=True),)
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: as the others, or a delta."""
+        """Return None, or the reason why not: a delta is given, or a reason that all GPU solvers share."""
         if options.delta is not None:
             return f"it has no buckets, and delta is {options.delta}"
         return super().supports(graph, options)
@@ -160,7 +159,7 @@ class _AdaptiveSearch(PausingSearch[AdaptiveThreads]):
 
     @property
     def threshold_ns(self) -> int:
-        """The threshold, as given or measured; 0 if it is still to be measured."""
+        """The threshold, given or measured; 0 before it is measured."""
         if isinstance(self._solver.threshold_us, str):
             return _measured.get(self._on_device, {}).get((self._solver.block_size, self.grid), 0)
         return round(1e3 * self._solver.threshold_us)

@@ -1,4 +1,4 @@
-"""ADDS on one GPU: asynchronous delta-stepping with a delta that adapts; `adds.cu` tells how and why."""
+"""ADDS on one GPU: asynchronous delta-stepping with a delta that adapts; `adds.cu` explains it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, hub_chunks
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, limit_bits
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels.solver import TRACE, SolveOptions
 
-#: The first delta is this many times the mean weight over the mean degree where degrees are neither few nor skewed.
+#: The first delta, in units of mean weight over mean degree, for graphs with many edges a vertex and no hubs.
 DELTA_FACTOR = 16.0
-#: Threads a block; each warp of all blocks but the first is a worker. More would spill registers.
+#: Threads of a block. Each warp of every block but the first is a worker. With more threads, registers are spilled.
 THREADS = 640
-#: A run that makes no progress for so long is given up.
-PATIENCE_S = 20.0
+#: A search without progress for this long is given up.
+STALL_TIMEOUT_S = 20.0
 
 _KERNEL = "adds_search_kernel"
 #: As in `bucket_queue.cuh`, `adds_worker.cuh`, `adds_manager.cuh` and `adds_control.cuh`.
 _MOST_CHAIN, _MOST_HEADS, _FLAGS_EACH = 16, 4, 6
-_BUCKETS, _BLOCK_WORDS, _SEGMENTS = 32, 65536, 2048
-#: Blocks that places of 32 bits can number.
-_MOST_BLOCKS = 2**32 // _BLOCK_WORDS
+_BUCKETS, _PAGE_ENTRIES, _SEGMENTS = 32, 65536, 2048
+#: Pages whose entries 32 bits can number.
+_MOST_PAGES = 2**32 // _PAGE_ENTRIES
 #: 64-bit words of control memory before the tables: schedule, poison, stop, working, steps, reserved.
+#: `_POISON_WORD` is the position of poison.
 _CONTROL_WORDS = 16 + 4 * 16 + _BUCKETS * 16
 _POISON_WORD = 16
 _TUNING = np.dtype(
@@ -48,8 +49,8 @@ _TUNING = np.dtype(
         ("first_heads", "u4"),
         ("most_heads", "u4"),
         ("settling", "u4"),
-        ("least_words", "u4"),
-        ("most_words", "u4"),
+        ("least_entries", "u4"),
+        ("most_entries", "u4"),
         ("chain", "u4"),
         ("look_first", "u4"),
         ("n_traces", "u4"),
@@ -68,8 +69,8 @@ _REPORT = np.dtype(
         ("delta_changes", "u4"),
         ("head_switches", "u4"),
         ("sweeps", "u4"),
-        ("blocks_used", "u4"),
-        ("words_reserved", "u8"),
+        ("pages_used", "u4"),
+        ("entries_reserved", "u8"),
         ("n_traces", "u4"),
         ("n_busy", "u4"),
         ("queued", "u4"),
@@ -80,47 +81,49 @@ _REPORT = np.dtype(
 )
 #: A moment of a trace as the kernel writes it; `time_ns` wraps around.
 _MOMENT = np.dtype([("time_ns", "u4"), ("busy", "u4"), ("queued", "u4"), ("n_heads", "u4"), ("delta", "f8")])
-#: Moments that are recorded of one search, at most.
+#: At most this many moments of one search are recorded.
 _MOST_MOMENTS = 200_000
 _POISON = {
-    2: "nothing moved for {patience:g} s",
-    4: "more than 2^32 words entered one bucket",
+    2: "nothing moved for {timeout_s:g} s",
+    4: "more than 2^32 entries were made in one bucket",
 }
 _POOL_EXHAUSTED, _DEADLINE, _INVARIANT = 1, 3, 100
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What may be tuned, measured or switched off; the defaults are what was best on an H200.
+    """Settings of `adds` for experiments; the defaults were the fastest on an H200 (`benchmarks/adds_delta_tried.md`).
 
     Attributes
     ----------
     is_dynamic
-        Whether delta adapts; without it the paper's "static delta".
+        Whether delta adapts. False is the paper's "static delta".
     n_buckets
-        2 to 32 buckets in use; 2 and a static delta are the paper's "2 buckets".
+        Buckets in use, 2 to 32. Two and a static delta are the paper's "2 buckets".
     low, high
-        Between these mean shares of busy workers delta stays as it is.
+        Delta stays as it is while the mean share of busy workers is between these.
     clipped
-        Delta grows if the last bucket holds more than this share of the words that wait.
+        Delta grows if the last bucket holds more than this share of the waiting entries.
     growth
-        Delta changes by at most this factor either way, unless words are clipped.
+        Delta stays within this factor of the first delta, unless entries are clipped.
     settling
         Head switches between two changes of delta.
-    first_heads, most_heads
-        Buckets from which work is taken, at first and at most; no more than 4.
-    least_words, most_words
-        Words in an assignment.
+    first_heads
+        Buckets from which work is taken at first.
+    most_heads
+        Buckets from which work is taken at most, up to 4.
+    least_entries, most_entries
+        Limits of the entries in one assignment.
     chain
-        Near vertices that a worker keeps and expands itself, 0 to 16; 0 sends every one through the queue.
+        How many near vertices a worker keeps and expands itself, 0 to 16. With 0 all of them go through the queue.
     look_first
-        Read a distance before the atomic minimum; None decides by the degrees.
+        Whether a distance is read before the atomic minimum. None decides by the degrees.
     checked
-        Compile with assertions of the invariants.
+        Whether to compile assertions of the invariants.
     threads
-        Threads a block, 64 or more.
+        Threads of a block, 64 or more.
     delta_factor
-        The first delta over mean weight over mean degree; None takes it from the degrees.
+        The first delta in units of mean weight over mean degree. None takes it from the degrees.
     """
 
     is_dynamic: bool = True
@@ -132,8 +135,8 @@ class Tuning:
     settling: int = 8
     first_heads: int = 2
     most_heads: int = 4
-    least_words: int = 1
-    most_words: int = 128
+    least_entries: int = 1
+    most_entries: int = 128
     chain: int = 8
     look_first: bool | None = None
     checked: bool = False
@@ -148,11 +151,11 @@ class Adds(GpuSearchSolver):
     ----------
     tuning
         See `Tuning`; the ablations of the paper's section 6 are `STATIC_DELTA` and `TWO_BUCKETS`.
-    patience_s
-        A run without progress for so long is given up.
-    pool_blocks
-        Blocks of 65,536 words to begin with; None takes what is usual for the graph. A pool that is exhausted is
-        doubled, up to 65,536 blocks, and the search repeated from the source at which it was.
+    stall_timeout_s
+        A search without progress for this long is given up.
+    pool_pages
+        Pages of 65,536 entries in the worklist at first. None takes the usual number for the graph. An exhausted pool
+        is doubled, up to 65,536 pages, and the search from this source starts again.
 
     References
     ----------
@@ -167,19 +170,19 @@ class Adds(GpuSearchSolver):
         self,
         tuning: Tuning | None = None,
         *,
-        patience_s: float = PATIENCE_S,
-        pool_blocks: int | None = None,
+        stall_timeout_s: float = STALL_TIMEOUT_S,
+        pool_pages: int | None = None,
     ) -> None:
         self.tuning = tuning or Tuning()
-        self.patience_s = patience_s
-        self.pool_blocks = pool_blocks
+        self.stall_timeout_s = stall_timeout_s
+        self.pool_pages = pool_pages
         self.last_report: Any = None
-        #: Blocks of the graphs whose pool was exhausted.
+        #: Pages of each graph whose pool was exhausted.
         self.grown: weakref.WeakKeyDictionary[CsrGraph, int] = weakref.WeakKeyDictionary()
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """What the solver compiles."""
+        """What is compiled."""
         macros = (("SSSP_THREADS", self.tuning.threads), ("SSSP_CHECK", int(self.tuning.checked)))
         return (Unit("adds", (_KERNEL,), macros, cooperative=True),)
 
@@ -188,14 +191,14 @@ class Adds(GpuSearchSolver):
             return f"it numbers vertices and chunks of edges in 32 bits, and there are {graph.n_vertices} vertices"
         return super().supports(graph, options)
 
-    def pool_for(self, graph: CsrGraph, n_words: int) -> int:
-        """Return how many blocks the worklist begins with: two a bucket and four words a vertex, or as it has grown."""
-        usual = self.pool_blocks or 2 * _BUCKETS + 4 * -(-n_words // _BLOCK_WORDS)
-        return min(self.grown.get(graph, usual), _MOST_BLOCKS)
+    def pool_for(self, graph: CsrGraph, n_entries: int) -> int:
+        """Return the pages of a new worklist: two a bucket and four entries a vertex, or as many as it grew to."""
+        usual = self.pool_pages or 2 * _BUCKETS + 4 * -(-n_entries // _PAGE_ENTRIES)
+        return min(self.grown.get(graph, usual), _MOST_PAGES)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         del n_sources
-        # Two arrays of distances, and blocks for four words a vertex and two blocks a bucket.
+        # Two arrays of distances, and pages for four entries a vertex and two pages a bucket.
         scratch = 18 * 10**6 + traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17)
         return Forecast(one_source_s(traits), scratch)
 
@@ -211,8 +214,8 @@ TWO_BUCKETS = Tuning(is_dynamic=False, n_buckets=2, first_heads=1, most_heads=1)
 def pick_delta(graph: CsrGraph, factor: float | None = None) -> float:
     """Return the first delta: mean weight over mean degree, as in the paper's section 4.3, times a factor.
 
-    One factor for all graphs is far from the best on most (section 4.3 says so too). `delta_factor` tells what it
-    is unless it is given.
+    One factor for all graphs is far from the best on most graphs, as section 4.3 says too. So `delta_factor` picks it
+    unless it is given.
     """
     traits = graph.traits
     if factor is None:
@@ -222,12 +225,11 @@ def pick_delta(graph: CsrGraph, factor: float | None = None) -> float:
 
 
 def delta_factor(graph: CsrGraph) -> float:
-    """Return how many times mean weight over mean degree the first delta is, from degrees alone.
+    """Return the first delta in units of mean weight over mean degree, from degrees alone.
 
-    Few edges a vertex mean few vertices at a time, so delta must be larger; a few vertices with most of the edges
-    mean very many, so it may be smaller. On an H200 the best static factor was 128 to 256 on road graphs (2.5 to 2.8
-    edges a vertex), 64 to 128 on a lattice (2.4), 8 to 16 on a mesh (13.6), 16 on a web graph (9.9), 4 on R-MAT 20
-    (16, skew 120).
+    With few edges a vertex, few vertices are in work at a time, so delta must be larger. With hubs, very many are, so
+    delta may be smaller. The formula was fitted to the best static factor of each graph
+    (`benchmarks/kernel_constants.md`).
     """
     degree = graph.n_edges / max(graph.n_vertices, 1)
     sparse = min(max((8 / max(degree, 1e-9)) ** 2, 1.0), 8.0)
@@ -241,9 +243,9 @@ def least_delta(dtype: np.dtype) -> float:
 
 
 def trace_of(moments: np.ndarray) -> np.ndarray:
-    """Return what the kernel wrote, (M,) of `_MOMENT`, as (M,) of `TRACE`.
+    """Return the kernel's records (M,) of `_MOMENT` as (M,) of `TRACE`.
 
-    The kernel's clock of 32 bits wraps around every 4.3 s; two moments are never so far apart, and so their
+    The kernel's clock has 32 bits and wraps around every 4.3 s. Two moments are never that far apart, so their
     difference in 32 bits is right.
     """
     trace = np.empty(len(moments), TRACE)
@@ -271,53 +273,54 @@ class _AddsSearch(GpuSearch):
                 "`adds` needs room for two blocks at once, and this GPU has room for one",
                 hint="set fewer threads a block among `solve.options`, or take another solver",
             )
-        self._hubs = hub_chunks(graph, on_device)
+        self._hubs = hub_chunks(on_device, graph)
         self._limit = limit_bits(on_device.dtype, options.cutoff)
-        n_words = on_device.n_vertices + self._hubs.n_chunks
-        self._processed = cupy.empty(n_words, bits_type(on_device.dtype))
-        self._make_pool(solver.pool_for(graph, n_words))
+        n_entries = on_device.n_vertices + self._hubs.n_chunks
+        self._processed = cupy.empty(n_entries, bits_type(on_device.dtype))
+        self._make_pool(solver.pool_for(graph, n_entries))
         self._delta = (
             pick_delta(graph, tuning.delta_factor) if options.delta is None else float(options.delta)
         )
         self._n_traces = 0 if options.trace_every_us is None else _MOST_MOMENTS
-        settings = np.zeros(1, _TUNING)
-        for name in _TUNING.names or ():
-            if hasattr(tuning, name) and getattr(tuning, name) is not None:
-                settings[name] = getattr(tuning, name)
-        if tuning.look_first is None:
-            settings["look_first"] = (
-                on_device.n_edges > 8 * on_device.n_vertices and graph.traits.degree_skew > 2
-            )
-        settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1, _MOST_HEADS)
-        settings["first_heads"] = min(tuning.first_heads, settings["most_heads"][0])
-        settings["chain"] = min(tuning.chain, _MOST_CHAIN)
-        settings["delta"] = self._delta
-        settings["least_delta"] = max(
-            self._delta / tuning.growth, min(least_delta(on_device.dtype), self._delta)
-        )
-        settings["most_delta"] = min(self._delta * tuning.growth, 1e300)
-        settings["n_traces"] = self._n_traces
-        settings["trace_every_ns"] = 1000 * (options.trace_every_us or 0)
-        settings["patience_ns"] = int(1e9 * solver.patience_s)
-        settings["deadline_ns"] = options.deadline_ns
-        self._tuning = cupy.asarray(settings.view(np.uint8))
+        self._tuning = cupy.asarray(self._settings(graph, options).view(np.uint8))
         self._report = cupy.empty(_REPORT.itemsize, np.uint8)
         self._traces = cupy.empty(max(self._n_traces, 1) * _MOMENT.itemsize, np.uint8)
         self._deadline_s = options.deadline_s
         self._source = 0
         self._known_poison: int | None = None
 
-    def _make_pool(self, n_blocks: int) -> None:
+    def _settings(self, graph: CsrGraph, options: SolveOptions) -> np.ndarray:
+        """Return the kernel's `Tuning`, (1,) of `_TUNING`."""
+        tuning, dtype = self._solver.tuning, graph.weight_dtype
+        settings = np.zeros(1, _TUNING)
+        for name in _TUNING.names or ():
+            if hasattr(tuning, name) and getattr(tuning, name) is not None:
+                settings[name] = getattr(tuning, name)
+        if tuning.look_first is None:
+            settings["look_first"] = graph.n_edges > 8 * graph.n_vertices and graph.traits.degree_skew > 2
+        settings["most_heads"] = min(tuning.most_heads, tuning.n_buckets - 1, _MOST_HEADS)
+        settings["first_heads"] = min(tuning.first_heads, settings["most_heads"][0])
+        settings["chain"] = min(tuning.chain, _MOST_CHAIN)
+        settings["delta"] = self._delta
+        settings["least_delta"] = max(self._delta / tuning.growth, min(least_delta(dtype), self._delta))
+        settings["most_delta"] = min(self._delta * tuning.growth, 1e300)
+        settings["n_traces"] = self._n_traces
+        settings["trace_every_ns"] = 1000 * (options.trace_every_us or 0)
+        settings["patience_ns"] = int(1e9 * self._solver.stall_timeout_s)
+        settings["deadline_ns"] = options.deadline_ns
+        return settings
+
+    def _make_pool(self, n_pages: int) -> None:
         cupy = cupy_module()
-        self._n_blocks, self._n_slots = n_blocks, 1 << n_blocks.bit_length()
+        self._n_pages, self._n_mappings = n_pages, 1 << n_pages.bit_length()
         n_workers = (self._grid - 1) * self._threads // 32
-        self._words = cupy.empty(n_blocks * _BLOCK_WORDS, np.uint32)
-        self._counters = cupy.empty(n_blocks * (_SEGMENTS + 3), np.uint32)
-        self._control = cupy.empty(_CONTROL_WORDS + _BUCKETS * self._n_slots + n_workers, np.uint64)
+        self._entries = cupy.empty(n_pages * _PAGE_ENTRIES, np.uint32)
+        self._counters = cupy.empty(n_pages * (_SEGMENTS + 3), np.uint32)
+        self._control = cupy.empty(_CONTROL_WORDS + _BUCKETS * self._n_mappings + n_workers, np.uint64)
 
     @property
     def _poison(self) -> int:
-        """Why the last launch, which is over, was given up, or 0."""
+        """The code of why the last launch was given up, or 0. That launch must be over."""
         if self._known_poison is None:
             self._known_poison = int(self._control[_POISON_WORD : _POISON_WORD + 1].get()[0] & 0xFFFFFFFF)
         return self._known_poison
@@ -338,33 +341,35 @@ class _AddsSearch(GpuSearch):
             self._limit,
             distances,
             self._processed,
-            self._words,
+            self._entries,
             self._counters,
-            np.uint32(self._n_blocks),
-            np.uint32(self._n_slots),
+            np.uint32(self._n_pages),
+            np.uint32(self._n_mappings),
             self._control,
             self._tuning,
             self._report,
             self._traces,
-            np.uint64(1e9 * self._solver.patience_s),
+            np.uint64(1e9 * self._solver.stall_timeout_s),
         )
         self._kernel(self._grid, self._threads, args)
 
     def grow(self) -> bool:
         if self._poison != _POOL_EXHAUSTED:
             return False
-        n_blocks, wanted = self._n_blocks, min(2 * self._n_blocks, _MOST_BLOCKS)
-        if wanted == n_blocks:
-            raise _too_few(n_blocks, "there can be no more")
+        n_pages, wanted = self._n_pages, min(2 * self._n_pages, _MOST_PAGES)
+        if wanted == n_pages:
+            raise _too_few(n_pages, "that is the most there can be")
         while True:
-            self._words = self._counters = self._control = None  # so that their memory can be had
+            self._entries = self._counters = self._control = None  # frees their memory
             try:
                 self._make_pool(wanted)
             except cupy_module().cuda.memory.OutOfMemoryError as error:
                 if not drop_others(self._host_graph):
-                    needed = wanted * (_BLOCK_WORDS + _SEGMENTS) * 4 / 2**20
-                    lacking = f"{wanted} need {needed:,.0f} MiB and {free_bytes() / 2**20:,.0f} are free"
-                    raise _too_few(n_blocks, lacking) from error
+                    needed = wanted * (_PAGE_ENTRIES + _SEGMENTS) * 4 / 2**20
+                    lacking = (
+                        f"{wanted} need {needed:,.0f} MiB, of which {free_bytes() / 2**20:,.0f} are free"
+                    )
+                    raise _too_few(n_pages, lacking) from error
             else:
                 self._solver.grown[self._host_graph] = wanted
                 return True
@@ -389,26 +394,26 @@ class _AddsSearch(GpuSearch):
     def _given_up(self, report: np.void) -> SsspError:
         what, poison = f"source {self._source}", self._poison
         state = (
-            f"; {report['n_busy']} workers busy, {report['queued']} words waiting, head bucket {report['head']} after "
-            f"{report['head_switches']} switches, delta {report['delta_last']:g}, {report['blocks_used']} of "
-            f"{self._n_blocks} blocks used"
+            f"; {report['n_busy']} workers busy, {report['queued']} entries waiting, head bucket {report['head']} "
+            f"after {report['head_switches']} switches, delta {report['delta_last']:g}, {report['pages_used']} of "
+            f"{self._n_pages} pages used"
         )
         if poison == _DEADLINE:
             return DeadlineError(self._solver.name, self._source, self._deadline_s, state)
         if poison == 0:
-            reason = f"not all of its {self._grid} blocks came to start"
+            reason = f"some of its {self._grid} blocks did not start"
         elif poison > _INVARIANT:
             reason = f"invariant I{poison - _INVARIANT} does not hold"
         else:
-            reason = _POISON[poison].format(patience=self._solver.patience_s)
+            reason = _POISON[poison].format(timeout_s=self._solver.stall_timeout_s)
         return SsspError(
             f"`{self._solver.name}` gave up {what}: {reason}{state}",
             hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
         )
 
 
-def _too_few(n_blocks: int, why: str) -> SsspError:
+def _too_few(n_pages: int, why: str) -> SsspError:
     return SsspError(
-        f"`adds` ran out of blocks for its worklist: {n_blocks:,} were too few, and {why}",
+        f"the worklist of `adds` is full: its {n_pages:,} pages are too few, and {why}",
         hint="use `near-far`, whose worklist does not grow",
     )

@@ -1,20 +1,21 @@
-// What the manager of `adds` decides between sweeps, in warp 0: number of head buckets, delta, whether there is progress.
+// What the manager of `adds` decides between sweeps, in warp 0: the number of head buckets, delta, and when to give up.
 //
-// Idea: how many buckets are handed out at once follows every sweep, delta follows the share of workers that were busy
-// over some head switches (section 5.5). All of it can wait until the words of this sweep are on their way.
+// Idea: the number of buckets that are handed out at once changes after every sweep. Delta changes after some head
+// switches, by the share of workers that were busy (section 5.5). All this happens after the entries of a sweep have
+// been handed out, so it delays no worker.
 //
-// Needs: called by all lanes of warp 0 together; `Control` the same in all of them.
+// Needs: all threads of warp 0 call together, with the same `Control`.
 // Keeps: I7 of docs/design/0002-adds-queue.md.
-// Ends: gives the run up at the deadline, or without progress; without a free block the queue does (I7).
+// Ends: gives the run up at the deadline, or without progress. Without a free page the queue gives it up (I7).
 // Paper: Wang, Fussell, Lin, "A fast work-efficient SSSP algorithm for GPUs", PPoPP 2021, section 5.5.
 #pragma once
 
 #include "bucket_queue.cuh"
 #include "grid_barrier.cuh"
 
-// One in so many head switches takes every word as it is: a static delta far too small must not go round for ever.
+// One of this many head switches takes every entry as it is. Else a static delta far too small would rebin for ever.
 constexpr word32 kRebinRest = 64;
-// Sweeps between two looks at the clock.
+// Sweeps between two reads of the clock.
 constexpr word32 kSweepsPerClock = 16;
 // Most head buckets. As in `adds.py`.
 constexpr int kMostHeads = 4;
@@ -22,14 +23,14 @@ constexpr word32 kWarps = SSSP_THREADS / 32;
 
 struct Tuning {
     double delta;        // the first
-    double least_delta, most_delta;  // never beyond, unless words are clipped
+    double least_delta, most_delta;  // never beyond, unless entries are clipped
     float low, high;     // limits of the mean share of busy workers
     float clipped;       // share of the queue in the last bucket that is clipping
     word32 is_dynamic;
     word32 n_buckets;    // 2 to 32
     word32 first_heads, most_heads;
     word32 settling;     // head switches between two changes of delta
-    word32 least_words, most_words;  // in an assignment
+    word32 least_entries, most_entries;  // in an assignment
     word32 chain;        // vertices a worker keeps for itself, at most kMostChain
     word32 look_first;
     word32 n_traces, trace_every_ns;
@@ -44,8 +45,8 @@ struct Report {
     word32 delta_changes;
     word32 head_switches;
     word32 sweeps;
-    word32 blocks_used;
-    word64 words_reserved;
+    word32 pages_used;
+    word64 entries_reserved;
     word32 n_traces;
     word32 n_busy;       // at the end
     word32 queued;       // at the end
@@ -59,7 +60,7 @@ static_assert(sizeof(Tuning) == 96 && sizeof(Report) == 80, "as `adds.py` lays t
 struct Trace {
     word32 time_ns;
     word32 busy;         // workers
-    word32 queued;       // words
+    word32 queued;       // entries
     word32 n_heads;
     double delta;
 };
@@ -70,8 +71,8 @@ struct Manager {
     Pool pool;
     word32 idle_before[32];        // workers idle in the warps before
     word32 plan_rank[kMostHeads];  // of the idle workers, which first takes from the k-th head bucket
-    uint2 plan_places[kMostHeads]; // in the pool: what rank 0 would take there, were its words as many; the end
-    word32 words_each;
+    uint2 plan_places[kMostHeads]; // in the pool: what rank 0 would take there, were its entries as many; the end
+    word32 entries_each;
     word32 n_given;                // assignments
     word32 head;
     word32 is_stopped;
@@ -91,7 +92,7 @@ __device__ __forceinline__ distance_bits bits_of(double x) {
 #endif
 }
 
-// What only warp 0 of the manager knows; the same in all its lanes.
+// State of warp 0 of the manager, the same in all its threads.
 struct Control {
     double base;
     double delta;
@@ -121,14 +122,14 @@ struct Control {
         is_new = true;
     }
 
-    // Tells everybody, if there is something new to tell.
-    __device__ void show(const Queue& queue, const Tuning& tuning, bool may_rebin) {
+    // Publishes the schedule to the workers, if it changed.
+    __device__ void publish(const Queue& queue, const Tuning& tuning, bool may_rebin) {
         if (!is_new && may_rebin == did_rebin) {
             return;
         }
         is_new = false;
         did_rebin = may_rebin;
-        if ((threadIdx.x & 31) == 0) {
+        if ((threadIdx.x % 32) == 0) {
             constexpr word32 kInfinity = 0x7f800000u;
             const float least_nth = static_cast<float>(tuning.most_heads + 1);
             store_relaxed(queue.schedule, bits_of(base));
@@ -140,30 +141,19 @@ struct Control {
     }
 };
 
-__device__ __forceinline__ word32 warp_sum(word32 x) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(kWholeWarp, x);
-#else
-    for (int by = 16; by > 0; by /= 2) {
-        x += __shfl_xor_sync(kWholeWarp, x, by);
-    }
-    return x;
-#endif
-}
-
-// What a plan leaves to be done, the same in all lanes but for `queued_here`: words waiting in the lane's bucket.
-struct Outlook {
+// Result of a sweep's plan, the same in all threads but for `queued_here`: entries that wait in this thread's bucket.
+struct SweepSummary {
     word32 queued_here;
     word32 queued;
-    word32 n_there;      // words that could be assigned
-    word32 n_assigned;   // words that are
+    word32 n_there;      // entries that can be assigned
+    word32 n_assigned;   // entries that are assigned
     word32 n_idle;
     word32 n_busy;
     bool is_over;
 };
 
 // Warp 0, while the others hand out: how many head buckets, what delta should be, and whether there is progress.
-__device__ __forceinline__ void control(const Queue& queue, Manager& m, Control& c, const Outlook& seen,
+__device__ __forceinline__ void control(const Queue& queue, Manager& m, Control& c, const SweepSummary& seen,
                                         word32 n_workers, Trace* traces) {
     const Tuning& tuning = m.tuning;
     // ---- quick control: how many head buckets ----
@@ -200,13 +190,13 @@ __device__ __forceinline__ void control(const Queue& queue, Manager& m, Control&
             ++c.delta_changes;
         }
     }
-    c.show(queue, tuning, seen.queued > 4 * n_workers && c.switches % kRebinRest != 0);
+    c.publish(queue, tuning, seen.queued > 4 * n_workers && c.switches % kRebinRest != 0);
 
     // ---- never a hang (I7) ----
     word64 age_ns = 0;
     if (tuning.n_traces > 0 || c.sweeps % kSweepsPerClock == 0) {
         age_ns = c.age.look();
-        const word32 n_reserved = warp_sum(m.buckets[threadIdx.x & 31].reserved);
+        const word32 n_reserved = sum_over_warp(m.buckets[threadIdx.x % 32].reserved);
         const word32 n_steps = __shfl_sync(kWholeWarp, load_relaxed(queue.steps), 0);
         const word64 signature =
             (static_cast<word64>(n_reserved + n_steps) << 32) ^ (seen.queued * 64ull + seen.n_idle);
@@ -230,19 +220,19 @@ __device__ __forceinline__ void control(const Queue& queue, Manager& m, Control&
 }
 
 // Warp 0, at the end.
-__device__ void tell(const Queue& queue, Manager& m, const Control& c, const Outlook& seen, word32 n_workers,
-                     Report* report) {
-    const word32 n_reserved = warp_sum(m.buckets[threadIdx.x & 31].reserved);
+__device__ void write_report(const Queue& queue, Manager& m, const Control& c, const SweepSummary& seen,
+                             word32 n_workers, Report* report) {
+    const word32 n_reserved = sum_over_warp(m.buckets[threadIdx.x % 32].reserved);
     if (threadIdx.x == 0) {
         report->delta_last = c.delta;
         report->delta_changes = c.delta_changes;
         report->head_switches = c.switches;
         report->sweeps = c.sweeps;
-        report->blocks_used = min(m.pool.n_fresh, queue.n_blocks);
+        report->pages_used = min(m.pool.n_fresh, queue.n_pages);
         report->n_traces = c.n_traces;
         report->n_busy = seen.n_busy;
         report->queued = seen.queued;
-        report->words_reserved = n_reserved;
+        report->entries_reserved = n_reserved;
         report->head = c.head;
         report->n_heads = c.n_heads;
         report->busy_share = static_cast<float>(static_cast<double>(c.all_busy) / c.sweeps / n_workers);

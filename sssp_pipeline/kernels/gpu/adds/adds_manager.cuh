@@ -1,8 +1,8 @@
-// The manager of `adds`: one thread block that sweeps over the buckets and the workers' flags and hands words out.
+// The manager of `adds`: one thread block that sweeps over the buckets and the workers' flags and hands entries out.
 //
-// Idea: every hop of a path through the queue waits for one to two sweeps, so a sweep is kept short: all warps look at
-// once, with all accesses under way together; warp 0 alone plans, the others then write the flags, while warp 0 goes on
-// to what can wait (`adds_control.cuh`). An H200 takes 5.7 us a sweep if all that is done in turn.
+// Idea: a path through the queue waits for one to two sweeps at every hop, so sweeps must be short. All warps read
+// flags and buckets together, with all accesses under way at once. Warp 0 alone plans. Then the other warps write the
+// flags, while warp 0 continues with what can wait (`adds_control.cuh`).
 //
 // Needs: one block of at least 64 threads; at most kFlagsEach * (SSSP_THREADS - 32) workers.
 // Keeps: I1 to I6 and I9 of docs/design/0002-adds-queue.md.
@@ -12,41 +12,31 @@
 
 #include "adds_control.cuh"
 
-// Flags that a thread looks at; warp 0 has none, it plans.
+// Flags that a thread reads. Warp 0 plans and reads none.
 constexpr int kFlagsEach = 6;
 constexpr int kBucketsEach = (kBuckets + kWarps - 1) / kWarps;
 static_assert(kWarps >= 2 && kWarps <= 32, "warp 0 plans, the others write flags");
-
-__device__ __forceinline__ word32 warp_sum_before(word32 x) {
-    const word32 lane = threadIdx.x & 31;
-    word32 sum = x;
-    for (int by = 1; by < 32; by *= 2) {
-        const word32 others = __shfl_up_sync(kWholeWarp, sum, by);
-        sum += lane >= static_cast<word32>(by) ? others : 0;
-    }
-    return sum - x;
-}
 
 // The i-th worker that this thread, which is not of warp 0, looks after.
 __device__ __forceinline__ word32 flag_of(int i) { return threadIdx.x - 32 + i * (SSSP_THREADS - 32); }
 
 // Warp 0: where the head is and what is handed out.
-__device__ __forceinline__ Outlook plan(const Queue& queue, Manager& m, Control& c, word32 n_workers) {
+__device__ __forceinline__ SweepSummary plan(const Queue& queue, Manager& m, Control& c, word32 n_workers) {
     const Tuning& tuning = m.tuning;
-    const word32 lane = threadIdx.x & 31;
-    const word32 idle_here = lane < kWarps ? m.idle_before[lane] : 0;
-    const word32 finished = __ballot_sync(kWholeWarp, m.from_head(lane).has_finished != 0);
-    const word32 idle_before = warp_sum_before(idle_here);
-    Outlook seen;
-    seen.n_idle = warp_sum(idle_here);
-    m.idle_before[lane] = idle_before;
+    const word32 thread_of_warp = threadIdx.x % 32;
+    const word32 idle_here = thread_of_warp < kWarps ? m.idle_before[thread_of_warp] : 0;
+    const word32 finished = __ballot_sync(kWholeWarp, m.from_head(thread_of_warp).has_finished != 0);
+    const word32 idle_before = prefix_sum(idle_here) - idle_here;
+    SweepSummary seen;
+    seen.n_idle = sum_over_warp(idle_here);
+    m.idle_before[thread_of_warp] = idle_before;
 
     // ---- the head moves over buckets all of whose work is done (I5) ----
     const word32 moves = finished == kWholeWarp ? 0 : __ffs(~finished) - 1;
 #if SSSP_CHECK
-    if (lane < moves) {
-        SSSP_ASSERT(queue, 5, load_relaxed(queue.working + ((m.head + lane) & (kBuckets - 1))) == 0);
-        SSSP_ASSERT(queue, 5, m.from_head(lane).assigned == m.from_head(lane).reserved);
+    if (thread_of_warp < moves) {
+        SSSP_ASSERT(queue, 5, load_relaxed(queue.working + ((m.head + thread_of_warp) & (kBuckets - 1))) == 0);
+        SSSP_ASSERT(queue, 5, m.from_head(thread_of_warp).assigned == m.from_head(thread_of_warp).reserved);
     }
 #endif
     __syncwarp();
@@ -59,38 +49,38 @@ __device__ __forceinline__ Outlook plan(const Queue& queue, Manager& m, Control&
         __syncwarp();
     }
 
-    // ---- assignments: best bucket first, the words of each cut evenly (I2) ----
-    Bucket& bucket = m.from_head(lane);
-    const word32 there = lane < c.n_heads ? assignable(bucket) : 0;
-    seen.n_there = warp_sum(there);
+    // ---- assignments: best bucket first, the entries of each cut evenly (I2) ----
+    Bucket& bucket = m.from_head(thread_of_warp);
+    const word32 there = thread_of_warp < c.n_heads ? assignable(bucket) : 0;
+    seen.n_there = sum_over_warp(there);
     const word32 each =
-        max(tuning.least_words, min(tuning.most_words, (seen.n_there + seen.n_idle) / (seen.n_idle + 1)));
-    const word32 pieces = (there + each - 1) / each;
-    const word32 rank = warp_sum_before(pieces);
-    const word32 given = min(pieces, seen.n_idle - min(seen.n_idle, rank));
-    const word32 words_given = min(there, given * each);
-    if (lane < kMostHeads) {
-        m.plan_rank[lane] = rank;
-        const word32 begin = (bucket.assigned_block << kBlockBits) | (bucket.assigned & (kBlockWords - 1));
-        m.plan_places[lane] = {begin - rank * each, begin + words_given};
+        max(tuning.least_entries, min(tuning.most_entries, (seen.n_there + seen.n_idle) / (seen.n_idle + 1)));
+    const word32 parts = (there + each - 1) / each;
+    const word32 rank = prefix_sum(parts) - parts;
+    const word32 given = min(parts, seen.n_idle - min(seen.n_idle, rank));
+    const word32 entries_given = min(there, given * each);
+    if (thread_of_warp < kMostHeads) {
+        m.plan_rank[thread_of_warp] = rank;
+        const word32 begin = (bucket.assigned_page << kPageBits) | (bucket.assigned & (kPageEntries - 1));
+        m.plan_places[thread_of_warp] = {begin - rank * each, begin + entries_given};
     }
-    const word32 assigned = bucket.assigned + words_given;
-    if ((assigned >> kBlockBits) != (bucket.assigned >> kBlockBits) && (assigned >> kBlockBits) < bucket.n_mapped) {
-        bucket.assigned_block = mapped_block(queue, (c.head + lane) & (kBuckets - 1), assigned >> kBlockBits);
+    const word32 assigned = bucket.assigned + entries_given;
+    if ((assigned >> kPageBits) != (bucket.assigned >> kPageBits) && (assigned >> kPageBits) < bucket.n_mapped) {
+        bucket.assigned_page = mapped_page(queue, (c.head + thread_of_warp) & (kBuckets - 1), assigned >> kPageBits);
     }
     bucket.assigned = assigned;
     seen.queued_here = bucket.reserved - assigned;
-    seen.queued = warp_sum(seen.queued_here);
-    seen.n_assigned = warp_sum(words_given);
-    const word32 n_given = warp_sum(given);
+    seen.queued = sum_over_warp(seen.queued_here);
+    seen.n_assigned = sum_over_warp(entries_given);
+    const word32 n_given = sum_over_warp(given);
     seen.n_busy = n_workers - seen.n_idle + n_given;
 
     // ---- the end: two sweeps in which nobody worked and nothing was left (I6) ----
     const bool is_empty = seen.n_idle == n_workers && seen.queued == 0 && seen.n_assigned == 0;
     c.empty_sweeps = is_empty ? c.empty_sweeps + 1 : 0;
     seen.is_over = c.empty_sweeps == 2 || m.is_stopped != 0;
-    if (lane == 0) {
-        m.words_each = each;
+    if (thread_of_warp == 0) {
+        m.entries_each = each;
         m.n_given = seen.is_over ? 0 : n_given;
         m.is_over = seen.is_over;
     }
@@ -99,10 +89,10 @@ __device__ __forceinline__ Outlook plan(const Queue& queue, Manager& m, Control&
 
 // All warps but the first: writes the flags of the workers that the plan gives something.
 __device__ __forceinline__ void hand_out(const Queue& queue, const Manager& m, const word32 (&idle)[kFlagsEach]) {
-    const word32 lane = threadIdx.x & 31;
+    const word32 thread_of_warp = threadIdx.x % 32;
     word32 rank_here = m.idle_before[threadIdx.x / 32];
     const word32 n_given = m.n_given;
-    const word32 each = m.words_each;
+    const word32 each = m.entries_each;
     if (rank_here >= n_given) {
         return;
     }
@@ -113,9 +103,9 @@ __device__ __forceinline__ void hand_out(const Queue& queue, const Manager& m, c
     }
 #pragma unroll
     for (int i = 0; i < kFlagsEach; ++i) {
-        const word32 rank = rank_here + __popc(idle[i] & ((1u << lane) - 1));
+        const word32 rank = rank_here + rank_in(idle[i]);
         rank_here += __popc(idle[i]);
-        if ((idle[i] >> lane & 1) == 0 || rank >= n_given) {
+        if ((idle[i] >> thread_of_warp & 1) == 0 || rank >= n_given) {
             continue;
         }
         word32 k = 0;
@@ -131,7 +121,7 @@ __device__ __forceinline__ void hand_out(const Queue& queue, const Manager& m, c
 }
 
 __device__ void manage(const Queue& queue, Manager& m, word32 n_workers, Report* report, Trace* traces) {
-    const word32 lane = threadIdx.x & 31;
+    const word32 thread_of_warp = threadIdx.x % 32;
     const word32 warp = threadIdx.x / 32;
     const Tuning& tuning = m.tuning;
     Control c{};
@@ -148,21 +138,21 @@ __device__ void manage(const Queue& queue, Manager& m, word32 n_workers, Report*
         for (int i = 0; i < kFlagsEach; ++i) {
             flags[i] = warp > 0 && flag_of(i) < n_workers ? load_relaxed(queue.flags + flag_of(i)) : kLeave;
         }
-        Glance seen[kBucketsEach];
+        BucketReading seen[kBucketsEach];
 #pragma unroll
         for (int i = 0; i < kBucketsEach; ++i) {
             const word32 b = warp + i * kWarps;
             if (b < kBuckets) {
                 const Bucket& bucket = m.buckets[b];
                 const bool is_head = ((b - m.head) & (kBuckets - 1)) < tuning.most_heads;
-                seen[i].look(queue, bucket, is_head || bucket.known < bucket.reserved);
+                seen[i].start(queue, bucket, is_head || bucket.known < bucket.reserved);
             }
         }
 #pragma unroll
         for (int i = 0; i < kBucketsEach; ++i) {
             const word32 b = warp + i * kWarps;
             if (b < kBuckets) {
-                seen[i].look_on(queue, m.buckets[b]);
+                seen[i].read_further(queue, m.buckets[b]);
             }
         }
         fence_acq_rel();  // F2, F6
@@ -180,7 +170,7 @@ __device__ void manage(const Queue& queue, Manager& m, word32 n_workers, Report*
             idle[i] = __ballot_sync(kWholeWarp, flags[i] == 0);
             n_idle += __popc(idle[i]);
         }
-        if (lane == 0) {
+        if (thread_of_warp == 0) {
             m.idle_before[warp] = n_idle;
         }
         if (threadIdx.x == 0) {
@@ -190,14 +180,14 @@ __device__ void manage(const Queue& queue, Manager& m, word32 n_workers, Report*
         for (int i = 0; i < kBucketsEach; ++i) {
             const word32 b = warp + i * kWarps;
             if (b < kBuckets) {
-                note(queue, m.buckets[b], b, seen[i], m.pool);
+                record_reading(queue, m.buckets[b], b, seen[i], m.pool);
             }
         }
         __syncthreads();
         // ---- plan, then hand out ----
-        Outlook outlook{};
+        SweepSummary summary{};
         if (warp == 0) {
-            outlook = plan(queue, m, c, n_workers);
+            summary = plan(queue, m, c, n_workers);
         } else if (n_idle > 0) {
             fence_acq_rel();  // F3, for the stores below: nothing they need is read between the two barriers
         }
@@ -205,18 +195,18 @@ __device__ void manage(const Queue& queue, Manager& m, word32 n_workers, Report*
         if (warp > 0) {
             hand_out(queue, m, idle);
         } else {
-            control(queue, m, c, outlook, n_workers, traces);
+            control(queue, m, c, summary, n_workers, traces);
         }
         if (m.is_over) {
             if (warp == 0) {
-                tell(queue, m, c, outlook, n_workers, report);
+                write_report(queue, m, c, summary, n_workers, report);
             }
             break;
         }
         for (word32 b = warp; b < kBuckets; b += kWarps) {
             map_ahead(queue, m.buckets[b], b, m.pool);
         }
-        __syncthreads();  // blocks are freed by the next sweep, and not while others take some
+        __syncthreads();  // so that the next sweep frees no page while other warps take some
     }
     for (word32 w = threadIdx.x; w < n_workers; w += SSSP_THREADS) {
         store_relaxed(queue.flags + w, kLeave);

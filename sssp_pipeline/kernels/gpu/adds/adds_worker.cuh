@@ -1,11 +1,12 @@
-// A worker of `adds`: a warp that relaxes what the manager hands it, and publishes what that lowers.
+// A worker of `adds`: a warp that relaxes the entries that the manager assigns, and publishes the vertices it lowers.
 //
-// Idea: a lane an edge. The edges of up to 32 vertices are laid end to end and dealt to the lanes, so that degrees
-// do not matter. Then, what may look odd:
-//   - A worker expands up to `chain` of the near vertices it lowers itself, at once: a hop over the queue costs a road
-//     graph three times as long. A chain belongs to the assignment that began it (I3).
-//   - What a worker pushes it first holds back in shared memory: one reservation serves all words for a bucket.
-//   - A hub is a word that spawns words: numbers from n_vertices on are chunks of hubs' rows.
+// Idea: a thread for each edge. The edges of up to 32 vertices are laid end to end and shared by the threads of the
+// warp, so degrees do not matter. What may look odd:
+//   - A worker expands up to `chain` of the near vertices that it lowers at once, without the queue. On a road graph a
+//     hop through the queue takes three times as long. A chain belongs to the assignment that began it (I3).
+//   - A worker first holds its pushes in shared memory. Then one reservation serves all entries for a bucket.
+//   - An entry can stand for a chunk of a hub's row: these have numbers from n_vertices on. The entry of the hub itself
+//     only pushes its chunks.
 //
 // Needs: whole warps; SSSP_THREADS a multiple of 32; weights of zero or more.
 // Keeps: I3, I7, I8 of docs/design/0002-adds-queue.md, R1 to R3 of relax.cuh.
@@ -15,20 +16,20 @@
 #include "bucket_queue.cuh"
 #include "device_graph.cuh"
 
-// A row longer than kHubEdges is cut into chunks of kChunkEdges, each a word of its own. As in `adds.py`.
+// A row longer than kHubEdges is cut into chunks of kChunkEdges, each an entry of its own. As in `adds.py`.
 constexpr word32 kHubEdges = 128;
 constexpr word32 kChunkEdges = 128;
 // Words a warp holds back, and vertices it keeps for itself: as many as fit 48 KB a block.
 constexpr word32 kHeld = SSSP_BITS == 32 ? 96 : 64;
 constexpr word32 kMostChain = 16;
-// Edges whose accesses a lane has under way together, if there are more than one a lane: with few, looking for the
-// owners of edges that are not there costs a road graph a tenth.
+// Edges that a thread relaxes at a time if there are more than 32 in all. With fewer, searching for the owners of edges
+// that do not exist would cost a road graph a tenth.
 constexpr int kTogether = 3;
-// Steps of a chain between two looks at the schedule.
+// Steps of a chain between two reads of the schedule.
 constexpr word32 kStepsPerLook = 4;
 // Steps of a chain after which a worker counts in `steps`, a multiple of kStepsPerLook: about a millisecond.
 constexpr word32 kStepsPerCount = 1024;
-// Polls of a flag between two looks at `stop`.
+// Polls of a flag between two reads of `stop`.
 constexpr word32 kPollsPerLook = 64;
 
 struct Held {
@@ -38,7 +39,7 @@ struct Held {
     edge_index chain_begins[kMostChain];
     word32 chain_degrees[kMostChain];
     word32 chain[kMostChain];
-    word32 words[kHeld];
+    word32 entries[kHeld];
 };
 
 struct Worker {
@@ -63,29 +64,25 @@ struct Worker {
     word64 vertices_processed;
     word64 edges_relaxed;
 
-    __device__ __forceinline__ word32 rank_in(word32 mask) const {
-        return __popc(mask & ((1u << (threadIdx.x & 31)) - 1));
-    }
-
     // Publishes what is held back.
     __device__ void flush() {
-        const word32 lane = threadIdx.x & 31;
+        const word32 thread_of_warp = threadIdx.x % 32;
         __syncwarp();
         for (word32 first = 0; first < n_held; first += 32) {
-            const bool has = first + lane < n_held;
-            word32 word = 0;
+            const bool has = first + thread_of_warp < n_held;
+            word32 entry = 0;
             word32 bucket = 0;
             if (has) {
-                word = held->words[first + lane];
-                bucket = bucket_of(now, held->lengths[first + lane], n_buckets);
+                entry = held->entries[first + thread_of_warp];
+                bucket = bucket_of(now, held->lengths[first + thread_of_warp], n_buckets);
             }
-            publish(queue, cache, has, bucket, word);
+            publish(queue, cache, has, bucket, entry);
         }
         n_held = 0;
         __syncwarp();
     }
 
-    __device__ __forceinline__ void hold(bool has, word32 word, distance_bits d) {
+    __device__ __forceinline__ void hold(bool has, word32 entry, distance_bits d) {
         const word32 mask = __ballot_sync(kWholeWarp, has);
         if (mask == 0) {
             return;
@@ -95,7 +92,7 @@ struct Worker {
         }
         if (has) {
             const word32 place = n_held + rank_in(mask);
-            held->words[place] = word;
+            held->entries[place] = entry;
             held->lengths[place] = d;
         }
         n_held += __popc(mask);
@@ -118,7 +115,7 @@ struct Worker {
     }
 
     __device__ void push_chunks(word32 hub, distance_bits d, edge_index degree) {
-        const word32 lane = threadIdx.x & 31;
+        const word32 thread_of_warp = threadIdx.x % 32;
         word32 low = 0;
         word32 high = n_hubs;
         while (high - low > 1) {
@@ -132,41 +129,35 @@ struct Worker {
         const word32 first = n_vertices + __ldg(hub_chunks + low);
         const word32 n_chunks = static_cast<word32>((degree + kChunkEdges - 1) / kChunkEdges);
         for (word32 i = 0; i < n_chunks; i += 32) {
-            hold(i + lane < n_chunks, first + i + lane, d);
+            hold(i + thread_of_warp < n_chunks, first + i + thread_of_warp, d);
         }
     }
 
-    // What a lane brings to a step: a vertex or a chunk of one, and its place among the edges laid end to end.
+    // The row of one thread in a step: a vertex or a chunk of one.
     struct Row {
-        word32 word;
+        word32 entry;
         distance_bits d;       // kUnreached once it is known that its edges need no relaxation
         distance_bits before;  // `processed`
         edge_index begin;
-        word32 degree;         // 0 of a hub, whose chunks it leaves to others
-        word32 ends;           // edges of this lane and those before it
-        bool is_open;          // whether I8 is still to be looked at, and may let it pass
+        word32 degree;         // 0 for a hub: others take its chunks
+        word32 ends;           // inclusive prefix sum of `degree`
+        bool is_open;          // whether I8 is still to be checked
         bool is_chunk;
     };
 
-    // Relaxes 32 * kRounds of the `n_edges` edges, from the `first` on; `kRounds` of a lane have their accesses under way
-    // together.
+    // Relaxes 32 * kRounds of the `n_edges` edges, from number `first` on. The accesses of a thread's kRounds edges
+    // overlap.
     template <int kRounds>
     __device__ __forceinline__ void relax(Row& row, word32 first, word32 n_edges) {
-        const word32 lane = threadIdx.x & 31;
+        const word32 thread_of_warp = threadIdx.x % 32;
         Edge edges[kRounds];
         word32 owners[kRounds];
         bool there[kRounds];
 #pragma unroll
         for (int i = 0; i < kRounds; ++i) {
-            const word32 k = first + 32 * i + lane;
+            const word32 k = first + 32 * i + thread_of_warp;
             there[i] = k < n_edges;
-            // The owner is the first lane whose `ends` exceeds k.
-            word32 owner = 0;
-#pragma unroll
-            for (int half = 16; half > 0; half /= 2) {
-                const word32 probe = __shfl_sync(kWholeWarp, row.ends, owner + half - 1);
-                owner += probe <= k ? half : 0;
-            }
+            const word32 owner = find_owner(row.ends, k);
             const word32 before_owner = __shfl_sync(kWholeWarp, row.ends - row.degree, owner);
             const edge_index begin = __shfl_sync(kWholeWarp, row.begin, owner);
             owners[i] = owner;
@@ -175,7 +166,7 @@ struct Worker {
         if (first == 0) {
             // Only now, with edges under way, look whether the vertex was relaxed like this before (I8).
             if (row.is_open && row.d < row.before) {
-                store_relaxed(processed + row.word, row.d);
+                store_relaxed(processed + row.entry, row.d);
                 vertices_processed += row.is_chunk ? 0 : 1;
                 edges_relaxed += row.degree;
             } else {
@@ -212,12 +203,12 @@ struct Worker {
         }
     }
 
-    // Relaxes the edges of the chain's vertices, one a lane, and of `n_fresh` words from place `first` on.
+    // Relaxes the edges of the chain's vertices, one a thread, and of `n_fresh` entries from place `first` on.
     __device__ void step(word32 first, word32 n_fresh) {
-        const word32 lane = threadIdx.x & 31;
-        const bool is_old = lane < n_chain;
-        const bool is_fresh = !is_old && lane < n_chain + n_fresh;
-        word32 word = kNoWord - lane;
+        const word32 thread_of_warp = threadIdx.x % 32;
+        const bool is_old = thread_of_warp < n_chain;
+        const bool is_fresh = !is_old && thread_of_warp < n_chain + n_fresh;
+        word32 entry = kNoEntry - thread_of_warp;
         distance_bits d = 0;
         distance_bits before = 0;
         edge_index begin = 0;
@@ -225,20 +216,20 @@ struct Worker {
         bool goes_back = false;
         bool is_chunk = false;
         if (is_old) {
-            word = held->chain[lane];
-            d = held->chain_lengths[lane];
-            begin = held->chain_begins[lane];
-            degree = held->chain_degrees[lane];
-            before = load_relaxed(processed + word);
+            entry = held->chain[thread_of_warp];
+            d = held->chain_lengths[thread_of_warp];
+            begin = held->chain_begins[thread_of_warp];
+            degree = held->chain_degrees[thread_of_warp];
+            before = load_relaxed(processed + entry);
         } else if (is_fresh) {
-            word = load_relaxed(queue.words + first + (lane - n_chain));
-            SSSP_ASSERT(queue, 1, word != kNoWord);
-            before = load_relaxed(processed + word);
-            word32 v = word;
+            entry = load_relaxed(queue.entries + first + (thread_of_warp - n_chain));
+            SSSP_ASSERT(queue, 1, entry != kNoEntry);
+            before = load_relaxed(processed + entry);
+            word32 v = entry;
             word32 nth = 0;
-            is_chunk = word >= n_vertices;
+            is_chunk = entry >= n_vertices;
             if (is_chunk) {
-                const uint2 chunk = __ldg(chunks + (word - n_vertices));
+                const uint2 chunk = __ldg(chunks + (entry - n_vertices));
                 v = chunk.x;
                 nth = chunk.y;
             }
@@ -254,28 +245,22 @@ struct Worker {
         }
         __syncwarp();
         n_chain = 0;
-        // Of those that stand here twice, one is relaxed, unless another has the lesser distance: that may be the
-        // only word for it.
-        const word32 twins = __match_any_sync(kWholeWarp, word);
+        // If a vertex is here twice, the first one is relaxed. Another one is too if its distance is less: it may be
+        // the only entry for that distance.
+        const word32 twins = __match_any_sync(kWholeWarp, entry);
         const distance_bits of_first = __shfl_sync(kWholeWarp, d, __ffs(twins) - 1);
         const bool is_first = rank_in(twins) == 0 || d < of_first;
         const bool is_hub = is_fresh && !is_chunk && !goes_back && is_first && degree > kHubEdges;
-        hold(goes_back, word, d);
+        hold(goes_back, entry, d);
         for (word32 hubs = __ballot_sync(kWholeWarp, is_hub); hubs != 0; hubs &= hubs - 1) {
             const int whose = __ffs(hubs) - 1;
-            push_chunks(__shfl_sync(kWholeWarp, word, whose), __shfl_sync(kWholeWarp, d, whose),
+            push_chunks(__shfl_sync(kWholeWarp, entry, whose), __shfl_sync(kWholeWarp, d, whose),
                         __shfl_sync(kWholeWarp, degree, whose));
         }
-        // Prefix sum over the lanes: `ends` is how many edges this lane and those before it have.
         const word32 own = is_hub || goes_back || !is_first ? 0 : static_cast<word32>(degree);
-        word32 ends = own;
-#pragma unroll
-        for (int by = 1; by < 32; by *= 2) {
-            const word32 others = __shfl_up_sync(kWholeWarp, ends, by);
-            ends += lane >= static_cast<word32>(by) ? others : 0;
-        }
+        const word32 ends = prefix_sum(own);
         const word32 n_edges = __shfl_sync(kWholeWarp, ends, 31);
-        Row row{word, d, before, begin, own, ends, (is_old || is_fresh) && !goes_back && is_first, is_chunk};
+        Row row{entry, d, before, begin, own, ends, (is_old || is_fresh) && !goes_back && is_first, is_chunk};
         word32 done = 0;
         do {
             if (n_edges - done <= 32) {
@@ -290,7 +275,7 @@ struct Worker {
 
     // Works until the manager says there is no more.
     __device__ void run(word64* flag) {
-        const word32 lane = threadIdx.x & 31;
+        const word32 thread_of_warp = threadIdx.x % 32;
         for (;;) {
             word64 assignment = 0;
             for (word32 polls = 1;; ++polls) {
@@ -310,20 +295,20 @@ struct Worker {
             fence_acq_rel();  // F4
             const word32 place = static_cast<word32>(assignment);
             const word32 count = static_cast<word32>(assignment >> 32);
-            const word32 block = place >> kBlockBits;
+            const word32 page = place >> kPageBits;
             now = read_schedule(queue);
 #if SSSP_CHECK
-            const word32 owner = load_relaxed(queue.owners + block);
-            if (lane == 0) {
+            const word32 owner = load_relaxed(queue.owners + page);
+            if (thread_of_warp == 0) {
                 atomicAdd(queue.working + owner, count);
             }
 #endif
             word32 taken = 0;
             for (word32 steps = 1; taken < count || n_chain > 0; ++steps) {
-                // The chain first, then as many new words as there are lanes left.
+                // The chain first, then as many new entries as there are threads left.
                 const word32 n_fresh = min(count - taken, 32 - n_chain);
                 if (steps % kStepsPerLook == 0) {
-                    if (steps % kStepsPerCount == 0 && lane == 0) {
+                    if (steps % kStepsPerCount == 0 && thread_of_warp == 0) {
                         atomicAdd(queue.steps, 1);  // I7
                     }
                     now = read_schedule(queue);
@@ -334,21 +319,21 @@ struct Worker {
                 step(place + taken, n_fresh);
                 taken += n_fresh;
                 __syncwarp();
-                // More near words than the chain holds: others should have them soon.
+                // More near entries than the chain holds: others should have them soon.
                 if (n_held >= 32 || (n_chain == chain && n_held > 0)) {
                     flush();
                 }
             }
             flush();
 #if SSSP_CHECK
-            if (lane == 0) {
+            if (thread_of_warp == 0) {
                 atomicSub(queue.working + owner, count);
             }
 #endif
             __syncwarp();
             fence_acq_rel();  // F5
-            if (lane == 0) {
-                atomicAdd(queue.completed + block, count);
+            if (thread_of_warp == 0) {
+                atomicAdd(queue.completed + page, count);
                 store_relaxed(flag, 0);
             }
         }

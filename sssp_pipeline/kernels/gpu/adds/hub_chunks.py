@@ -1,9 +1,7 @@
-"""The chunks into which `adds` cuts long rows: listed once, kept like the graph on its device (`adds_worker.cuh`)."""
+"""The chunks into which `adds` cuts the rows of hubs (`adds_worker.cuh`), listed once for each device graph."""
 
 from __future__ import annotations
 
-import threading
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,25 +9,29 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels.gpu.common.compile import cupy_module
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, kept_with_graph
 
-#: As in `adds_worker.cuh`: longer rows are cut into chunks of this many edges.
+#: As in `adds_worker.cuh`. A hub has more than `HUB_EDGES` edges. A chunk has at most `CHUNK_EDGES`.
 HUB_EDGES, CHUNK_EDGES = 128, 128
 
 
 @dataclass(frozen=True, eq=False)
 class HubChunks:
-    """The chunks of a graph's long rows, on one device; never written to.
+    """The chunks of a graph's hubs, on one device; never written to.
 
     Attributes
     ----------
     chunks
-        (C, 2) uint32, the vertex and the number of each chunk; one row if there are none, since a kernel wants an
-        address.
-    vertices, firsts
-        (H,) uint32, the hubs in ascending order and the first chunk of each; one row likewise.
-    n_chunks, n_hubs
-        C and H.
+        (C, 2) uint32 on the device: the vertex of each chunk, and its number within the vertex. One unused row if
+        C is 0.
+    vertices
+        (H,) uint32 on the device: the hubs in ascending order. Not empty either.
+    firsts
+        (H,) uint32 on the device: the first chunk of each hub. Not empty either.
+    n_chunks
+        C.
+    n_hubs
+        H.
     """
 
     chunks: Any
@@ -39,24 +41,20 @@ class HubChunks:
     n_hubs: int
 
 
-_resident: weakref.WeakKeyDictionary[DeviceGraph, HubChunks] = weakref.WeakKeyDictionary()
-_lock = threading.RLock()
-
-
-def hub_chunks(graph: CsrGraph, on_device: DeviceGraph) -> HubChunks:
-    """Return the chunks of `graph` on the device of `on_device`; the second call finds them there."""
-    with _lock:
-        if on_device not in _resident:
-            lists = listed_chunks(graph)
-            chunks, vertices, firsts = (
-                cupy_module().asarray(part if len(part) else np.zeros((1, 2), np.uint32)) for part in lists
-            )
-            _resident[on_device] = HubChunks(chunks, vertices, firsts, len(lists[0]), len(lists[1]))
-        return _resident[on_device]
+@kept_with_graph
+def hub_chunks(on_device: DeviceGraph, graph: CsrGraph) -> HubChunks:
+    """Return the chunks of `graph` on the device of its copy `on_device`."""
+    del on_device
+    lists = listed_chunks(graph)
+    # A kernel needs an address even for an empty list.
+    chunks, vertices, firsts = (
+        cupy_module().asarray(part if len(part) else np.zeros((1, 2), np.uint32)) for part in lists
+    )
+    return HubChunks(chunks, vertices, firsts, len(lists[0]), len(lists[1]))
 
 
 def listed_chunks(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the chunks of long rows, (C, 2) uint32 of vertex and number, the hubs, and each hub's first chunk."""
+    """Return `chunks`, `vertices` and `firsts` of `HubChunks`, in host memory and empty where there is no hub."""
     hubs = np.flatnonzero(np.diff(graph.row_offsets) > HUB_EDGES)
     n_chunks = -(-(graph.row_offsets[hubs + 1] - graph.row_offsets[hubs]) // CHUNK_EDGES)
     firsts = np.cumsum(n_chunks) - n_chunks

@@ -1,58 +1,58 @@
 // Distances from up to 32 or 64 sources, its lanes, at a time, over the whole GPU, in one launch.
 //
-// Returns: search_kernel lowers `lines` to the true distances, vertex by vertex (lane_words.cuh), and leaves what it
-// took in State; rows_kernel writes them source by source.
+// Returns: search_kernel lowers `lines` to the true distances, vertex by vertex (lane_words.cuh), and writes counts to
+// State. rows_kernel writes the distances source by source.
 //
-// Idea: a line of 128 bytes holds the distances of a vertex from all lanes. Reading a line at random is no dearer than
-// reading 4 bytes of it, so 32 or 64 searches share the price of one, as long as they want the same edges at the same
-// time. On a graph with hubs they do. What may look odd:
-//   - Most of the work is pulled: a pass over all edges, ordered by target, reads the lines of those sources that
-//     changed, and writes a vertex's line once. Where few edges leave the changed vertices, their rows are pushed along
-//     instead. `lane_passes.cuh` has both.
-//   - A vertex is taken for all lanes, whichever changed: the others come with it. So of what is to be done one needs
-//     to know, for each vertex, the least priority of a changed lane (`keys`); `changed` serves the counts alone.
-//   - A lane's priority is its distance less the distance from its source to a hub (`to_hub`): sources that are far
-//     from everything begin earlier, and all lanes pass the hub together. R-MAT 20
-//     takes more than twice as long without.
-//   - The threshold begins at the hub and moves on by delta, which then grows. Just behind the hub are the other hubs,
-//     which own most edges and should be read once; further out passes are cheap, and few are better.
+// Idea: a line of 128 bytes contains the distances of a vertex from all lanes. A random read of a line costs as much as
+// a read of 4 bytes of it. So 32 or 64 searches cost as much as one, if they need the same edges at the same time. On a
+// graph with hubs they do. What may look odd:
+//   - Most work is pulled: a pass over all edges, ordered by target, reads the lines of the sources that changed, and
+//     writes the line of each target once. If few edges leave the changed vertices, their rows are pushed instead.
+//     `lane_passes.cuh` has both.
+//   - A vertex is taken for all lanes, even if only one lane changed. So for each vertex one word is enough to decide:
+//     the least priority of its changed lanes (`keys`). `changed` is used for the counts only.
+//   - The priority of a lane is its distance less the distance from its source to a hub (`to_hub`). Sources that are
+//     far from everything begin earlier, and all lanes pass the hub together.
+//   - The threshold begins at the hub and moves on by delta, which grows. Close behind the hub are the other hubs,
+//     which own most edges and should be read once. Further out passes are cheap, and few of them are better.
 //   - Narrow lanes (16 bits, 64 lanes): a distance that leaves no room for one more edge ends the run and sets
-//     `is_wide`; the same sources are then searched with whole words by the kernels launched after this one.
+//     `is_wide`. The kernels launched after this one then search the same sources with whole words.
 //   - A run that is given up sets `is_wide` to kGivenUp, and the kernels launched after it end at once.
+// docs/design/0005-lanes.md has the measurements.
 //
 // Needs (AddsLanes guarantees it): weights >= 0, narrow: at most kLaneLimit; sources < n_vertices, or kNoSource
-//     for lanes not used; all blocks resident at once; every word of State zero; n_vertices lines, keys, masks.
+//     for unused lanes; all blocks resident at once; every word of State zero; n_vertices lines, keys, masks.
 // Keeps
-//     I1. A vertex of which a lane was lowered since its edges were last read has a key: the least priority of those
-//         lanes, or less. The pass that lowers writes it; the sweep after the pass takes it, if it is within the
-//         threshold, and then the next pass reads all its edges.
-//     I2. keys, changed and active_words are written in passes only, or in sweeps only by the thread that owns the
-//         vertex; a grid barrier stands between the two.
-//     I3. Of three counters used in turn, one is read, one is added to, and the third is set to zero. It was last
-//         read before the barrier that opened this sweep.
-//     I4. A push is chosen only below n_edges / kPushShare edges, so n_edges / kPushShare * (1 + 1 / kChunk) + 1 places
-//         suffice for its list.
+//     I1. A vertex that a lane lowered since its edges were last read has a key: at most the least priority of those
+//         lanes. The pass that lowers writes the key. The sweep after the pass takes it if it is within the threshold,
+//         and then the next pass reads all edges of the vertex.
+//     I2. keys, changed and active_words are written in passes, or in sweeps by the thread that owns the vertex. A grid
+//         barrier separates the two.
+//     I3. Of three counters used in turn, one is read, one is added to, and the third is set to zero. The third was
+//         last read before the barrier that opened this sweep.
+//     I4. A pass pushes only below n_edges / kPushShare edges, so n_edges / kPushShare * (1 + 1 / kChunk) + 1 places
+//         suffice for its chunks.
 //     I5. is_wide is written in passes, and read after the barrier that ends them: all blocks leave together.
-// Memory order: relaxed; passes and sweeps are ordered by the barrier (B1 in grid_barrier.cuh).
+// Memory order: relaxed. The barrier orders passes and sweeps (B1 in grid_barrier.cuh).
 // Launch: SSSP_THREADS threads a block, as many blocks as can be resident; rows_kernel: any grid, 256 threads.
-// Ends: a pass follows only if a lane was lowered, and distances take finitely many values; a threshold is at least the
-//     least key, so no sweep that raises it takes nothing.
+// Ends: a pass follows only if a lane was lowered, and distances take finitely many values. A threshold is at least the
+//     least key, so a sweep that raises it takes a vertex.
 // NOTE: 140 bytes a vertex (268 with 64-bit weights) for all lanes together; 12 bytes an edge for the edges by
-//     target (16 with 64-bit weights), 0.4 for the list.
+//     target (16 with 64-bit weights), 0.4 for the chunks.
 
 #include "grid_barrier.cuh"
 #include "lane_passes.cuh"
 
-// A pass pushes if less than this part of all edges is to be read: an edge costs more, but the others nothing. 50 and
-// 60 were as fast on R-MAT 20 and 22, 4 % slower on R-MAT 24; 8 was 8 % slower on R-MAT 20.
+// A pass pushes if it would read less than this part of all edges. A pushed edge costs more than a pulled one, but the
+// other edges cost nothing (benchmarks/kernel_constants.md).
 constexpr word32 kPushShare = 20;
 constexpr float kLargestFloat = 3.402823466e38f;
 
 struct State {
     BarrierWords barrier;
     word32 least_key_complement[3];  // ~least key that waits, so that zero means "none"
-    word32 n_pieces;                 // of the list that is pushed along
-    word64 n_edges[3];               // that leave the vertices taken
+    word32 n_chunks;                 // of the rows to push
+    word64 n_edges[3];               // of the vertices taken
     word32 sweeps;
     word32 pulls;
     word32 pushes;
@@ -63,7 +63,7 @@ struct State {
 
 static_assert(sizeof(State) == 64 + 16 * kLanes, "adds_lanes.py reads it by these offsets");
 
-// What the warps of a block share.
+// Shared memory of a block.
 struct Shared {
     HeldEdge edges[SSSP_THREADS / 32][kFiltered];
     word64 n_edges;
@@ -72,7 +72,7 @@ struct Shared {
 
 constexpr word32 kGivenUp = 2;
 
-__device__ __forceinline__ bool all_come(GridBarrier& barrier, word32* is_wide) {
+__device__ __forceinline__ bool all_arrive(GridBarrier& barrier, word32* is_wide) {
     if (barrier.wait()) {
         return true;
     }
@@ -86,7 +86,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
                          const word32* incoming_targets, word32 n_vertices, edge_index n_edges, const word32* sources,
                          const distance_bits* to_hub, distance_bits limit, distance_bits most, float delta,
                          float growth, lane_word* lines, lane_mask* changed, word32* keys, word32* active_words,
-                         uint2* pieces, word32* is_wide, State* state, word32 n_blocks, word64 patience_ns,
+                         uint2* row_chunks, word32* is_wide, State* state, word32 n_blocks, word64 patience_ns,
                          word64 deadline_ns) {
     __shared__ Shared shared;
     if (const word32 width = load_relaxed(is_wide); width == kGivenUp || (width != 0) != (SSSP_NARROW == 0)) {
@@ -99,7 +99,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
 
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;
-    const word32 in_warp = threadIdx.x % 32;
+    const word32 thread_of_warp = threadIdx.x % 32;
     const word32 warp = thread / 32;
     const word32 n_warps = n_threads / 32;
     const word32 n_words = (n_vertices + 31) / 32;
@@ -117,7 +117,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
     }
 #pragma unroll
     for (int i = 0; i < kLanesEach; ++i) {
-        const word32 source = sources[in_warp + 32 * i];
+        const word32 source = sources[thread_of_warp + 32 * i];
         const distance_bits d = source == kNoSource ? kUnreached : to_hub[source];
         const float offset = d < kUnreached ? as_float(d) : 0.0f;
         lanes.offsets[i] = isfinite(offset) ? offset : 0.0f;
@@ -126,21 +126,21 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
         shared.n_edges = 0;
         shared.least_key = kNoKey;
     }
-    if (!all_come(barrier, is_wide)) {
+    if (!all_arrive(barrier, is_wide)) {
         return;
     }
     if (warp == 0) {
 #pragma unroll
         for (int i = 0; i < kLanesEach; ++i) {
-            const word32 source = sources[in_warp + 32 * i];
+            const word32 source = sources[thread_of_warp + 32 * i];
             if (source != kNoSource) {
                 *lanes.word(source) &= ~(kLowestLane << (16 * i));
-                atomicOr(&changed[source], lane_mask{1} << (in_warp + 32 * i));
+                atomicOr(&changed[source], lane_mask{1} << (thread_of_warp + 32 * i));
                 atomicMin(&keys[source], key_of(0.0f - lanes.offsets[i]));
             }
         }
     }
-    if (!all_come(barrier, is_wide)) {
+    if (!all_arrive(barrier, is_wide)) {
         return;
     }
 
@@ -155,15 +155,15 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
         if (thread == 0) {
             store_relaxed(&state->least_key_complement[(sweep + 1) % 3], 0);  // I3
             store_relaxed(&state->n_edges[(sweep + 1) % 3], word64{0});
-            store_relaxed(&state->n_pieces, 0);
+            store_relaxed(&state->n_chunks, 0);
         }
         for (word64 word = warp; word < n_words; word += n_warps) {
-            const word64 v = word * 32 + in_warp;
+            const word64 v = word * 32 + thread_of_warp;
             const word32 key = v < n_vertices ? keys[v] : kNoKey;
             const bool is_taken = key != kNoKey && key <= threshold;
             const word32 taken = __ballot_sync(kWholeWarp, is_taken);
             least_key = is_taken ? least_key : min(least_key, key);
-            if (in_warp == 0) {
+            if (thread_of_warp == 0) {
                 active_words[word] = taken;
             }
             if (taken == 0) {
@@ -183,7 +183,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
                 const edge_index its = __shfl_sync(kWholeWarp, degree, __ffs(left) - 1);
 #pragma unroll
                 for (int i = 0; i < kLanesEach; ++i) {
-                    const bool has_changed = (one >> (in_warp + 32 * i) & 1) != 0;
+                    const bool has_changed = (one >> (thread_of_warp + 32 * i) & 1) != 0;
                     vertices_processed[i] += has_changed ? 1 : 0;
                     edges_relaxed[i] += has_changed ? its : 0;
                 }
@@ -193,7 +193,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
             n_taken_edges += __shfl_down_sync(kWholeWarp, n_taken_edges, by);
             least_key = min(least_key, __shfl_down_sync(kWholeWarp, least_key, by));
         }
-        if (in_warp == 0) {
+        if (thread_of_warp == 0) {
             atomicAdd(&shared.n_edges, n_taken_edges);
             atomicMin(&shared.least_key, least_key);
         }
@@ -208,7 +208,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
             shared.n_edges = 0;
             shared.least_key = kNoKey;
         }
-        if (!all_come(barrier, is_wide)) {
+        if (!all_arrive(barrier, is_wide)) {
             return;
         }
         const word64 n_to_read = load_relaxed(&state->n_edges[sweep % 3]);
@@ -223,24 +223,24 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
         }
 
         if (n_to_read < n_edges / kPushShare) {
-            // ---- Push: along the rows of the vertices taken, cut into pieces ----
+            // ---- Push: along the rows of the vertices taken, cut into chunks ----
             for (word64 word = thread; word < n_words; word += n_threads) {
                 for (word32 left = active_words[word]; left != 0; left &= left - 1) {
                     const word32 v = static_cast<word32>(word * 32) + __ffs(left) - 1;
                     const edge_index degree = graph.first_edge(v + 1) - graph.first_edge(v);
                     const word32 count = static_cast<word32>((degree + kChunk - 1) / kChunk);
-                    const word32 place = count > 0 ? atomicAdd(&state->n_pieces, count) : 0;  // I4
+                    const word32 place = count > 0 ? atomicAdd(&state->n_chunks, count) : 0;  // I4
                     for (word32 i = 0; i < count; ++i) {
-                        pieces[place + i] = make_uint2(v, i);
+                        row_chunks[place + i] = make_uint2(v, i);
                     }
                 }
             }
-            if (!all_come(barrier, is_wide)) {
+            if (!all_arrive(barrier, is_wide)) {
                 return;
             }
-            const word32 n_pieces = load_relaxed(&state->n_pieces);
-            for (word32 i = warp; i < n_pieces; i += n_warps) {
-                push_piece(lanes, graph, pieces[i].x, pieces[i].y);
+            const word32 n_chunks = load_relaxed(&state->n_chunks);
+            for (word32 i = warp; i < n_chunks; i += n_warps) {
+                push_chunk(lanes, graph, row_chunks[i].x, row_chunks[i].y);
             }
             ++pushes;
         } else {
@@ -252,7 +252,7 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
             }
             ++pulls;
         }
-        if (!all_come(barrier, is_wide)) {
+        if (!all_arrive(barrier, is_wide)) {
             return;
         }
         if (SSSP_NARROW && load_relaxed(is_wide) != 0) {  // I5
@@ -263,8 +263,8 @@ adds_lanes_search_kernel(const edge_index* row_offsets, const edge_word* edges, 
     // ---- End: the counts ----
 #pragma unroll
     for (int i = 0; i < kLanesEach; ++i) {
-        atomicAdd(&state->vertices_processed[in_warp + 32 * i], vertices_processed[i]);
-        atomicAdd(&state->edges_relaxed[in_warp + 32 * i], edges_relaxed[i]);
+        atomicAdd(&state->vertices_processed[thread_of_warp + 32 * i], vertices_processed[i]);
+        atomicAdd(&state->edges_relaxed[thread_of_warp + 32 * i], edges_relaxed[i]);
     }
     if (thread == 0) {
         state->sweeps = sweep;

@@ -1,4 +1,4 @@
-"""Many sources at once that share each edge scan, 32 or 64 lanes a group; `adds_lanes.cu` tells how and why."""
+"""Many sources at once that share each edge scan, 32 or 64 lanes a group; `adds_lanes.cu` explains it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ from sssp_pipeline.kernels.gpu.common.compile import (
 )
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import limit_bits
 from sssp_pipeline.kernels.gpu.common.edge_lists import TRANSPOSE
 from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta begins at this many times the mean weight over the mean degree: of 0.3, 1 and 3, all within 4 % of each other
-#: on R-MAT 20 and 22 on an H200.
+#: The first delta, in units of mean weight over mean degree. It matters little (`benchmarks/kernel_constants.md`).
 DELTA_FACTOR = 1.0
-#: It is multiplied by this whenever the threshold moves on. On R-MAT 20, 1 took 1.36 times as long, 1.5 1.03 times,
-#: 4 0.94 times (R-MAT 22: 0.96); R-MAT 24 was not tried.
+#: Delta grows by this factor whenever the threshold moves on. Without growth a search takes about a third longer
+#: (`benchmarks/kernel_constants.md`).
 DELTA_GROWTH = 2.0
-#: Threads a block, and blocks on a multiprocessor: 3 times 512 and 4 times 256 took 2 to 3 % longer on R-MAT 20.
+#: Threads of a block and blocks of a multiprocessor. Other shapes were slightly slower on R-MAT.
 THREADS = 512
 BLOCKS_PER_SM = 2
-#: How long a block waits for the others before it gives the run up; the longest pass takes far less.
-PATIENCE_S = 30.0
-#: Sources of a device batch: enough groups that what the host does between batches hardly counts.
+#: Seconds that a block waits at a barrier. The longest pass takes far less.
+BARRIER_TIMEOUT_S = 30.0
+#: Sources of a full device batch. With so many, the host's work between two batches hardly counts.
 _FULL = 256
-#: Weights up to which narrow lanes are tried: a path of 32 such edges fits.
+#: Narrow lanes are tried for weights up to this: a path of 32 such edges fits 15 bits.
 _MOST_TRIED = 1023
 
 _SEARCH, _ROWS = "adds_lanes_search_kernel", "adds_lanes_rows_kernel"
@@ -58,11 +57,11 @@ class AddsLanes(GpuBatchSolver):
     threads, blocks_per_sm
         Shape of the launch.
     narrow
-        Whether distances are tried in 16 bits where they may fit.
-    patience_s
-        A run in which a block waits longer than this for the others is given up.
+        Whether 16-bit distances are tried where they may fit.
+    barrier_timeout_s
+        A search in which a block waits longer than this at a barrier is given up.
     absent_blocks
-        For tests: wait for so many blocks that are not there.
+        For tests: the barrier waits for this many blocks more than there are.
     """
 
     name = "adds-lanes"
@@ -74,13 +73,13 @@ class AddsLanes(GpuBatchSolver):
         threads: int = THREADS,
         blocks_per_sm: int = BLOCKS_PER_SM,
         narrow: bool = True,
-        patience_s: float = PATIENCE_S,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         self.threads = threads
         self.blocks_per_sm = blocks_per_sm
         self.narrow = narrow
-        self.patience_s = patience_s
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     def unit(self, *, narrow: bool) -> Unit:
@@ -96,16 +95,15 @@ class AddsLanes(GpuBatchSolver):
         return TRANSPOSE, self.unit(narrow=False), self.unit(narrow=True)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        # Calls of 1,024 take up to 18 % less than calls of 256.
+        # The formula is fitted to the measurements in `benchmarks/kernel_constants.md`.
         at_once = max(1, min(n_sources, 1024))
         n_lanes = min(at_once, 256)
         n_vertices, n_edges, itemsize = traits.n_vertices, traits.n_edges, traits.weight_dtype.itemsize
-        # The graph by target with the other end of each edge and the distances to a hub; a line of 32 lanes a vertex.
+        # The edges by target with both ends, the distances to the hub, and a line of 32 lanes for each vertex.
         fixed = (
             graph_device_bytes(traits) + 4 * n_edges + n_vertices * (33 * itemsize + 12) + n_edges * 2 // 5
         )
-        # What the lanes share depends on how long the paths are. 3 to 4 ps an element on R-MAT 20 to 24 (skew above
-        # 100), 8 on random graphs (1.1), 85 on a web graph (5), 160 on a mesh, 500 to 1,300 on roads and lattices.
+        # The longer the paths, the less work the lanes share.
         degree = n_edges / max(n_vertices, 1)
         longer = 200.0 if degree < 4.5 else 60.0 if degree < 16 else 8.0
         lane_s = 3.5e-12 * min(max(1.0, 32 / traits.degree_skew) ** 1.8, longer) * (n_vertices + n_edges)
@@ -122,7 +120,7 @@ class AddsLanes(GpuBatchSolver):
 
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         del n_sources
-        incoming_edges(graph, on_device)  # like the graph, it is there before the rest is counted
+        incoming_edges(on_device, graph)  # made before the free memory is counted, as the graph is
         return BatchNeeds(sum(_scratch_bytes(on_device).values()), 64, _FULL)
 
     def start_batch(
@@ -132,50 +130,50 @@ class AddsLanes(GpuBatchSolver):
 
 
 def pick_delta(graph: CsrGraph) -> float:
-    """Return the delta to begin with, a fixed factor times mean weight over mean degree."""
+    """Return the first delta, a fixed factor times mean weight over mean degree."""
     return DELTA_FACTOR * graph.traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
 
 
 def fits_narrow(dtype: np.dtype, max_weight: float, limit: int) -> bool:
-    """Return whether 16 bits a distance are worth trying: they are sure to do, or paths of 32 edges fit."""
+    """Return whether to try 16-bit distances: all distances up to `limit` fit, or paths of 32 edges do."""
     if dtype.kind == "f" or max_weight > _NARROW_LIMIT:
         return False
     return limit <= _NARROW_LIMIT or max_weight <= _MOST_TRIED
 
 
 def _scratch_bytes(graph: DeviceGraph) -> dict[str, int]:
-    """Return the bytes of each array that a group of lanes takes, by the kernel's name for it."""
-    pieces = graph.n_edges // _PUSH_SHARE
+    """Return the bytes of each scratch array of a group of lanes, by its name in the kernel."""
+    n_pushed = graph.n_edges // _PUSH_SHARE
     return {
         "lines": graph.n_vertices * 32 * graph.dtype.itemsize,
         "changed": graph.n_vertices * 8,
         "keys": graph.n_vertices * 4,
         "active_words": (graph.n_vertices // 32 + 1) * 4,
-        "pieces": (pieces + pieces // _CHUNK + 1) * 8,
+        "chunks": (n_pushed + n_pushed // _CHUNK + 1) * 8,
     }
 
 
 @dataclass(frozen=True)
 class _Width:
-    """The kernels for lanes of one width, and what they are launched with."""
+    """The kernels for lanes of one width, and the arguments that depend on it."""
 
     n_lanes: int
     kernels: dict[str, Kernel]
     grid: int
     limit: np.generic
-    #: A distance beyond this leaves no room for one more edge.
+    #: From a distance above this, one more edge may not fit the lane.
     most: np.generic
     state: np.dtype
 
 
 @dataclass(frozen=True)
-class _Run:
-    """One launch of the search: its lanes are the sources from `first` on, its state stands at `place`."""
+class _Launch:
+    """One launch of the search kernel, for `n_sources` sources from `first` on, with its `State` at `state_offset`."""
 
     width: _Width
     first: int
-    n_rows: int
-    place: int
+    n_sources: int
+    state_offset: int
 
 
 class _LanesSearch(BatchSearch):
@@ -190,7 +188,7 @@ class _LanesSearch(BatchSearch):
         cupy = cupy_module()
         dtype = on_device.dtype
         self._solver, self._graph = solver, on_device
-        self._incoming = incoming_edges(graph, on_device)
+        self._incoming = incoming_edges(on_device, graph)
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
         self._growth = DELTA_GROWTH if options.delta is None else 1.0
         info = np.finfo(np.float32)
@@ -206,15 +204,17 @@ class _LanesSearch(BatchSearch):
             is_sure = self._limit <= _NARROW_LIMIT
             most = none_too_long if is_sure else whole(_NARROW_LIMIT - 1 - int(graph.traits.max_weight))
             self._widths.insert(0, self._width(True, whole(min(int(self._limit), _NARROW_LIMIT)), most))
-        #: Set by the first group whose distances do not fit; the others then begin with whole words.
+        #: Set by the first group whose distances do not fit narrow lanes. Later groups then skip the narrow kernel.
         self._is_wide = cupy.empty(1, np.uint32)
         self._is_wide.set(np.array([not is_narrow], np.uint32))
 
         self._scratch = {name: cupy.empty(n, np.uint8) for name, n in _scratch_bytes(on_device).items()}
         most_lanes = self._widths[0].n_lanes
         self._sources = cupy.empty(math.ceil(n_sources / most_lanes) * most_lanes, np.uint32)
-        self._states = cupy.empty(sum(r.width.state.itemsize for r in self._runs_for(n_sources)), np.uint8)
-        self._runs: list[_Run] = []
+        self._states = cupy.empty(
+            sum(each.width.state.itemsize for each in self._launches_for(n_sources)), np.uint8
+        )
+        self._launches: list[_Launch] = []
         self._n_sources = 0
 
     def _width(self, is_narrow: bool, limit: np.generic, most: np.generic) -> _Width:
@@ -224,28 +224,30 @@ class _LanesSearch(BatchSearch):
         grid = kernels[_SEARCH].resident_blocks(self._solver.threads)
         return _Width(n_lanes, kernels, grid, limit, most, _state(n_lanes))
 
-    def _runs_for(self, n_sources: int) -> list[_Run]:
-        """Return the launches for so many sources: for each group one narrow, then the same lanes whole."""
-        runs: list[_Run] = []
-        place = 0
+    def _launches_for(self, n_sources: int) -> list[_Launch]:
+        """Return the launches for `n_sources` sources: for each group a narrow one if tried, then wide ones."""
+        launches: list[_Launch] = []
+        state_offset = 0
         group = self._widths[0].n_lanes
         for begin in range(0, n_sources, group):
             for width in self._widths:
                 for first in range(begin, min(begin + group, n_sources), width.n_lanes):
-                    runs.append(_Run(width, first, min(width.n_lanes, n_sources - first), place))
-                    place += width.state.itemsize
-        return runs
+                    launches.append(
+                        _Launch(width, first, min(width.n_lanes, n_sources - first), state_offset)
+                    )
+                    state_offset += width.state.itemsize
+        return launches
 
     def launch(self, rows: Any, sources: np.ndarray) -> None:
         lanes = np.full(self._sources.size, _NO_SOURCE, np.uint32)
         lanes[: len(sources)] = sources
         self._sources.set(lanes)
         self._states.data.memset_async(0, self._states.nbytes)
-        self._n_sources, self._runs = len(sources), self._runs_for(len(sources))
+        self._n_sources, self._launches = len(sources), self._launches_for(len(sources))
         graph, incoming, scratch = self._graph, self._incoming, self._scratch
         n_vertices = np.uint32(graph.n_vertices)
-        for run in self._runs:
-            width = run.width
+        for launch in self._launches:
+            width = launch.width
             args = (
                 *graph.args,
                 incoming.graph.edges,
@@ -253,22 +255,22 @@ class _LanesSearch(BatchSearch):
                 incoming.targets,
                 n_vertices,
                 graph.row_offsets.dtype.type(graph.n_edges),
-                self._sources[run.first :],
+                self._sources[launch.first :],
                 incoming.to_hub,
                 width.limit,
                 width.most,
                 np.float32(self._delta),
                 np.float32(self._growth),
-                *(scratch[name] for name in ("lines", "changed", "keys", "active_words", "pieces")),
+                *(scratch[name] for name in ("lines", "changed", "keys", "active_words", "chunks")),
                 self._is_wide,
-                self._states[run.place :],
+                self._states[launch.state_offset :],
                 np.uint32(width.grid + self._solver.absent_blocks),
-                np.uint64(1e9 * self._solver.patience_s),
+                np.uint64(1e9 * self._solver.barrier_timeout_s),
                 self._deadline_ns,
             )
             width.kernels[_SEARCH](width.grid, self._solver.threads, args)
-            into = rows[run.first : run.first + run.n_rows]
-            args = scratch["lines"], n_vertices, np.uint32(run.n_rows), self._limit, self._is_wide, into
+            into = rows[launch.first : launch.first + launch.n_sources]
+            args = scratch["lines"], n_vertices, np.uint32(launch.n_sources), self._limit, self._is_wide, into
             kernel = width.kernels[_ROWS]
             kernel(kernel.resident_blocks(_ROWS_BLOCK), _ROWS_BLOCK, args)
 
@@ -277,38 +279,41 @@ class _LanesSearch(BatchSearch):
         vertices, edges = (np.zeros(self._n_sources, np.uint64) for _ in range(2))
         delta_last = np.full(self._n_sources, self._delta)
         delta_changes = np.zeros(self._n_sources, np.int64)
-        for run in self._runs:
-            state = states[run.place : run.place + run.width.state.itemsize].view(run.width.state)[0]
-            which = f"sources {run.first} to {run.first + run.n_rows - 1} of a batch"
-            if state["poison"] == PAST_DEADLINE:
-                raise DeadlineError(self._solver.name, which, self._deadline_s)
+        for launch in self._launches:
+            record = launch.width.state
+            state = states[launch.state_offset : launch.state_offset + record.itemsize].view(record)[0]
             if state["poison"]:
-                grid = run.width.grid
-                raise SsspError(
-                    f"`adds-lanes` gave up {which}: after "
-                    f"{self._solver.patience_s:g} s at barrier {state['poison'] - 1}, {state['arrived'] % grid} of "
-                    f"{grid} blocks had come",
-                    hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
-                )
+                raise self._given_up(launch, state)
             if state["sweeps"] == 0:
-                continue  # its sources were left to the other width
+                continue  # the kernel of the other width solved these sources
             changes = int(state["sweeps"]) - int(state["pulls"]) - int(state["pushes"])
-            part = slice(run.first, run.first + run.n_rows)
-            vertices[part] += state["vertices_processed"][: run.n_rows]
-            edges[part] += state["edges_relaxed"][: run.n_rows]
+            part = slice(launch.first, launch.first + launch.n_sources)
+            vertices[part] += state["vertices_processed"][: launch.n_sources]
+            edges[part] += state["edges_relaxed"][: launch.n_sources]
             delta_last[part] = state["delta"]
             delta_changes[part] = changes if self._growth != 1 else 0
         return SearchCounts(vertices, edges, self._delta, delta_last, delta_changes)
 
+    def _given_up(self, launch: _Launch, state: np.void) -> SsspError:
+        which = f"sources {launch.first} to {launch.first + launch.n_sources - 1} of a batch"
+        if state["poison"] == PAST_DEADLINE:
+            return DeadlineError(self._solver.name, which, self._deadline_s)
+        grid, timeout_s = launch.width.grid, self._solver.barrier_timeout_s
+        return SsspError(
+            f"`adds-lanes` gave up {which}: after {timeout_s:g} s at barrier {state['poison'] - 1}, only "
+            f"{state['arrived'] % grid} of {grid} blocks had arrived",
+            hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+        )
+
 
 def _state(n_lanes: int) -> np.dtype:
-    """Return the kernel's `State`."""
+    """Return the layout of the kernel's `State`."""
     return np.dtype(
         [
             ("arrived", "u4"),
             ("poison", "u4"),
             ("least_key_complement", "u4", 3),
-            ("n_pieces", "u4"),
+            ("n_chunks", "u4"),
             ("n_edges", "u8", 3),
             ("sweeps", "u4"),
             ("pulls", "u4"),

@@ -1,26 +1,26 @@
 // What one warp does in a pass of `adds-lanes`: it reads edges for all lanes at once, and lowers their targets.
 //
 // Idea: a pass pulls or pushes.
-//   - Pulling goes over all edges, ordered by target: those of sources that changed are filtered out, the minimum of a
-//     target stays in registers, and its line is written once. Reads of lines are three times as fast as atomic minima
-//     of lines (on an H200), and lines of hubs come from the cache.
+//   - Pulling goes over all edges, ordered by target. Edges whose source did not change are filtered out, the minimum
+//     of a target stays in registers, and its line is written once. Reading lines is three times as fast as atomic
+//     minima of lines (docs/design/0005-lanes.md), and lines of hubs come from the cache.
 //   - Pushing goes along the rows of the vertices that changed, by atomics.
-//   - A warp takes 256 edges, wherever rows begin and end: hubs need no extra care. Pulling, only the first and last row
-//     may have edges elsewhere, and are lowered by atomics (L1).
+//   - A warp takes a chunk of kChunk edges, wherever rows begin and end, so hubs need no extra care. In a pull, only
+//     the first and last row of a chunk may have edges elsewhere; these are lowered by atomics (L1).
 //
-// Needs: whole warps; what I2 of adds_lanes.cu says of `active_words` while a pass reads them.
-// Keeps: I1 and I5 of adds_lanes.cu for who lowers, L1 of lane_words.cuh.
+// Needs: whole warps; no thread writes `active_words` while a pass reads them (I2 of adds_lanes.cu).
+// Keeps: I1 and I5 of adds_lanes.cu when it lowers a vertex; L1 of lane_words.cuh.
 // Memory order: relaxed; a grid barrier ends a pass.
 #pragma once
 
 #include "device_graph.cuh"
 #include "lane_words.cuh"
 
-// Edges that a warp takes at a time.
+// Edges of a chunk, which one warp takes.
 constexpr word32 kChunk = 256;
-// Of them, so many are filtered at once,
+// Edges of a chunk that are filtered at a time.
 constexpr word32 kFiltered = 128;
-// and of so many left, the lines are on their way together; 8 were no faster.
+// Edges whose lines a warp reads at a time; 8 were no faster.
 constexpr int kTogether = 4;
 constexpr word32 kNoSource = 0xffffffffu;
 constexpr word32 kNoKey = 0xffffffffu;
@@ -57,7 +57,7 @@ struct Lanes {
     lane_mask* changed;
     word32* keys;
     float offsets[kLanesEach];   // of this thread's lanes: their distances less this are their priorities
-    distance_bits most;          // a distance beyond this leaves no room for one more edge
+    distance_bits most;          // a larger distance leaves no room for one more edge
     word32* is_wide;
 
     __device__ __forceinline__ lane_word* word(word32 v) const {
@@ -86,9 +86,7 @@ struct Lanes {
         if (difference != 0) {
             lower_word(word(v), lowered, seen, is_alone);
         }
-        for (int by = 16; by > 0; by /= 2) {
-            key = min(key, __shfl_xor_sync(kWholeWarp, key, by));
-        }
+        key = minimum_over_warp(key);
         if (threadIdx.x % 32 == 0) {
             atomicOr(&changed[v], mask);
             atomicMin(&keys[v], key);  // I1
@@ -96,11 +94,10 @@ struct Lanes {
     }
 };
 
-// Reads, of the edges by target that one warp takes, those that leave a vertex just taken.
+// Relaxes a chunk of the edges by target: those whose source was just taken.
 __device__ void pull_chunk(const Lanes& lanes, const DeviceGraph& incoming, const word32* targets,
                            edge_index n_edges, edge_index first, const word32* active_words, HeldEdge* held) {
-    const word32 thread = threadIdx.x % 32;
-    const word32 below = (1u << thread) - 1;
+    const word32 thread_of_warp = threadIdx.x % 32;
     const edge_index last = min(first + kChunk, n_edges);
     const word32 row_before = first > 0 ? __ldg(targets + first - 1) : kNoSource;
     const word32 row_after = last < n_edges ? __ldg(targets + last) : kNoSource;
@@ -112,7 +109,7 @@ __device__ void pull_chunk(const Lanes& lanes, const DeviceGraph& incoming, cons
         bool is_active[kFiltered / 32];
 #pragma unroll
         for (word32 i = 0; i < kFiltered / 32; ++i) {
-            const edge_index e = some + 32 * i + thread;
+            const edge_index e = some + 32 * i + thread_of_warp;
             edges[i] = e < last ? incoming.edge(e) : Edge{kNoSource, 0};
         }
 #pragma unroll
@@ -125,7 +122,7 @@ __device__ void pull_chunk(const Lanes& lanes, const DeviceGraph& incoming, cons
         for (word32 i = 0; i < kFiltered / 32; ++i) {
             const word32 found = __ballot_sync(kWholeWarp, is_active[i]);
             if (is_active[i]) {
-                held[count + __popc(found & below)] = {edges[i].target, __ldg(targets + some + 32 * i + thread),
+                held[count + rank_in(found)] = {edges[i].target, __ldg(targets + some + 32 * i + thread_of_warp),
                                                        word_of(edges[i].weight)};
             }
             count += __popc(found);
@@ -159,15 +156,15 @@ __device__ void pull_chunk(const Lanes& lanes, const DeviceGraph& incoming, cons
     }
 }
 
-// Reads one warp's piece of the edges of a vertex just taken.
-__device__ void push_piece(const Lanes& lanes, const DeviceGraph& graph, word32 u, word32 piece) {
-    const word32 thread = threadIdx.x % 32;
-    const edge_index first = graph.first_edge(u) + static_cast<edge_index>(piece) * kChunk;
+// Relaxes chunk number `nth` of the row of u, a vertex just taken.
+__device__ void push_chunk(const Lanes& lanes, const DeviceGraph& graph, word32 u, word32 nth) {
+    const word32 thread_of_warp = threadIdx.x % 32;
+    const edge_index first = graph.first_edge(u) + static_cast<edge_index>(nth) * kChunk;
     const edge_index last = min(first + kChunk, graph.first_edge(u + 1));
     const lane_word line = *lanes.word(u);
     for (edge_index some = first; some < last; some += 32) {
         const word32 count = static_cast<word32>(min(last - some, static_cast<edge_index>(32)));
-        const Edge own = graph.edge(some + min(thread, count - 1));
+        const Edge own = graph.edge(some + min(thread_of_warp, count - 1));
         for (word32 k = 0; k < count; k += kTogether) {
             word32 targets[kTogether];
             lane_word seen[kTogether];

@@ -1,19 +1,20 @@
-// The distances of one vertex from all lanes: one word a thread, a line a warp; and the only place where they change.
+// The distances of one vertex from all lanes: one word for each thread, a line for each warp. They change only here.
 //
-//   SSSP_NARROW 0   thread t holds lane t, the bits of its distance
-//   SSSP_NARROW 1   thread t holds lane t in the low half of a 32-bit word and lane t + 32 in the high half; 15 bits
-//                   are used, so that two sums are one addition that never carries over
+//   SSSP_NARROW 0   thread t has lane t: the bits of its distance
+//   SSSP_NARROW 1   thread t has lane t in the low half of a 32-bit word and lane t + 32 in the high half. 15 bits of
+//                   each half are used, so one addition makes two sums and never carries over
 //
-// Needs: all 32 threads of a warp together where a function takes a whole line; narrow: integer weights of at most
+// Needs: all 32 threads of a warp together in functions that take a whole line; narrow: integer weights of at most
 //     kLaneLimit, and a limit of at most that.
 // Keeps
 //     R1, R2, R3 of relax.cuh, for every lane.
-//     L1. A word is written plainly only by a warp that is alone in writing its line between two grid barriers, and
-//         that read it between the same two.
+//     L1. A warp writes a word without an atomic only if no other warp writes this line between the same two grid
+//         barriers, and if it read the line between them.
 // Memory order: relaxed, as in relax.cuh. A stale read is too large: it costs work, never a wrong result.
 #pragma once
 
 #include "relax.cuh"
+#include "warp.cuh"
 
 #if SSSP_NARROW
 using lane_word = word32;
@@ -31,7 +32,6 @@ constexpr distance_bits kLaneLimit = kUnreached;
 #endif
 
 constexpr word32 kLanes = 32 * kLanesEach;
-constexpr word32 kWholeWarp = 0xffffffffu;
 // No candidate yet.
 constexpr lane_word kNoCandidate = ~lane_word{0};
 

@@ -1,58 +1,57 @@
 // A slot of `adds-slots`: one source on one thread block, from the first superstep to the last split.
 //
 // Idea: delta-stepping with two piles, as in near_far.cu. What may look odd:
-//   - Every lowering makes one entry, a vertex with its new distance. An entry whose distance is no longer that of
-//     its vertex is stale: a later lowering made another. So nothing is marked, a vertex is processed once a distance,
-//     and splitting the far pile reads no distances.
-//   - Piles may be too small. What finds no place in the near pile is dropped, and the next superstep sweeps over the
-//     whole row for distances of the bucket at hand instead; what finds none in the far pile makes the next split a
-//     sweep for distances beyond the threshold (I2, I3). A sweep reads 32 distances with one access, so when a
-//     pile is as long as that it is no loss.
-//   - On a road graph a row has two or three edges, and its offsets and its edges would be two accesses, one after the
-//     other, of several sectors. So rows of up to kPacked edges are laid out anew, each in one aligned record, that is
-//     asked for together with the distance (SSSP_PACKED). Random accesses are what bounds a large lattice: it took 1.5
-//     in place of 2.1 ms a source.
-//   - Longer rows are shared edge by edge by the lanes of a warp, whosever they are; those of more than kHubEdges by
-//     the block. On a mesh of 14 edges a vertex that took little more than half the time of four lanes for each row.
+//   - Every lowering makes one entry: a vertex with its new distance. An entry is stale if its vertex has another
+//     distance by now, because a later lowering made another entry. So nothing is marked, a vertex is processed once
+//     for each distance, and splitting the far pile reads no distances.
+//   - Piles may be too small. If an entry finds no place in the near pile, it is dropped, and the next superstep sweeps
+//     over the whole row for distances of the current bucket. If it finds no place in the far pile, the next split
+//     sweeps for distances beyond the threshold (I2, I3). A sweep reads 32 distances with one access, so it is no
+//     slower than a pile of that length.
+//   - Rows of up to kPacked edges are copied into one aligned record each (SSSP_PACKED). The record is read together
+//     with the distance. Without it, offsets and edges would be two accesses, one after the other. Random accesses
+//     limit the speed on large lattices.
+//   - The threads of a warp share longer rows edge by edge. The whole block shares rows of more than kHubEdges edges.
+// docs/design/0004-many-sources.md has the measurements.
 //
 // Needs: all threads of the block together; weights >= 0; SSSP_THREADS a multiple of 32; places for n_far and
-//     2 * n_spilled entries; `packed` as adds_slots_pack_kernel lays it out, if SSSP_PACKED.
+//     2 * n_spilled entries; `packed` as adds_slots_pack_kernel makes it, if SSSP_PACKED.
 // Keeps
-//     I1. A vertex whose distance d is below `limit` and with which it was not processed has an entry with d: in the
-//         near pile of this or the next superstep if d is below the threshold, else in the far pile.
-//     I2. Or, if d is below the threshold and not below `low`: more entries were pushed to that near pile than it
-//         holds.
-//     I3. Or, if d is not below the threshold: more entries were pushed to the far pile than it holds.
+//     I1. A vertex with a distance d below `limit` that was not processed with d has an entry with d: in the near pile
+//         of this or the next superstep if d is below the threshold, else in the far pile.
+//     I2. Or, if d is below the threshold and not below `low`: more entries were pushed to that near pile than it has
+//         places.
+//     I3. Or, if d is not below the threshold: more entries were pushed to the far pile than it has places.
 //     I4. far_min (over the threads) is at most the least distance of the far pile's live entries, and distances below
 //         the threshold before the last are final. So a split always takes the least distance there is.
-//     I5. Of three near counters used in turn, one is read, one is added to, and the third is set to zero; of two hub
-//         counters one is added to before a barrier and read after it, and so it is with is_late. So one barrier a
-//         superstep is enough.
-// Memory order: a row and a slot's piles belong to one block, so __syncthreads orders everything. A lowering of this
-//     superstep may or may not be seen: its entry comes next either way.
+//     I5. Of three near counters used in turn, one is read, one is added to, and the third is set to zero. Of two hub
+//         counters, one is added to before a barrier and read after it. The same holds for is_late. So one barrier for
+//         each superstep is enough.
+// Memory order: a row of distances and a slot's piles belong to one block, so __syncthreads orders everything. A thread
+//     may or may not see a lowering of the same superstep: its entry is in the next superstep either way.
 // Ends: a superstep processes what was lowered since, distances take finitely many values, and each split moves the
-//     threshold beyond the least distance that waits. Or when it is older than deadline_ns.
+//     threshold beyond the least distance that waits. Or when the search is older than deadline_ns.
 #pragma once
 
 #include "device_graph.cuh"
 #include "stopwatch.cuh"
+#include "warp.cuh"
 
 // Entries of a near pile in shared memory: two piles take at most 32 KB.
 constexpr word32 kNear = (SSSP_THREADS < 512 ? 4 * SSSP_THREADS : 2048) * 32 / SSSP_BITS;
-// The block walks a row with more edges than this together.
+// All threads of the block share a row of more edges.
 constexpr word32 kHubEdges = 1024;
 constexpr word32 kHubs = 64;
-// Edges whose accesses a lane has under way together.
+// Edges that a thread relaxes at a time, so that their accesses overlap.
 constexpr int kTogether = 4;
 // Edges of a packed row.
 constexpr int kPacked = 4;
-// More than any pile holds; a counter that came so far is kept there, lest it wraps around.
+// More entries than any pile has places. A counter that reaches it is kept there, so that it cannot wrap around.
 constexpr word32 kVeryMany = 1u << 31;
 constexpr word32 kNoVertex = 0xffffffffu;
-constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
 constexpr distance_bits kNone = ~distance_bits{0};
-// Supersteps and splits between two looks at the clock.
+// Supersteps and splits between two reads of the clock.
 constexpr word32 kStepsPerLook = 64;
 
 struct alignas(2 * sizeof(distance_bits)) Entry {
@@ -178,7 +177,7 @@ struct Slot {
         }
     }
 
-    // Relaxes up to kPacked edges that stand in one record.
+    // Relaxes the edges of a packed row.
     __device__ __forceinline__ void relax_packed(const PackedRow& row, distance_bits d) {
         static_assert(kPacked == kTogether, "lower takes as many");
         distance_bits candidates[kPacked];
@@ -192,35 +191,23 @@ struct Slot {
         lower(row.targets, candidates);
     }
 
-    // Relaxes the edges of the rows that the lanes of a warp hold: `degree` from `begin` on, of a vertex at distance d.
+    // Relaxes the row of each thread of the warp: `degree` edges from `begin` on, of a vertex at distance d.
     __device__ __forceinline__ void relax_rows(edge_index begin, edge_index degree, distance_bits d) {
-        const word32 lane = threadIdx.x % 32;
-        // Prefix sum over the lanes: `ends` is how many edges this lane and those before it have.
-        edge_index ends = degree;
-#pragma unroll
-        for (int by = 1; by < 32; by *= 2) {
-            const edge_index before = __shfl_up_sync(kWholeWarp, ends, by);
-            ends += lane >= static_cast<word32>(by) ? before : 0;
-        }
+        const word32 thread_of_warp = threadIdx.x % 32;
+        const edge_index ends = prefix_sum(degree);
         const edge_index n_edges = __shfl_sync(kWholeWarp, ends, 31);
         for (edge_index some = 0; some < n_edges; some += 32 * kTogether) {
             word32 targets[kTogether];
             distance_bits candidates[kTogether];
 #pragma unroll
             for (int i = 0; i < kTogether; ++i) {
-                const edge_index k = some + 32 * i + lane;
+                const edge_index k = some + 32 * i + thread_of_warp;
                 targets[i] = 0;
                 candidates[i] = kNone;
                 if (some + 32 * i >= n_edges) {
                     continue;
                 }
-                // The owner is the first lane whose `ends` exceeds k.
-                word32 owner = 0;
-#pragma unroll
-                for (int half = 16; half > 0; half /= 2) {
-                    const edge_index probe = __shfl_sync(kWholeWarp, ends, owner + half - 1);
-                    owner += probe <= k ? half : 0;
-                }
+                const word32 owner = find_owner(ends, k);
                 const edge_index row = __shfl_sync(kWholeWarp, begin - (ends - degree), owner);
                 const distance_bits from = __shfl_sync(kWholeWarp, d, owner);
                 if (k < n_edges) {
@@ -256,10 +243,10 @@ struct Slot {
         // A warp takes few entries if there are few, so that all warps have some.
         const word32 fair = (n_entries + kWarps - 1) / kWarps;
         const word32 n_taken = fair >= 32 || SSSP_PACKED ? 32 : 1u << (32 - __clz(fair - 1));
-        const word32 lane = threadIdx.x % 32;
+        const word32 thread_of_warp = threadIdx.x % 32;
         for (word64 first = threadIdx.x / 32 * n_taken; first < n_entries; first += kWarps * n_taken) {
-            const word64 i = first + lane;
-            const bool has_entry = lane < n_taken && i < n_entries;
+            const word64 i = first + thread_of_warp;
+            const bool has_entry = thread_of_warp < n_taken && i < n_entries;
             word32 v = 0;
             distance_bits d = 0;
             edge_index begin = 0;
@@ -321,9 +308,7 @@ struct Slot {
 
     // Moves the threshold beyond the least distance that waits; returns false if there is none.
     __device__ __forceinline__ bool split() {
-        for (int by = 16; by > 0; by /= 2) {
-            far_min = min(far_min, __shfl_xor_sync(kWholeWarp, far_min, by));
-        }
+        far_min = minimum_over_warp(far_min);
         if (threadIdx.x % 32 == 0 && far_min != kNone) {
             atomicMin(&shared->far_min, far_min);
         }
@@ -349,7 +334,7 @@ struct Slot {
                 }
             }
         } else {
-            // In place: what is kept moves down, over entries that were read before the barrier.
+            // In place: kept entries move down, over entries that were read before the barrier.
             for (word32 first = 0; first < n_waiting; first += kTogether * SSSP_THREADS) {
                 Entry entries[kTogether];
 #pragma unroll
@@ -415,14 +400,8 @@ struct Slot {
         }
 
         // ---- End: the counts ----
-        for (int by = 16; by > 0; by /= 2) {
-            vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
-            edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
-        }
-        if (threadIdx.x % 32 == 0) {
-            atomicAdd(&shared->counts.vertices_processed, static_cast<word64>(vertices_processed));
-            atomicAdd(&shared->counts.edges_relaxed, edges_relaxed);
-        }
+        add_counts(vertices_processed, edges_relaxed, &shared->counts.vertices_processed,
+                   &shared->counts.edges_relaxed);
         __syncthreads();
         if (threadIdx.x == 0) {
             *counts = shared->counts;

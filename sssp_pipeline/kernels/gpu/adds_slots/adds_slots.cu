@@ -1,19 +1,20 @@
-// Distances from many sources at once: a thread block is a slot, and takes one source after another.
+// Distances from many sources at once: each thread block is a slot and takes one source after another.
 //
-// Returns: `rows`, each lowered to the true distances from its source (bits of `limit` where there is no path shorter
-// than that), and what each took in `counts`. Or, if a search passes its deadline, `progress` with its number.
+// Returns: `rows`, each lowered to the true distances from its source (bits of `limit` where there is no shorter path),
+// and the counts of each search in `counts`. If a search passes its deadline, `progress` contains its number.
 //
-// Idea: one source leaves most of a GPU idle, since near vertices are few and the steps between them many; many sources
-// need not wait for each other at all. So a source has one block, whose only barrier is __syncthreads, and delta can be
-// small, since what is parallel is the sources. `adds_slot.cuh` is that block.
+// Idea: one source leaves most of a GPU idle, because few vertices are near and there are many steps between them. Many
+// sources need not wait for each other. So a source has one block, whose only barrier is __syncthreads. Delta can be
+// small, because the sources give enough parallel work. `adds_slot.cuh` is the search of one block.
 //
 // Needs (AddsSlots guarantees it): weights >= 0; sources < n_vertices; *progress zero; SSSP_THREADS a multiple of 32;
-//     places for n_far and 2 * n_spilled entries a block; `packed` as adds_slots_pack_kernel lays it out.
+//     places for n_far and 2 * n_spilled entries a block; `packed` as adds_slots_pack_kernel makes it.
 // Keeps: I1 to I5 of adds_slot.cuh.
-// Memory order: the counter of sources is relaxed, and nothing else is shared by blocks.
-// Launch: SSSP_THREADS threads a block, any number of blocks; none waits for another.
-// Ends: when the sources are used up; each search ends (adds_slot.cuh). One that is late uses up the others.
-// NOTE: beside a row, 8 bytes an entry (16 for 64-bit weights); `adds_slots.py` says how many.
+// Memory order: the counter of sources is relaxed. Blocks share nothing else.
+// Launch: SSSP_THREADS threads a block, any number of blocks; no block waits for another.
+// Ends: when no source is left; each search ends (adds_slot.cuh). A search that is late takes all remaining sources
+//     away.
+// NOTE: beside a row, 8 bytes an entry (16 for 64-bit weights); `adds_slots.py` computes how many entries.
 
 #include "adds_slot.cuh"
 

@@ -1,4 +1,4 @@
-"""Many sources at once on one GPU, a thread block for each; `adds_slots.cu` tells how and why."""
+"""Many sources at once on one GPU, a thread block for each; `adds_slots.cu` explains it."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from sssp_pipeline.kernels.gpu.common.compile import (
 )
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import delta_bits, limit_bits
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta is so many times mean weight over mean degree, times the harmonic mean of the degrees to that power;
-#: `pick_delta` says what that was fitted to.
+#: Delta is `DELTA_FACTOR` times mean weight over mean degree, times the harmonic mean of the degrees to the power
+#: `DELTA_POWER`. See `pick_delta`.
 DELTA_FACTOR, DELTA_POWER = 40.0, -1.25
 #: Degrees more skewed than this make delta smaller.
 SKEWED = 6.0
-#: Delta is at least this many times mean weight over mean degree: a split costs as many accesses as vertices wait, and
-#: from the middle of a star all of them do.
+#: The least delta, in units of mean weight over mean degree. A split reads every waiting vertex, and from the middle of
+#: a star all vertices wait.
 LEAST_FACTOR = 1.0
-#: Vertices whose degrees are looked at.
+#: `pick_delta` reads the degrees of at most this many vertices.
 SAMPLE = 2**16
-#: A device batch is full with so many sources for each slot: the last ones leave slots empty.
+#: Sources for each slot in a full device batch. Several, because the last sources of a batch leave slots empty.
 SOURCES_A_SLOT = 4
 
 _KERNEL, _PACK_KERNEL = "adds_slots_kernel", "adds_slots_pack_kernel"
 #: As in `adds_slot.cuh`.
 _PACKED_EDGES = 4
 _PACK_BLOCK = 256
-#: Packed rows of more bytes than this are read past the L2 cache, which is left to the distances: that took 3 % less
-#: time on roads of 49 MB and 10 % less on a lattice of 537 MB, but 5 % more on roads of 8 MB.
+#: Larger packed rows are read past the L2 cache, so that distances stay in it. That is slower where both fit
+#: (`benchmarks/kernel_constants.md`).
 _CACHED_BYTES = 2**25
 _PROGRESS = np.dtype([("next_source", "u4"), ("late", "u4")])
 _COUNTS = np.dtype([("vertices_processed", "u8"), ("edges_relaxed", "u8")])
@@ -53,11 +53,11 @@ class Shape:
     Attributes
     ----------
     threads
-        Of a block, and so of a source; a multiple of 32.
+        Threads of a block, and so of a source; a multiple of 32.
     blocks_per_sm
         Slots on a multiprocessor.
     packed
-        Whether rows of up to four edges are laid out anew, as long as each other: 32 bytes for 32-bit weights.
+        Whether rows of up to four edges are copied into rows of equal length: 32 bytes for 32-bit weights.
     """
 
     threads: int
@@ -65,14 +65,13 @@ class Shape:
     packed: bool
 
 
-#: All that `pick_shape` picks from: as many blocks as fit with 64 registers a thread, and one with 56. Of 32 to 1,024
-#: threads, each was the best on an H200 for roads of New York, roads of the north-east, a lattice of 4096 x 4096 and a
-#: web graph; on a mesh 512 threads took 7 % less. Fewer slots than fit were never faster.
+#: The shapes that `pick_shape` picks from: as many blocks as fit with 64 registers a thread, and one with 56. Each was
+#: the fastest on a graph of its kind (`benchmarks/kernel_constants.md`).
 SHAPES = (Shape(128, 8, True), Shape(512, 2, True), Shape(1024, 1, True), Shape(384, 3, False))
 
 
 def pick_shape(graph: CsrGraph) -> Shape:
-    """Return the shape that suits the graph: the frontier of a road graph grows as the root of its vertices."""
+    """Return the shape for the graph: more threads for more vertices, since frontiers grow with the graph."""
     if graph.n_edges > (_PACKED_EDGES + 1) * graph.n_vertices:
         return SHAPES[3]
     return SHAPES[0] if graph.n_vertices < 2**19 else SHAPES[1] if graph.n_vertices < 2**22 else SHAPES[2]
@@ -81,10 +80,9 @@ def pick_shape(graph: CsrGraph) -> Shape:
 def pick_delta(graph: CsrGraph) -> float:
     """Return delta from weights and degrees: larger where most vertices have few edges, smaller where hubs have most.
 
-    Of the degrees above zero the harmonic mean says how many edges a vertex is likely to have; the mean of the
-    squares over the square of the mean says how skewed they are. On an H200 the best multiple of mean weight over
-    mean degree was 12 to 16 on road graphs and lattices (harmonic mean 2.0 to 2.3), 8 to 10 on a web graph (3.3; skew
-    5.3), 1.5 to 2 on a mesh (12.8), and 0.5 or less on R-MAT 20 (2.6; skew 120).
+    Only degrees above zero count. Their harmonic mean estimates the edges of a typical vertex. The mean of their
+    squares over the square of their mean is their skew. The formula was fitted to the best delta of each graph
+    (`benchmarks/kernel_constants.md`).
     """
     if graph.n_edges == 0:
         return 1.0
@@ -96,7 +94,7 @@ def pick_delta(graph: CsrGraph) -> float:
     skew = np.mean(degrees**2) / np.mean(degrees) ** 2
     mean_degree = graph.n_edges / graph.n_vertices
     factor = DELTA_FACTOR * harmonic**DELTA_POWER / max(1.0, skew / SKEWED)
-    # Of Python's floats, which overflow to infinity without a word; `delta_bits` takes that for the largest delta.
+    # Python's floats overflow to infinity without a warning. `delta_bits` takes infinity for the largest delta.
     return float(max(factor, LEAST_FACTOR)) * graph.traits.mean_weight / mean_degree
 
 
@@ -110,8 +108,8 @@ class AddsSlots(GpuBatchSolver):
     most_slots
         Use no more slots than this; None takes all that fit.
     far_entries, spilled_entries
-        Places in global memory for the far pile and for either near pile, for each slot; None takes a quarter and a
-        thirty-second of the vertices. More are not lost: they cost sweeps over all distances.
+        Entries in global memory of each slot's far pile, and of each of its two near piles. None takes a quarter and
+        a thirty-second of the vertices. Entries that do not fit are not lost: they cost sweeps over all distances.
     """
 
     name = "adds-slots"
@@ -147,7 +145,7 @@ class AddsSlots(GpuBatchSolver):
         return self.shape or pick_shape(graph)
 
     def piles(self, n_vertices: int) -> tuple[int, int]:
-        """Return how many entries a slot has in global memory: of its far pile, of either near pile."""
+        """Return how many entries a slot has in global memory, for its far pile and for each near pile."""
         far = n_vertices // 4 + 1 if self.far_entries is None else self.far_entries
         spilled = n_vertices // 32 + 1 if self.spilled_entries is None else self.spilled_entries
         return far, spilled
@@ -157,7 +155,7 @@ class AddsSlots(GpuBatchSolver):
         return load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)
 
     def slots(self, graph: CsrGraph, on_device: DeviceGraph) -> int:
-        """Return how many sources have a block at once."""
+        """Return how many sources are solved at once, one a block."""
         fits = self.kernels(graph, on_device)[_KERNEL].resident_blocks(self.shape_for(graph).threads)
         return min(fits, self.most_slots or fits)
 
@@ -165,11 +163,11 @@ class AddsSlots(GpuBatchSolver):
         at_once = max(1, min(n_sources, 1024))
         itemsize = traits.weight_dtype.itemsize
         n_elements = traits.n_vertices + traits.n_edges
-        # A row, a far pile of a quarter of the vertices and two near piles of a thirty-second; rows packed for all.
+        # A row, a far pile of a quarter of the vertices and two near piles of a thirty-second. All share packed rows.
         source_bytes = traits.n_vertices * itemsize * 13 // 8
         fixed = traits.n_vertices * 4 * (4 + itemsize) if traits.n_edges <= 5 * traits.n_vertices else 0
         one_slot_s = 24e-6 * depth(traits) + 2.5e-9 * n_elements
-        # With hundreds of slots the GPU is what is short; hubs keep a block waiting.
+        # With hundreds of slots the GPU is the limit. Hubs keep a block waiting.
         full_s = (36e-12 if traits.degree_skew > 32 else 12e-12) * n_elements
         return Forecast(one_slot_s / at_once + full_s, source_bytes, at_once, fixed)
 
@@ -215,7 +213,7 @@ class _SlotsSearch(BatchSearch):
         self._far = cupy.empty(self._slots * self._n_far * entry_bytes, np.uint8)
         self._spilled = cupy.empty(self._slots * 2 * self._n_spilled * entry_bytes, np.uint8)
         self._sources = cupy.empty(n_sources, np.uint32)
-        #: Progress, then the counts of each source.
+        #: `_PROGRESS`, then `_COUNTS` of each source.
         self._words = cupy.empty(_PROGRESS.itemsize + n_sources * _COUNTS.itemsize, np.uint8)
         self._name, self._deadline_s = solver.name, options.deadline_s
         self._deadline_ns = np.uint64(options.deadline_ns)

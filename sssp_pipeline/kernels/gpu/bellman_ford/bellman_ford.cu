@@ -1,40 +1,40 @@
 // Distances from one source by relaxing every edge in every superstep, over the whole GPU.
 //
-// Returns: `distances` lowered to the true ones (`limit` where there is no path shorter than that), and how many
-// supersteps that took in `State`.
+// Returns: `distances` lowered to the true ones (`limit` where there is no shorter path), and the number of supersteps
+// in `State`.
 //
-// Idea: Bellman and Ford's algorithm as the paper's first implementation has it (section 1, listing 2): the edges are
-// divided evenly, each warp has one range of them and walks it 32 edges at a time. What may look odd:
-//   - The paper launches a kernel for each iteration; this one stays, and a grid barrier ends a superstep.
-//   - In-core, edges read and lower the same distances: what one has lowered another may use at once. Out-of-core, a
-//     superstep reads the distances that the one before left, and lowers another array; then the two change places.
-//     So the array that is lowered is two supersteps old, and lacks what the last one lowered. The listing leaves it
-//     so, and would lose that. Here every vertex also offers its own last distance (I2), in the same superstep: a
-//     minimum does not ask who comes first, so no barrier is needed for it.
-//   - With segment_minimum the 32 edges of a warp, ordered by target, first find the least candidate of each target by
-//     a segmented scan, and only the last edge of a segment goes for the atomic. The paper scans in shared memory;
-//     the lanes of a warp shuffle registers, which takes neither memory nor a __syncthreads.
+// Idea: Bellman and Ford's algorithm, as the paper's first implementation (section 1, listing 2). The edges are divided
+// evenly. Each warp has one range of them and goes through it 32 edges at a time. What may look odd:
+//   - The paper launches a kernel for each superstep. This kernel stays, and a grid barrier ends a superstep.
+//   - In-core, edges read and lower the same array, so a lowered distance can be used at once. Out-of-core, a superstep
+//     reads one array and lowers another; then the two change places. So the lowered array is two supersteps old and
+//     lacks what the last superstep lowered. The paper's listing would lose this. Here every vertex also offers its
+//     own last distance (I2), in the same superstep. A minimum does not depend on order, so no extra barrier is needed.
+//   - With kSegmentMinimum, the edges are ordered by target. A segmented scan finds the least candidate of each target
+//     among 32 edges, and only the last edge of a segment uses an atomic. The paper scans in shared memory. Here the
+//     warp shuffles registers, which needs neither shared memory nor a __syncthreads.
 //
-// Needs (BellmanFord guarantees it): no negative cycle within reach, or a host that ends the search at a pause; source
+// Needs (BellmanFord guarantees it): no reachable negative cycle, or a host that ends the search at a pause; source
 //     < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at once; State zero before the first launch and
 //     its barrier before each; `others` null (in-core) or another row; edges by target for the segments kernel.
 // Keeps
-//     I1. At the start of superstep s, `from` holds the distances after s supersteps; out-of-core, `to` holds those
-//         after s - 1, all of them, since nobody wrote to it when it was `from`.
-//     I2. At its end, to[v] is the minimum of from[v] and of what the edges to v offered: each of these was brought
-//         by an atomic minimum, in whatever order. So it holds the distances after s + 1 supersteps.
-//     I3. Of three words used in turn, `changed` of superstep s is zero at its start, is set by who lowers something,
-//         and read after its barrier. It is set to zero in superstep s + 2: all have read it before they came to the
-//         barrier of s + 1.
-//     I4. An edge lowered something in superstep s iff the distances after it differ: a candidate below from[v] is
-//         the first of its kind to reach to[v], which is still from[v] or older, or another one was.
-// Memory order: relaxed; supersteps are ordered by the barrier (B1 in grid_barrier.cuh). In-core a reader may or may not
-//     see a lowering of the same superstep; who lowered it has set `changed`, so there is another superstep.
-// Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer; the same in each launch of a search.
-// Ends: after a superstep that lowered nothing: then no edge can, and out-of-core both arrays are equal (I2). Without a
-//     negative cycle that is superstep n_vertices at the latest. Or, to go on later, before superstep `until`: then
-//     `distances` holds what the last superstep left, or the one before it.
-// NOTE: every superstep reads all edges: 12 bytes each (16 for 64-bit weights), and a distance at either end.
+//     I1. At the start of superstep s, `from` contains the distances after s supersteps. Out-of-core, `to` contains
+//         those after s - 1, because nothing wrote to it while it was `from`.
+//     I2. At the end of superstep s, to[v] is the minimum of from[v] and of what the edges into v offered: each came by
+//         an atomic minimum. So it contains the distances after s + 1 supersteps.
+//     I3. Of three words used in turn, `changed` of superstep s is zero at its start. A thread that lowers something
+//         sets it, and it is read after the barrier. It is set to zero in superstep s + 2: all threads have read it
+//         before they arrive at the barrier of s + 1.
+//     I4. An edge lowered something in superstep s iff the distances after it differ. A candidate below from[v] finds
+//         to[v] at from[v] or older, and lowers it, or another candidate has lowered it already.
+// Memory order: relaxed. The barrier orders supersteps (B1 in grid_barrier.cuh). In-core, a reader may or may not see a
+//     lowering of the same superstep. The thread that lowered it has set `changed`, so another superstep follows.
+// Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer; the same in each launch of a
+//     search.
+// Ends: after a superstep that lowered nothing. Then no edge can lower anything, and out-of-core both arrays are equal
+//     (I2). Without a negative cycle this is superstep n_vertices at the latest. Or, to continue later, before
+//     superstep `until`: then `distances` contains what the last superstep left, or the one before it.
+// NOTE: every superstep reads all edges: 12 bytes each (16 for 64-bit weights), and a distance at both ends.
 // Papers: "CS 515 Project 2: Parallelizing Single Source Shortest Path", sections 1 and 4.
 
 #include "edge_list.cuh"
@@ -49,18 +49,18 @@ struct State {
 
 static_assert(sizeof(State) == 28, "bellman_ford.py reads it by these offsets");
 
-// The least candidate for each target stays, on the last lane that has one for it; equal targets are neighbours.
-__device__ __forceinline__ Candidate least_of_segment(Candidate own, word32 lane) {
+// Keeps the least candidate of each target, in the last thread that has one for it. Equal targets are neighbours.
+__device__ __forceinline__ Candidate least_of_segment(Candidate own, word32 thread_of_warp) {
 #pragma unroll
     for (int by = 1; by < 32; by *= 2) {
         const word32 target = __shfl_up_sync(kWholeWarp, own.target, by);
         const distance_bits distance = __shfl_up_sync(kWholeWarp, own.distance, by);
-        if (lane >= static_cast<word32>(by) && target == own.target) {
+        if (thread_of_warp >= static_cast<word32>(by) && target == own.target) {
             own.distance = min(own.distance, distance);
         }
     }
     const word32 next = __shfl_down_sync(kWholeWarp, own.target, 1);
-    return lane < 31 && next == own.target ? Candidate{own.target, kNoDistance} : own;
+    return thread_of_warp < 31 && next == own.target ? Candidate{own.target, kNoDistance} : own;
 }
 
 template <bool kSegmentMinimum>
@@ -69,9 +69,9 @@ __device__ __forceinline__ void search(const EdgeList& list, word32 n_vertices, 
                                        State* state, word32 until, GridBarrier barrier) {
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;
-    const word32 lane = threadIdx.x % 32;
+    const word32 thread_of_warp = threadIdx.x % 32;
 
-    // Written again at the end of this launch, which every block reaches by a barrier that follows this.
+    // Thread 0 writes it again at the end of this launch, after a barrier that every block passes after this read.
     word32 step = load_relaxed(&state->supersteps);
     if (load_relaxed(&state->is_over) != 0 || step >= until) {
         return;
@@ -113,14 +113,14 @@ __device__ __forceinline__ void search(const EdgeList& list, word32 n_vertices, 
             distance_bits seen[kTogether];
 #pragma unroll
             for (int i = 0; i < kTogether; ++i) {
-                const word64 e = first + 32 * i + lane;
+                const word64 e = first + 32 * i + thread_of_warp;
                 found[i] = e < range.end ? list.candidate(static_cast<edge_index>(e), now.from, limit)
                                          : Candidate{kNoVertex, kNoDistance};
             }
             if (kSegmentMinimum) {
 #pragma unroll
                 for (int i = 0; i < kTogether; ++i) {
-                    found[i] = least_of_segment(found[i], lane);
+                    found[i] = least_of_segment(found[i], thread_of_warp);
                 }
             }
 #pragma unroll
@@ -134,12 +134,12 @@ __device__ __forceinline__ void search(const EdgeList& list, word32 n_vertices, 
                 }
             }
         }
-        if (__any_sync(kWholeWarp, has_lowered) && lane == 0) {
+        if (__any_sync(kWholeWarp, has_lowered) && thread_of_warp == 0) {
             store_relaxed(&state->changed[step % 3], 1);  // I3
         }
-        const word32* const asked[] = {&state->changed[step % 3]};
+        const word32* const addresses[] = {&state->changed[step % 3]};
         word32 changed[1];
-        if (!barrier.wait(asked, changed)) {
+        if (!barrier.wait(addresses, changed)) {
             return;
         }
         is_over = changed[0] == 0;

@@ -1,4 +1,4 @@
-"""Bellman-Ford on one GPU: every edge in every superstep; `bellman_ford.cu` tells how and why."""
+"""Bellman-Ford on one GPU: every edge in every superstep; `bellman_ford.cu` explains it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BellmanFord(EdgeParallelSolver):
     Raises
     ------
     InputError
-        `segment_minimum` without edges by destination or in-core.
+        `segment_minimum` is given without `order: destination`, or without `sync: out-of-core`.
     """
 
     name = "bellman-ford"
@@ -53,14 +53,14 @@ class BellmanFord(EdgeParallelSolver):
         Tunable(
             "order",
             "source",
-            "The end of an edge by which the edges are ordered.",
+            "The end by which the edges are ordered.",
             ("source", "destination"),
         ),
         Tunable(
             "segment_minimum",
             False,
-            "Whether a warp finds the least candidate of each destination before it goes for an atomic; "
-            "with `order: destination` and `sync: out-of-core` alone.",
+            "Whether a warp finds the least candidate of each destination before it uses an atomic; "
+            "only with `order: destination` and `sync: out-of-core`.",
             (False, True),
         ),
         BLOCK_SIZE,

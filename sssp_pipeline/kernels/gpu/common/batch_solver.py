@@ -1,7 +1,7 @@
-"""What the GPU solvers of many sources at once share: everything around a search from a batch of them.
+"""The base of the GPU solvers of many sources at once: everything around a search from a device batch.
 
-A call's sources are cut into device batches that fit the memory that is free. While one is solved, the rows of the
-one before are copied to pinned host memory by a stream of their own, and what came of it is written down.
+The sources of a call are cut into device batches that fit the free memory. While one batch is solved, another stream
+copies the rows of the batch before to pinned host memory, and the host makes the metrics of that batch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.gpu.common.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import (
-    Columns,
     SearchCounts,
     Summariser,
     copy_to_host,
 )
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.gpu_solver import (
     GPU_LOCK,
     GpuSolver,
@@ -34,52 +33,52 @@ from sssp_pipeline.kernels.gpu.common.gpu_solver import (
 )
 from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions, SourceMetrics
 
-#: Of the memory that is free, a call takes one half at most: another thread's call may be on its way. A call that
-#: does not fit one half takes all.
+#: A call takes at most 1 / `_SHARE` of the free memory, since another thread may call too. A call that does not fit
+#: that share takes all.
 _SHARE = 2
-#: For each source on the device beside its row: its counts, and what they are rounded up to.
+#: Device memory for the counts of a source, rounded up.
 _SUMMARY_BYTES = 512
 
 
 class BatchSearch(ABC):
-    """A search from up to so many sources at once; it owns its scratch memory on the device."""
+    """A search from several sources at once; it owns its scratch memory on the device."""
 
     @abstractmethod
     def launch(self, rows: Any, sources: np.ndarray) -> None:
-        """Enqueue everything that fills `rows` with the distances from `sources`; nothing is waited for.
+        """Enqueue the search from `sources`, without waiting for it.
 
         Parameters
         ----------
         rows
-            (n, V) device array of the weights' bits, uninitialised, C order; afterwards the bits of the limit stand
-            where there is no path shorter than it.
+            (n, V) device array of the weights' bits, uninitialised, C order. The search writes the true distances,
+            and the bits of the limit where no path is shorter than the limit.
         sources
             (n,) uint32, host memory.
         """
 
     @abstractmethod
     def finish(self) -> SearchCounts:
-        """Wait for the last launch, and return what each of its sources took.
+        """Wait for the last launch, and return the counts of each of its sources.
 
         Raises
         ------
         SsspError
-            The search was given up; distances mean nothing.
+            The search was given up; its distances are not valid.
         """
 
 
 @dataclass(frozen=True)
 class BatchNeeds:
-    """What a batch search takes on the device beside the rows of distances.
+    """Device memory of a batch search beside the rows of distances, and its largest useful batch.
 
     Attributes
     ----------
     fixed_bytes
-        However many sources there are.
+        Bytes that do not depend on the number of sources.
     bytes_a_source
-        For each source of a device batch.
+        Bytes for each source of a device batch.
     full
-        Sources of a device batch from which on more of them are solved no faster each.
+        Sources of a full device batch. With more sources, each is not solved faster.
     """
 
     fixed_bytes: int
@@ -92,38 +91,20 @@ class GpuBatchSolver(GpuSolver):
 
     @abstractmethod
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
-        """Return what a batch search over `graph` takes, of a call with `n_sources`."""
+        """Return the needs of a batch search over `graph` in a call with `n_sources`."""
 
     @abstractmethod
     def start_batch(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> BatchSearch:
-        """Return a search from up to `n_sources` at once, with scratch memory of its own, kernels compiled."""
+        """Return a search from up to `n_sources` at once, with its own scratch memory, and its kernels compiled."""
 
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> Sequence[SourceMetrics]:
-        with GPU_LOCK:  # what is free is still free when it is taken
+        with GPU_LOCK:  # no other call takes the memory that was found free
             on_device = graph_on_device(graph)
-            needs = self.needs(graph, on_device, len(sources))
-            if options.targets is not None:  # what is gathered from a row, in each buffer
-                gathered_bytes = 2 * len(options.targets) * graph.weight_dtype.itemsize
-                needs = replace(needs, bytes_a_source=needs.bytes_a_source + gathered_bytes)
-            row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
-            while (batch := _fitting(len(sources), row_bytes, needs))[0] == 0:
-                if drop_others(graph):
-                    continue
-                if not Holding.n_calls:
-                    break
-                Holding.given_back.wait()
-            size, n_buffers = batch
-            if size == 0:
-                raise SsspError(
-                    f"one source of `{self.name}` does not fit the GPU beside the graph: it takes "
-                    f"{(needs.fixed_bytes + needs.bytes_a_source + row_bytes) / 2**20:,.0f} MiB and "
-                    f"{free_bytes() / 2**20:,.0f} are free",
-                    hint="`near-far` and `adds` take less; `delta-stepping` needs no GPU",
-                )
+            size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources))
             search = self.start_batch(graph, on_device, options, size)
             buffers = [_Buffer(self.name, graph, options, size) for _ in range(n_buffers)]
             Holding.n_calls += 1
@@ -134,21 +115,48 @@ class GpuBatchSolver(GpuSolver):
             traceback.clear_frames(error.__traceback__)
             raise
         finally:
-            del search, buffers  # before those are told that wait for the memory
+            del search, buffers  # frees their memory before waiting calls are notified
             with GPU_LOCK:
                 Holding.n_calls -= 1
                 Holding.given_back.notify_all()
+
+    def _wait_for_room(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> tuple[int, int]:
+        """Return the `device_batch` of a call, after waiting for calls that hold the memory it needs.
+
+        Raises
+        ------
+        SsspError
+            Not even one source fits.
+        """
+        needs = self.needs(graph, on_device, n_sources)
+        kept_bytes = 2 * options.kept.device_bytes(graph.weight_dtype)  # in each buffer
+        needs = replace(needs, bytes_a_source=needs.bytes_a_source + kept_bytes)
+        row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
+        while (batch := _fitting(n_sources, row_bytes, needs))[0] == 0:
+            if drop_others(graph):
+                continue
+            if not Holding.n_calls:
+                needed = needs.fixed_bytes + needs.bytes_a_source + row_bytes
+                raise SsspError(
+                    f"one source of `{self.name}` does not fit the GPU beside the graph: it takes "
+                    f"{needed / 2**20:,.0f} MiB and {free_bytes() / 2**20:,.0f} are free",
+                    hint="`near-far` and `adds` take less; `delta-stepping` needs no GPU",
+                )
+            Holding.given_back.wait()
+        return batch
 
 
 def _solve_with(
     search: BatchSearch, buffers: list[_Buffer], sources: np.ndarray, distances: np.ndarray
 ) -> Sequence[SourceMetrics]:
-    """Fill `distances` and return the metrics, both in the order of `sources`, by a device batch a buffer in turn."""
+    """Fill `distances` and return the metrics, both in the order of `sources`, using the buffers in turn."""
     cupy = cupy_module()
     size = buffers[0].n_rows
     copying = cupy.cuda.Stream(non_blocking=True)
     metrics: list[MetricsColumns] = []
-    write_down: Callable[[], list[MetricsColumns]] = list
+    make_metrics: Callable[[], list[MetricsColumns]] = list
     try:
         for i, first in enumerate(range(0, len(sources), size)):
             buffer = buffers[i % len(buffers)]
@@ -156,28 +164,28 @@ def _solve_with(
             buffer.copied.synchronize()
             with GPU_LOCK:
                 buffer.launch(search, sources[part])
-                metrics += write_down()  # what came of the batch before, while the GPU is busy
-                write_down = buffer.finish(search)
+                metrics += make_metrics()  # of the batch before, while the GPU is busy
+                make_metrics = buffer.finish(search)
             buffer.copy(copying, distances[part])
-        return MetricsColumns.joined(metrics + write_down())
-    finally:  # an error must not free what is still read or written
+        return MetricsColumns.joined(metrics + make_metrics())
+    finally:  # after an error, no memory is freed that the device still reads or writes
         cupy.cuda.get_current_stream().synchronize()
         copying.synchronize()
 
 
 def _fitting(n_sources: int, row_bytes: int, needs: BatchNeeds) -> tuple[int, int]:
-    """Return the `device_batch` for the share of the free memory that is a call's, or for all of it if none fits."""
+    """Return the `device_batch` for a call's share of the free memory, or for all of it if none fits the share."""
     free = free_bytes()
     share = device_batch(n_sources, free // _SHARE, row_bytes, needs)
     return share if share[0] > 0 else device_batch(n_sources, free, row_bytes, needs)
 
 
 def device_batch(n_sources: int, free: int, row_bytes: int, needs: BatchNeeds) -> tuple[int, int]:
-    """Return how many sources go into a device batch and how many batches have rows at once; 0, 0 if none fits.
+    """Return the sources of a device batch and the number of buffers, which is 1 or 2; 0, 0 if no source fits.
 
-    All sources in one batch, if they fit `free` bytes and are no more than fill the device. Otherwise two batches have
-    rows, one that is solved and one that is copied, and the batches are about alike; one batch of one source, if
-    there is no memory for more.
+    All sources are one batch if they fit `free` bytes and no more than fill the device. Otherwise there are two
+    buffers, one for the batch that is solved and one for the batch that is copied, and batches of about equal size. If
+    there is no memory for two buffers, one source is solved at a time.
     """
     free -= needs.fixed_bytes
     each = needs.bytes_a_source + _SUMMARY_BYTES
@@ -193,33 +201,33 @@ def device_batch(n_sources: int, free: int, row_bytes: int, needs: BatchNeeds) -
 
 
 class _Buffer:
-    """Rows of a device batch, and what is known of it: on the device, then on their way to the host."""
+    """The rows of a device batch and their counts, on the device until they are copied."""
 
     def __init__(self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
         cupy = cupy_module()
         self.n_rows = n_rows
         self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
-        self._columns = Columns(graph, options, n_rows)
-        #: What is to be copied of the rows.
+        self._reduce = options.kept.on_device(n_rows, graph.weight_dtype)
+        #: What is copied of the rows.
         self._wanted = self._rows[:0]
         self._sources = np.empty(0, np.uint32)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
-        #: Its rows are on the host.
+        #: Recorded when the rows are on the host.
         self.copied = cupy.cuda.Event()
 
     def launch(self, search: BatchSearch, sources: np.ndarray) -> None:
-        """Enqueue the search from `sources`, and the counting of what comes of it."""
+        """Enqueue the search from `sources` and the counts of its results."""
         self._sources = sources
         rows = self._rows[: len(sources)]
         self._began.record()
         search.launch(rows, sources)
         self._ended.record()
         self._summariser.launch(rows)
-        self._wanted = self._columns.of(rows)
+        self._wanted = self._reduce(rows)
 
     def finish(self, search: BatchSearch) -> Callable[[], list[MetricsColumns]]:
-        """Wait for the search, and return what makes its metrics; raises as `solve` does."""
+        """Wait for the search and return a function that makes its metrics; raises as `solve` does."""
         sources = self._sources
         counts = search.finish()
         summaries = self._summariser.finish(self._rows[: len(sources)], sources)
@@ -227,6 +235,6 @@ class _Buffer:
         return lambda: [self._summariser.metrics(sources, counts, summaries, share_s)]
 
     def copy(self, stream: Any, distances: np.ndarray) -> None:
-        """Enqueue on `stream` the copy of what is wanted of the rows to `distances` (n, V) or (n, T), host memory."""
+        """Enqueue on `stream` the copy of what is kept of the rows to `distances` (n, columns), host memory."""
         copy_to_host(self._wanted, distances, stream)
         self.copied.record(stream)

@@ -1,10 +1,10 @@
-"""Kernels compiled for this GPU, and the one place that compiles.
+"""Compilation of kernels for this GPU; no other module compiles.
 
-CuPy's NVRTC makes a binary of a `.cu` file and keeps it on disk for the next process. Two things
-decide which binary that is: the types, which every kernel takes as `-D` macros, and a digest of all sources, since
-CuPy's cache does not look into included headers.
+CuPy compiles a `.cu` file with NVRTC and caches the binary on disk. The binary depends on the types, which every kernel
+takes as `-D` macros, and on the sources. CuPy's cache ignores included headers, so the options hold a digest of all
+sources.
 
-The pure half (`Unit`, `kernel_options`) is what the tests compile with NVRTC alone.
+The tests compile with NVRTC alone. They use the part without CuPy: `Unit` and `kernel_options`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ import numpy as np
 
 from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.compile_notice import compiling
+from sssp_pipeline.kernels.compile_notice import compilation_began
 from sssp_pipeline.kernels.gpu.common.cupy_setup import cupy_module as cupy_module
 from sssp_pipeline.kernels.gpu.common.cupy_setup import first_line
 from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing as gpu_missing
 
-#: The sources of all kernels, by name without suffix, and the folder of the headers that they share.
+#: The `.cu` files by name without suffix.
 SOURCES = {path.stem: path for path in Path(__file__).parents[1].rglob("*.cu")}
+#: The folder of the shared headers.
 _COMMON = Path(__file__).parent
 
 _MULTIPROCESSORS = 16
-#: Seconds after which a binary is being compiled, and not read from CuPy's cache.
+#: CuPy reads a binary from its cache in less time than this. After that, it must be compiling.
 _COMPILES_S = 1.0
 
 _lock = threading.RLock()
@@ -48,9 +49,9 @@ class Unit:
     kernels
         Names of its kernels, `extern "C"`.
     macros
-        Its inputs besides the types: pairs of a macro's name and a number.
+        Pairs of a macro's name and a number, beside the macros for the types.
     cooperative
-        Whether the kernels wait for each other's blocks, so that all must be resident at once.
+        Whether blocks of a kernel wait for each other, so that all must be resident at once.
     """
 
     stem: str
@@ -102,9 +103,11 @@ class Kernel:
     name
         As in the source, where it is `extern "C"`.
     function
-        CuPy's; kept with its module.
-    registers, local_bytes
-        Of each thread; local bytes above zero mean spilled registers.
+        CuPy's function object, which keeps its module alive.
+    registers
+        Registers of each thread.
+    local_bytes
+        Bytes of local memory of each thread; above zero, registers are spilled.
     """
 
     name: str
@@ -115,8 +118,8 @@ class Kernel:
     def __call__(self, grid: int, block: int, args: tuple) -> None:
         """Launch on the current stream; arguments are NumPy scalars, device arrays, or None for a null pointer.
 
-        NOTE: CuPy shrinks a cooperative launch that does not fit, with a warning. Take the grid from
-        `resident_blocks`, and tell the kernel how many blocks to wait for.
+        NOTE: CuPy shrinks the grid of a cooperative launch that does not fit, and only warns. So the grid comes from
+        `resident_blocks`, and the kernel gets the number of blocks as an argument.
         """
         self.function((grid,), (block,), tuple(np.uintp(0) if a is None else a for a in args))
 
@@ -126,10 +129,10 @@ class Kernel:
         Raises
         ------
         SsspError
-            Not even one; a cooperative launch could only hang.
+            Not even one block fits; a cooperative launch would hang.
         """
         cupy = cupy_module()
-        # The driver's functions need a context on this thread, which a call of the runtime gives it.
+        # The driver's functions need a context on this thread. A call of the runtime makes one.
         cupy.cuda.runtime.free(0)
         per_sm = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
             self.function.kernel.ptr, block, 0
@@ -167,8 +170,8 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
     del device  # a module belongs to the device it was loaded on
     cupy = cupy_module()
     log = io.StringIO()
-    # CuPy does not say whether it found the binary in its cache, which takes some milliseconds.
-    slow = threading.Timer(_COMPILES_S, compiling)
+    # CuPy does not say whether it found the binary in its cache.
+    slow = threading.Timer(_COMPILES_S, compilation_began)
     slow.daemon = True
     slow.start()
     try:
@@ -181,7 +184,7 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
     except (cupy.cuda.compiler.CompileException, RuntimeError, OSError) as error:
         raise SsspError(
             f"`{unit.stem}.cu` cannot be compiled for this GPU: {first_line(error)}",
-            hint="`sssp-pipeline doctor` shows whether driver, CuPy and NVRTC belong together",
+            hint="`sssp-pipeline doctor` shows whether driver, CuPy and NVRTC fit each other",
         ) from error
     finally:
         slow.cancel()
@@ -194,6 +197,6 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
 
 
 def warnings_in(log: str) -> list[str]:
-    """Return the lines of NVRTC's log that warn, but for what 12.9 says of every GPU older than sm_75."""
+    """Return the warnings in NVRTC's log, except the one that 12.9 prints for every GPU older than sm_75."""
     lines = [line.strip() for line in log.splitlines() if "warning" in line.lower()]
     return [line for line in lines if "Architectures prior to" not in line]

@@ -1,8 +1,8 @@
 """Whether a GPU can be used here, and if not, what is wrong and what to do; the only place that imports CuPy.
 
-Four things must be there and belong together: NVIDIA's driver, a GPU that it sees, CuPy, and NVRTC, CUDA's compiler,
-which CuPy loads. They are looked at in this order, each with as little as it takes, so that a machine without a GPU
-needs no CuPy and one without CuPy says so at once.
+Four things must be installed and fit each other: NVIDIA's driver, a GPU that it sees, CuPy, and CUDA's compiler NVRTC,
+which CuPy loads. They are checked in this order, and each check loads as little as possible. So a machine without a GPU
+needs no CuPy, and a machine without CuPy says so at once.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sssp_pipeline.errors import SsspError
 #: Oldest compute capability: `ld.acquire.gpu` and independent thread scheduling begin there.
 OLDEST_CAPABILITY = (7, 0)
 
-#: The driver's release with which a CUDA release begins.
+#: The oldest driver release for each CUDA release.
 _DRIVER_FOR_CUDA = {12: " to 525 or later", 13: " to 580 or later"}
 _CUDA_SUCCESS = 0
 _CUDA_NO_DEVICE = 100
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
-#: What cuInit's other answers mean, and what to do.
+#: The meaning of other error codes of cuInit, and what to do.
 _DRIVER_FAULTS = {
     34: (
         "libcuda.so.1 is the CUDA toolkit's stub, not a driver",
@@ -51,7 +51,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one thing.
+    """The result of one check.
 
     `state` is "ok", "warning" (works, but not for everything), "absent" (fine unless it is needed) or "broken".
     """
@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Driver:
-    """What NVIDIA's driver answers; all but `code`, that of cuInit, is of the first GPU and 0 or "" without one."""
+    """Answers of NVIDIA's driver. `code` is that of cuInit. The rest describes the first GPU; 0 or "" without one."""
 
     code: int
     n_devices: int = 0
@@ -74,7 +74,7 @@ class Driver:
 
 
 def ask_driver() -> Driver | None:
-    """Return what the driver answers, or None where its library is missing."""
+    """Return the driver's answers, or None if its library is missing."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -108,7 +108,7 @@ def has_device_files() -> bool:
 
 
 def cupy_packages() -> list[tuple[str, str]]:
-    """Return name and release of every installed CuPy package, of those there are for CUDA 11 to 19."""
+    """Return name and release of every installed CuPy package for CUDA 11 to 19."""
     found = []
     for name in ("cupy", *(f"cupy-cuda{cuda}x" for cuda in range(11, 20))):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -117,7 +117,7 @@ def cupy_packages() -> list[tuple[str, str]]:
 
 
 def ask_cupy() -> str | None:
-    """Return what goes wrong when CuPy looks for a GPU, or None."""
+    """Return the error when CuPy looks for a GPU, or None."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -139,7 +139,7 @@ def gpu_count() -> int:
 
 
 def ask_nvrtc() -> tuple[tuple[int, int], list[int]] | str:
-    """Return NVRTC's release and the architectures it compiles for, such as 90; or what goes wrong."""
+    """Return NVRTC's release and the architectures it compiles for, such as 90; or its error."""
     import cupy
 
     try:
@@ -149,8 +149,8 @@ def ask_nvrtc() -> tuple[tuple[int, int], list[int]] | str:
 
 
 def gpu_findings() -> tuple[Finding, Finding, Finding]:
-    """Return what was found of driver and GPU, of CuPy, and of NVRTC; the answer of the first call stands."""
-    with _lock:  # the threads of a worker all ask at once, and each would look for itself
+    """Return the findings about driver and GPU, CuPy, and NVRTC. Only the first call of a process checks."""
+    with _lock:  # the threads of a worker call this at once
         return _look()
 
 
@@ -191,7 +191,7 @@ def cupy_module() -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error that says something: CuPy's import errors begin with a ruled heading."""
+    """Return the first line of an error that has text: CuPy's import errors begin with a line of `=`."""
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [line for line in lines if line.strip("=")]
     if "Original error:" in telling[:-1]:
@@ -227,9 +227,9 @@ def _check_driver(driver: Driver | None) -> Finding:
                 f"CUDA_VISIBLE_DEVICES is `{visible}` and hides every GPU",
                 "unset it, or give it the number of a GPU as `nvidia-smi -L` lists them",
             )
-        return found("absent", "the NVIDIA driver sees no GPU", "`nvidia-smi` and `dmesg` tell why")
+        return found("absent", "the NVIDIA driver sees no GPU", "`nvidia-smi` and `dmesg` show why")
     if driver.code != _CUDA_SUCCESS:
-        unknown = (f"the NVIDIA driver answers error {driver.code} to cuInit", "`nvidia-smi` tells more")
+        unknown = (f"the NVIDIA driver answers error {driver.code} to cuInit", "`nvidia-smi` shows more")
         return found("broken", *_DRIVER_FAULTS.get(driver.code, unknown))
     if driver.capability < OLDEST_CAPABILITY:
         return found(
@@ -310,7 +310,7 @@ def _check_nvrtc(driver: Driver, package: str) -> Finding:
 
 
 def _cuda_of(package: str) -> int | None:
-    """Return the CUDA release a CuPy package is built with, None where its name does not say."""
+    """Return the CUDA release that a CuPy package is built with, or None if its name does not say."""
     digits = package.removeprefix("cupy-cuda")[:2]
     return int(digits) if digits.isdigit() else None
 

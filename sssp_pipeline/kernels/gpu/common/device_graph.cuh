@@ -1,11 +1,11 @@
 // A graph in device memory: compressed sparse rows, as `device_graph.py` uploads them.
 //
-//   row_offsets  (V+1,) of 32 bits where the edges can be counted in them, else 64: SSSP_OFFSET_BITS
-//   edges        32-bit weights: (E,) of {target, weight}, so that an edge is one memory access, not two
+//   row_offsets  (V+1,) of 32 bits if that is enough for the number of edges, else 64: SSSP_OFFSET_BITS
+//   edges        32-bit weights: (E,) of {target, weight}, so that an edge is one memory access
 //                64-bit weights: (E,) targets
 //   weights      64-bit weights: (E,); else null
 //
-// Never written while a solver runs, so reads may go through the read-only cache.
+// No solver writes to it while it runs, so reads may use the read-only cache.
 #pragma once
 
 #include "relax.cuh"

@@ -1,14 +1,17 @@
-"""Graphs in device memory: uploaded once, kept while the host's graph lives and no other needs the room, then freed.
+"""Graphs in device memory.
 
-What a search uses lives on without being kept, and is found again: no graph is on a device twice.
+A graph is uploaded once. Its copy is kept until the host's graph is deleted or another graph needs the memory. A copy
+that a search still uses lives on, and a later call finds it, so no graph is on a device twice.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -17,26 +20,29 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.forecast import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 
-#: Edges on their way at a time: 256 MB of targets and weights beside the graph.
-_PIECE = 2**25
-#: Graphs of earlier calls stay only while one half of the device is free beside a new one: searches are faster the
-#: more of them have room.
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Edges that are uploaded at a time. They take 256 MB on the device beside the graph.
+_EDGES_AT_ONCE = 2**25
+#: Copies of other graphs are kept only while 1 / `_FREE_SHARE` of the device is free beside a new graph. More searches
+#: at once are faster, and they need memory.
 _FREE_SHARE = 2
 
-#: For 32-bit weights; there is nothing in it for the others.
+#: Compiled for 32-bit weights only; for others it has no kernel.
 UPLOAD = Unit("upload", ("interleave_kernel",))
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceGraph:
-    """A graph as the kernels take it (`device_graph.cuh`), on one device; never written to.
+    """A graph on one device, in the layout of the kernels (`device_graph.cuh`); never written to.
 
     Attributes
     ----------
     row_offsets
         (V+1,) uint32, or uint64 if `wide_offsets`.
     edges
-        (2E,) uint32, target and weight in turn; (E,) uint32 targets alone for 64-bit weights.
+        (2E,) uint32, target and weight alternating; for 64-bit weights (E,) uint32, only targets.
     weights
         (E,) uint64, the bits of 64-bit weights; None for 32-bit weights.
     """
@@ -60,7 +66,7 @@ class DeviceGraph:
         return self.row_offsets, self.edges, self.weights
 
 
-#: Those kept, the last used last; and all there are.
+#: Copies by graph and device. `_kept` holds the kept ones, the most recently used last. `_alive` finds all.
 _kept: weakref.WeakKeyDictionary[CsrGraph, dict[int, DeviceGraph]] = weakref.WeakKeyDictionary()
 _alive: weakref.WeakKeyDictionary[CsrGraph, weakref.WeakValueDictionary[int, DeviceGraph]]
 _alive = weakref.WeakKeyDictionary()
@@ -68,14 +74,14 @@ _lock = threading.RLock()
 
 
 def device_graph(graph: CsrGraph) -> DeviceGraph:
-    """Return `graph` in the memory of the current device; the second call finds it there.
+    """Return the copy of `graph` on the current device, uploading it if there is none.
 
-    Others that were there make room for it, the longest unused first, but for those that a search uses.
+    Copies of other graphs that no search uses are freed if it needs their memory, the least recently used first.
 
     Raises
     ------
     SsspError
-        It does not fit, with the bytes it needs; or there is no GPU.
+        The graph does not fit (the message says how many bytes it needs), or there is no GPU.
     """
     cupy = cupy_module()
     device = cupy.cuda.Device().id
@@ -90,8 +96,29 @@ def device_graph(graph: CsrGraph) -> DeviceGraph:
         return copy
 
 
+def kept_with_graph(
+    make: Callable[Concatenate[DeviceGraph, P], T],
+) -> Callable[Concatenate[DeviceGraph, P], T]:
+    """Return a function like `make` that keeps each result for as long as its first argument, a device graph.
+
+    `make` runs once for each device graph, in one thread at a time. Its result must not refer to that device graph:
+    then neither would ever be freed.
+    """
+    kept: weakref.WeakKeyDictionary[DeviceGraph, T] = weakref.WeakKeyDictionary()
+    lock = threading.RLock()
+
+    @wraps(make)
+    def kept_or_made(on_device: DeviceGraph, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with lock:
+            if on_device not in kept:
+                kept[on_device] = make(on_device, *args, **kwargs)
+            return kept[on_device]
+
+    return kept_or_made
+
+
 def drop_others(graph: CsrGraph) -> bool:
-    """Keep no device's copy of any other graph; return whether one was kept."""
+    """Stop keeping the copies of all other graphs; return whether there were any."""
     with _lock:
         others = [other for other in _kept if other is not graph]
         for other in others:
@@ -108,10 +135,10 @@ def _make_room(n_bytes: int) -> None:
 
 
 def _device_bytes(graph: CsrGraph, wide_offsets: bool) -> int:
-    """Return what a copy of `graph` takes, and what is on its way to it."""
+    """Return the device memory of a copy of `graph`, with the buffers of its upload."""
     each = 4 + graph.weight_dtype.itemsize
-    on_its_way = min(graph.n_edges, _PIECE) if each == 8 else 0
-    return (graph.n_vertices + 1) * (8 if wide_offsets else 4) + (graph.n_edges + on_its_way) * each
+    in_upload = min(graph.n_edges, _EDGES_AT_ONCE) if each == 8 else 0
+    return (graph.n_vertices + 1) * (8 if wide_offsets else 4) + (graph.n_edges + in_upload) * each
 
 
 def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
@@ -138,26 +165,26 @@ def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
 
 
 def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dtype) -> None:
-    """Fill `edges` (2E,) on the device with target and weight in turn, piece by piece."""
+    """Fill `edges` (2E,) on the device with target and weight alternating, some edges at a time."""
     cupy = cupy_module()
     kernel = load_kernels(UPLOAD, dtype)["interleave_kernel"]
-    size = min(len(targets), _PIECE)
+    size = min(len(targets), _EDGES_AT_ONCE)
     on_device = [cupy.empty(size, np.uint32) for _ in range(2)]
-    for first in range(0, len(targets), _PIECE):
-        count = min(_PIECE, len(targets) - first)
+    for first in range(0, len(targets), _EDGES_AT_ONCE):
+        count = min(_EDGES_AT_ONCE, len(targets) - first)
         for array, values in zip(on_device, (targets, bits), strict=True):
             array[:count].set(np.ascontiguousarray(values[first : first + count]))
         kernel(-(-count // 256), 256, (*on_device, np.uint64(count), edges[2 * first :]))
 
 
 def free_bytes() -> int:
-    """Return how much memory of the current device can be had, what CuPy holds back included."""
+    """Return the free memory of the current device, with the unused memory of CuPy's pool."""
     cupy = cupy_module()
     return int(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
 
 
 def obtainable_bytes() -> int:
-    """Return how much memory of the current device a call can have: free, or held by graphs that may go."""
+    """Return the memory of the current device that a call can have: free memory and that of kept graphs."""
     cupy = cupy_module()
     device = cupy.cuda.Device().id
     with _lock:

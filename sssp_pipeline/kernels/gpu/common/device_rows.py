@@ -1,4 +1,4 @@
-"""Rows of distances on the device when a search is over: what is copied of them, and what is counted (`summary.cu`)."""
+"""Rows of distances on the device after a search: copying what is kept, and counting their results (`summary.cu`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sssp_pipeline.csr import CsrGraph, wider_dtype
 from sssp_pipeline.errors import PathTooLongError
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, limit_bits
 from sssp_pipeline.kernels.host.mean import mean_distances
-from sssp_pipeline.kernels.host.views import largest_distance
+from sssp_pipeline.kernels.host.search_graph import largest_distance
 from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions
 
 _SUMMARY = np.dtype(
@@ -27,18 +27,16 @@ _SUMMARY = np.dtype(
     ]
 )
 _SUMMARY_BLOCK = 256
-_GATHER_BLOCK = 256
 
 SUMMARY = Unit("summary", ("summary_kernel", "sum_kernel", "too_long_kernel"))
-GATHER = Unit("gather", ("gather_kernel",))
 
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """What a search took, or of a search from n sources what each took, (n,) or the same for all.
+    """Counts of a search. For a search from n sources, each field is (n,), or one value for all sources.
 
-    `delta_last` and `delta_changes` are those of a solver that adapts it. `trace` is (M,) of `TRACE` where the options
-    ask for one.
+    `delta_last` and `delta_changes` matter for a solver whose delta adapts. `trace` is (M,) of `TRACE` if the options
+    ask for a trace.
     """
 
     vertices_processed: int | np.ndarray
@@ -51,32 +49,6 @@ class SearchCounts:
     trace: np.ndarray | None = None
 
 
-class Columns:
-    """What is copied of up to `n_rows` rows on the device: the targets' columns, laid side by side, or all."""
-
-    def __init__(self, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
-        self._gathered: Any = None
-        if options.targets is None:
-            return
-        cupy = cupy_module()
-        dtype = graph.weight_dtype
-        self._kernel = load_kernels(GATHER, dtype)["gather_kernel"]
-        self._targets = cupy.empty(len(options.targets), np.uint32)
-        self._targets.set(options.targets)
-        self._gathered = cupy.empty((n_rows, len(options.targets)), bits_type(dtype))
-
-    def of(self, rows: Any) -> Any:
-        """Enqueue the gathering from `rows` (n, V); return the device array (n, T) that will hold it, or `rows`."""
-        if self._gathered is None:
-            return rows
-        gathered = self._gathered[: len(rows)]
-        if gathered.size:
-            n_vertices, n_targets = np.uint32(rows.shape[1]), np.uint32(gathered.shape[1])
-            args = (rows, n_vertices, self._targets, n_targets, np.uint64(gathered.size), gathered)
-            self._kernel(min(-(-gathered.size // _GATHER_BLOCK), 2**16), _GATHER_BLOCK, args)
-        return gathered
-
-
 def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
     """Enqueue the copy of `rows` (n, T) to `into` (n, T), host memory, on `stream` or else the current one."""
     if rows.size:
@@ -84,7 +56,7 @@ def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
 
 
 class Summariser:
-    """What came of up to `n_rows` searches, counted over their rows on the device (`summary.cu`)."""
+    """Counts of the results of up to `n_rows` searches, made on the device (`summary.cu`)."""
 
     def __init__(self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
         cupy = cupy_module()
@@ -97,7 +69,7 @@ class Summariser:
         self._words = cupy.empty(n_rows * _SUMMARY.itemsize, np.uint8)
 
     def launch(self, rows: Any) -> None:
-        """Enqueue the counting over `rows` (n, V), and the writing of "unreached" over distances at the limit."""
+        """Enqueue the counts of `rows` (n, V). Distances at the limit become "unreached"."""
         n_rows, n_vertices = rows.shape
         self._words.data.memset_async(0, n_rows * _SUMMARY.itemsize)
         most_blocks = -(-n_vertices // _SUMMARY_BLOCK)
@@ -109,17 +81,18 @@ class Summariser:
             )
 
     def finish(self, rows: Any, sources: np.ndarray) -> np.ndarray:
-        """Wait for the counting over `rows`, and return the counts: (n,) records with the fields of `_SUMMARY`.
+        """Wait for the counts of `rows` and return them, (n,) of `_SUMMARY`.
 
         Raises
         ------
         PathTooLongError
-            From one of `sources` (n,), the first such, a shortest path within the cutoff does not fit the type.
+            A shortest path within the cutoff is longer than the type holds. The error names the first such source of
+            `sources` (n,).
         """
         summaries = self._words[: len(sources) * _SUMMARY.itemsize].get().view(_SUMMARY)
         if self._may_be_too_long:
             dtype = self._graph.weight_dtype
-            # Where the sum of the two is no larger than this, no sum that was ever formed was too large.
+            # No distance above this: then no sum of a distance and a weight was too large for the type.
             most = largest_distance(dtype) - self._graph.traits.max_weight
             for i, furthest in enumerate(self._furthest(summaries).tolist()):
                 if furthest > most:
@@ -129,7 +102,7 @@ class Summariser:
     def metrics(
         self, sources: np.ndarray, counts: SearchCounts, summaries: np.ndarray, solve_s: float
     ) -> MetricsColumns:
-        """Return the metrics of searches from `sources` (n,) that took `solve_s` each, without their traces."""
+        """Return the metrics of searches from `sources` (n,) that took `solve_s` each. They have no traces."""
         reached, furthest = summaries["reached"], summaries["max_distance"]
         lower, upper = summaries["sum_lower"], summaries["sum_upper"]
         return MetricsColumns(
@@ -158,7 +131,7 @@ class Summariser:
         return summaries["max_distance"].astype(bits_type(dtype)).view(dtype)
 
     def _refuse_too_long(self, row: Any, source: int) -> None:
-        """Raise `PathTooLongError` if a vertex is left unreached only because its distance does not fit."""
+        """Raise `PathTooLongError` if a vertex is unreached only because its distance does not fit the type."""
         self._words.data.memset_async(0xFF, _SUMMARY.itemsize)
         name, n_vertices = "too_long_kernel", np.uint32(self._graph.n_vertices)
         self._kernels[name](
@@ -174,9 +147,9 @@ class Summariser:
 
 
 def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    """Return uninitialised host memory that the GPU copies at full speed, or plain memory if there is none left.
+    """Return uninitialised pinned host memory, which the GPU copies fastest, or plain memory if none is left.
 
-    It goes back to CuPy's pool when the array and all its views are gone.
+    The memory returns to CuPy's pool when the array and all its views are deleted.
     """
     cupy = cupy_module()
     count = shape[0] * shape[1]

@@ -1,19 +1,19 @@
-// Edges one after the other, each with both of its ends, and what solvers do that share edges out instead of vertices.
+// All edges in one list, each with both ends: for solvers that divide edges, not vertices, among warps.
 //
-// Idea: what the edges are ordered by decides which end is read, or written, in order: by source neighbouring lanes
-// read the same distance, by target they lower the same one.
+// Idea: the order of the list decides which end is accessed in order. By source, neighbouring threads read the same
+// distance. By target, they lower the same distance.
 //
-// Needs (`edge_lists.py` makes it): rows[e] the vertex whose row of the graph holds edge e.
-// Memory order: relaxed; what a superstep reads of the one before is ordered by the barrier (B1 in grid_barrier.cuh).
+// Needs (`edge_lists.py` guarantees it): rows[e] is the vertex whose row contains edge e.
+// Memory order: relaxed. The barrier orders a superstep after the one before (B1 in grid_barrier.cuh).
 #pragma once
 
 #include "device_graph.cuh"
+#include "warp.cuh"
 
-constexpr word32 kWholeWarp = 0xffffffffu;
-// Edges whose accesses a lane has under way together.
+// Edges that a thread relaxes at a time, so that their accesses overlap.
 constexpr int kTogether = 2;
 
-// A distance that an edge offers its target; one of all ones lowers nothing.
+// The distance that an edge offers its target. kNoDistance lowers nothing.
 struct Candidate {
     word32 target;
     distance_bits distance;
@@ -42,14 +42,15 @@ struct Range {
     word64 end;
 };
 
-// The part of `count` things in a row that falls to one of `n_parts`; all parts but the last are as large.
+// Returns part `part` of `count` consecutive items. All of the `n_parts` parts but the last have the same size.
 __device__ __forceinline__ Range even_part(word64 count, word32 part, word32 n_parts) {
     const word64 load = (count + n_parts - 1) / n_parts;
     const word64 begin = min(load * part, count);
     return {begin, min(begin + load, count)};
 }
 
-// What a superstep reads and what it lowers: the same array in-core, two that change places out-of-core.
+// The array that a superstep reads and the array that it lowers. In-core they are the same; out-of-core they change
+// places after each superstep.
 struct Distances {
     const distance_bits* from;
     distance_bits* to;
@@ -60,13 +61,4 @@ __device__ __forceinline__ Distances distances_of(distance_bits* distances, dist
         return {distances, distances};
     }
     return step % 2 == 0 ? Distances{distances, others} : Distances{others, distances};
-}
-
-// The sum of a word over the lanes of a warp, to all of them.
-__device__ __forceinline__ word64 warp_sum(word64 word) {
-#pragma unroll
-    for (int by = 16; by > 0; by /= 2) {
-        word += __shfl_xor_sync(kWholeWarp, word, by);
-    }
-    return word;
 }

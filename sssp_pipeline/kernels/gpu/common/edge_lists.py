@@ -1,16 +1,14 @@
-"""The edges of a device graph with both of their ends, by source or by target: made once, kept like the graph."""
+"""The edges of a device graph with both of their ends, by source or by target, made once for each device graph."""
 
 from __future__ import annotations
 
-import threading
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, kept_with_graph
 
 TRANSPOSE = Unit("transpose", ("rows_kernel", "count_kernel", "place_kernel"))
 
@@ -19,48 +17,40 @@ _BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class EdgeList:
-    """Edges one after the other (`edge_list.cuh`), on one device; never written to.
+    """The edges of a graph in one list (`edge_list.cuh`), on one device; never written to.
 
     Attributes
     ----------
     graph
-        Rows by source; or by target: then row `v` holds the edges that lead to `v`, each with the vertex it comes from.
+        By source, the graph itself. By target, the graph with every edge reversed: row `v` holds the edges into `v`,
+        each with the vertex where it begins.
     rows
-        (E,) uint32, the row of each edge.
+        (E,) uint32 on the device: the row of each edge.
     """
 
     graph: DeviceGraph
     rows: Any
 
 
-#: The rows of each graph; and its edges by target, whose graph is another one.
-_rows: weakref.WeakKeyDictionary[DeviceGraph, Any] = weakref.WeakKeyDictionary()
-_by_target: weakref.WeakKeyDictionary[DeviceGraph, EdgeList] = weakref.WeakKeyDictionary()
-_lock = threading.RLock()
-
-
 def edges_by_source(graph: DeviceGraph) -> EdgeList:
-    """Return the edges of `graph` as they are, with the row of each; the second call finds that there."""
-    with _lock:
-        if graph not in _rows:
-            kernel = load_kernels(TRANSPOSE, graph.dtype, wide_offsets=graph.wide_offsets)["rows_kernel"]
-            rows = cupy_module().empty(graph.n_edges, np.uint32)
-            n_edges = graph.row_offsets.dtype.type(graph.n_edges)
-            args = (*graph.args, np.uint32(graph.n_vertices), n_edges, rows)
-            kernel(kernel.resident_blocks(_BLOCK), _BLOCK, args)
-            _rows[graph] = rows
-        return EdgeList(graph, _rows[graph])
+    """Return the edges of `graph` in their order, with the row of each."""
+    return EdgeList(graph, _rows(graph))
 
 
+@kept_with_graph
+def _rows(graph: DeviceGraph) -> Any:
+    """Return the row of each edge, (E,) uint32 on the device."""
+    kernel = load_kernels(TRANSPOSE, graph.dtype, wide_offsets=graph.wide_offsets)["rows_kernel"]
+    rows = cupy_module().empty(graph.n_edges, np.uint32)
+    n_edges = graph.row_offsets.dtype.type(graph.n_edges)
+    args = (*graph.args, np.uint32(graph.n_vertices), n_edges, rows)
+    kernel(kernel.resident_blocks(_BLOCK), _BLOCK, args)
+    return rows
+
+
+@kept_with_graph
 def edges_by_target(graph: DeviceGraph) -> EdgeList:
-    """Return the edges of `graph` by target; the second call finds them there. Within a row they are in any order."""
-    with _lock:
-        if graph not in _by_target:
-            _by_target[graph] = _transposed(graph)
-        return _by_target[graph]
-
-
-def _transposed(graph: DeviceGraph) -> EdgeList:
+    """Return the edges of `graph` by target; within a row they are in any order."""
     cupy = cupy_module()
     kernels = load_kernels(TRANSPOSE, graph.dtype, wide_offsets=graph.wide_offsets)
     count, place = kernels["count_kernel"], kernels["place_kernel"]

@@ -1,4 +1,4 @@
-"""What the solvers share that divide edges evenly among the warps of a grid: options, launches, and the end."""
+"""The base of solvers that divide edges evenly among the warps of a grid: their options and launches."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.gpu.common.compile import Kernel, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, search_limit
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, search_limit
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearchSolver
 from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
-PATIENCE_S = 30.0
+#: Seconds that a block waits at a barrier. The longest superstep takes far less.
+BARRIER_TIMEOUT_S = 30.0
 
 SYNC = Tunable(
     "sync",
     "in-core",
-    "`in-core`: an edge reads what others have lowered in the same superstep; `out-of-core`: what the one before left.",
+    "`in-core`: an edge reads distances that the same superstep lowered; `out-of-core`: those of the superstep before.",
     ("in-core", "out-of-core"),
 )
 BLOCK_SIZE = Tunable("block_size", 512, "Threads of a block.", least=32, most=1024, multiple_of=32)
 BLOCK_COUNT = Tunable(
     "block_count",
     "auto",
-    "Blocks; `auto`: as many as the GPU holds at once, which is also the most there may be.",
+    "Thread blocks. `auto`: as many as the GPU holds at once, which is also the maximum.",
     ("auto",),
     least=1,
     most=65535,
@@ -45,10 +45,10 @@ class EdgeParallelSolver(GpuSearchSolver):
     ----------
     sync, block_size, block_count
         As their tunables say.
-    patience_s
-        A run in which a block waits longer than this for the others is given up.
+    barrier_timeout_s
+        A search in which a block waits longer than this at a barrier is given up.
     absent_blocks
-        For tests: wait for so many blocks that are not there.
+        For tests: the barrier waits for this many blocks more than there are.
     """
 
     takes_negative = True
@@ -59,17 +59,17 @@ class EdgeParallelSolver(GpuSearchSolver):
         sync: str = "in-core",
         block_size: int = 512,
         block_count: int | str = "auto",
-        patience_s: float = PATIENCE_S,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         self.sync = sync
         self.block_size = block_size
         self.block_count = block_count
-        self.patience_s = patience_s
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: as the others, or a delta."""
+        """Return None, or the reason why not: a delta is given, or a reason that all GPU solvers share."""
         if options.delta is not None:
             return f"it has no buckets, and delta is {options.delta}"
         return super().supports(graph, options)
@@ -80,7 +80,7 @@ class EdgeParallelSolver(GpuSearchSolver):
         Raises
         ------
         InputError
-            More are asked for than the GPU holds at once.
+            `block_count` is more than the GPU holds at once.
         """
         fits = kernel.resident_blocks(self.block_size)
         if self.block_count == "auto":
@@ -96,7 +96,7 @@ class EdgeParallelSolver(GpuSearchSolver):
 
 
 class EdgeParallelSearch(PausingSearch[EdgeParallelSolver]):
-    """A search over edges, whose kernel takes the superstep to pause before between state and barrier."""
+    """A search over edges. Its kernel takes the superstep at which to pause after the state, before the barrier."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class EdgeParallelSearch(PausingSearch[EdgeParallelSolver]):
 
     @property
     def row_arguments(self) -> tuple[Any, ...]:
-        """The source, the limit, the row of distances and the one beside it."""
+        """The source, the limit, the row of distances, and the second row of `out-of-core`."""
         return np.uint32(self._source), self._limit, self._distances, self._others
 
     def arguments(self, until: int) -> tuple[Any, ...]:

@@ -1,16 +1,16 @@
-// Every edge of a graph with the row that holds it: for kernels that prepare a graph, once.
+// Every edge of a graph with the row that contains it: for kernels that prepare a graph, once.
 //
-// Idea: a warp takes kTogether edges in a row, finds the rows of the first and the last of them, and each lane then
-//     looks for the row of its edge between these two alone.
+// Idea: a warp takes kEdgesTogether consecutive edges and finds the rows of the first and the last of them. Then each
+//     thread searches for the row of its edge between these two only.
 // Launch: any grid; blocks of a multiple of 32 threads.
 #pragma once
 
 #include "device_graph.cuh"
 
-// Edges whose rows a warp looks up together: few rows, so that the search in them is short.
+// Edges that a warp takes at a time: few enough that their rows are few and the search in them is short.
 constexpr word32 kEdgesTogether = 512;
 
-// The row that holds edge e, of the rows from `low` to `high`.
+// Returns the row that contains edge e, searching from row `low` to row `high`.
 __device__ __forceinline__ word32 row_of(const DeviceGraph& graph, edge_index e, word32 low, word32 high) {
     while (low < high) {
         const word32 middle = low + (high - low) / 2;
@@ -23,7 +23,7 @@ __device__ __forceinline__ word32 row_of(const DeviceGraph& graph, edge_index e,
     return low;
 }
 
-// Calls visit(number of the edge, its row) for each edge once, in all threads of the grid together.
+// Calls visit(number of the edge, its row) once for each edge. All threads of the grid share the edges.
 template <typename Visit>
 __device__ __forceinline__ void for_every_edge(const DeviceGraph& graph, word32 n_vertices, edge_index n_edges,
                                                const Visit& visit) {

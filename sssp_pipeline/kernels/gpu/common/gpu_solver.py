@@ -1,8 +1,8 @@
-"""What the GPU solvers share: everything around a search.
+"""The base of the GPU solvers: everything around a search.
 
-`GpuSolver` checks the request and adds predecessors. `GpuSearchSolver` is for searches over one row of distances on the
-device: it times each by CUDA events (a share if they run together), has counted what came of it (`device_rows.py`),
-and copies the row to pinned host memory. Searches from many sources at once are in `batch_solver.py`.
+`GpuSolver` checks the request and adds predecessors. `GpuSearchSolver` runs searches from one source each. It times a
+search by CUDA events (searches that share the GPU get equal shares), has its results counted (`device_rows.py`), and
+copies the row of distances to pinned host memory. Searches from many sources at once are in `batch_solver.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.kernels.cpu.cpu_solver import checked_targets, checked_vertices
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.gpu.common.compile import (
     Kernel,
@@ -32,18 +31,18 @@ from sssp_pipeline.kernels.gpu.common.device_graph import (
     out_of_memory,
 )
 from sssp_pipeline.kernels.gpu.common.device_rows import (
-    Columns,
     SearchCounts,
     Summariser,
     copy_to_host,
     pinned_array,
 )
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
-from sssp_pipeline.kernels.host.views import from_words
+from sssp_pipeline.kernels.host.search_graph import distances_of_bits
+from sssp_pipeline.kernels.kept import checked_vertices
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import (
     ANOTHER_SOLVER,
@@ -52,22 +51,22 @@ from sssp_pipeline.kernels.solver import (
     SourceMetrics,
 )
 
-#: One call at a time computes on a process's GPU: each takes the whole device.
+#: Only one call at a time computes on the GPU of a process: each call uses the whole device.
 GPU_LOCK = threading.Lock()
-#: What a barrier says of a search past its deadline; as in `grid_barrier.cuh`.
+#: The poison that a barrier sets past the deadline; as in `grid_barrier.cuh`.
 PAST_DEADLINE = 2**32 - 1
 
 
 class Holding:
-    """Calls that hold memory of the device without `GPU_LOCK`; all is read and written under it."""
+    """How many calls hold device memory without holding `GPU_LOCK`; guarded by that lock."""
 
     n_calls = 0
-    #: Told when a call gives back the memory it took.
+    #: Notified when a call frees its device memory.
     given_back = threading.Condition(GPU_LOCK)
 
 
 def graph_on_device(graph: CsrGraph) -> DeviceGraph:
-    """Return the `device_graph`, after waiting for calls that hold the room it needs; raises as that does."""
+    """Return `device_graph(graph)`; if it does not fit, wait for calls that hold memory, then raise as it does."""
     while True:
         try:
             return device_graph(graph)
@@ -78,37 +77,37 @@ def graph_on_device(graph: CsrGraph) -> DeviceGraph:
 
 
 class GpuSearch(ABC):
-    """A search that is run from one source after another; it owns its scratch memory on the device."""
+    """A search from one source after another; it owns its scratch memory on the device."""
 
     @abstractmethod
     def launch(self, distances: Any, source: int) -> None:
-        """Enqueue everything that lowers `distances` to the true ones; nothing is waited for.
+        """Enqueue the search from `source`, without waiting for it.
 
         Parameters
         ----------
         distances
-            (V,) device array of the weights' bits, uninitialised; afterwards the bits of the limit stand where
-            there is no path shorter than it.
+            (V,) device array of the weights' bits, uninitialised. The search writes the true distances, and the bits
+            of the limit where no path is shorter than the limit.
         """
 
     def grow(self) -> bool:
-        """Take more memory if the last launch, which is over, was short of it; return whether it was.
+        """Allocate more memory if the last launch had too little; return whether it had. That launch must be over.
 
         Raises
         ------
         SsspError
-            There is no more.
+            There is no more memory.
         """
         return False
 
     @abstractmethod
     def finish(self) -> SearchCounts:
-        """Return the counts of the last launch, which is over.
+        """Return the counts of the last launch. That launch must be over.
 
         Raises
         ------
         SsspError
-            The search was given up; distances mean nothing.
+            The search was given up; its distances are not valid.
         """
 
 
@@ -119,15 +118,15 @@ class GpuSolver(ABC):
     device = "gpu"
     summary: str
     tunables: tuple[Tunable, ...] = ()
-    #: Whether its search takes negative weights; others get reweighted edges (`johnson.py`).
+    #: Whether its search takes negative weights. Without, integers are reweighted (`reweighting.py`).
     takes_negative = False
-    #: Whether a search records a trace where the options ask for one.
+    #: Whether a search can record a trace.
     records_traces = False
 
     @property
     @abstractmethod
     def units(self) -> tuple[Unit, ...]:
-        """What it compiles besides `SUMMARY`, `GATHER` and `UPLOAD`."""
+        """What is compiled for it besides `SUMMARY`, `GATHER` and `UPLOAD`."""
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: negative weights, or a trace that it does not record."""
@@ -137,7 +136,7 @@ class GpuSolver(ABC):
 
     @abstractmethod
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        """Return what a source of a call of `n_sources` is expected to take, as for weights above zero."""
+        """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
 
     def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
         """Return exact distances from each of `sources`, in the type of the weights and added in that type.
@@ -145,7 +144,7 @@ class GpuSolver(ABC):
         Parameters
         ----------
         sources
-            (S,) integers; a source may stand there twice.
+            (S,) integers; a source may occur twice.
 
         Returns
         -------
@@ -163,13 +162,13 @@ class GpuSolver(ABC):
         if (reason := self.supports(graph.traits, options) or gpu_missing()) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
         sources = checked_vertices(sources, graph.n_vertices, "source")
-        targets = checked_targets(options, graph.n_vertices)
-        options = replace(options, targets=targets)
+        kept = options.kept.checked(graph.n_vertices)
+        options = replace(options, kept=kept)
         if graph.traits.min_weight < 0 and not self.takes_negative:
             return reweighting.solve(self, graph, sources, options)
         cupy = cupy_module()
-        n_columns = graph.n_vertices if targets is None else len(targets)
-        distances = pinned_array((len(sources), n_columns), graph.weight_dtype)
+        shape = len(sources), kept.n_columns(graph.n_vertices)
+        distances = pinned_array(shape, kept.dtype(graph.weight_dtype))
         metrics: Sequence[SourceMetrics] = []
         if len(sources):
             while True:
@@ -192,21 +191,21 @@ class GpuSolver(ABC):
     ) -> Sequence[SourceMetrics]:
         """Fill `distances` and return the metrics, both in the order of `sources`; takes `GPU_LOCK` itself.
 
-        `sources` and the targets of `options` are checked.
+        `sources` and `options.kept` are checked.
         """
 
 
 class GpuSearchSolver(GpuSolver):
-    """A solver by searches from one source: it has the whole device, or shares it with others of the same call."""
+    """A solver whose searches have one source each. Several searches of a call may share the device."""
 
     @abstractmethod
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
-        """Return a search over a graph with scratch memory of its own, kernels compiled."""
+        """Return a search over a graph with its own scratch memory, and its kernels compiled."""
 
     def start_many(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> list[GpuSearch]:
-        """Return the searches that are to share the GPU, 1 to `n_sources`; together they must be resident."""
+        """Return the searches that share the GPU, 1 to `n_sources` of them. All must be resident at once."""
         del n_sources
         return [self.start(graph, on_device, options)]
 
@@ -217,26 +216,26 @@ class GpuSearchSolver(GpuSolver):
             return self._solve_signed(graph, sources, distances, options)
         with GPU_LOCK:
             searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
-            lanes = [_Lane(self.name, search, graph, options, len(searches)) for search in searches]
-            cupy_module().cuda.get_current_stream().synchronize()  # the upload, before other streams use it
+            streams = [_StreamSearch(self.name, search, graph, options, len(searches)) for search in searches]
+            cupy_module().cuda.get_current_stream().synchronize()  # other streams use the uploaded graph
             metrics = []
             try:
                 for i, source in enumerate(sources):
-                    lane = lanes[i % len(lanes)]
-                    if lane.is_busy:
-                        metrics.append(lane.finish())
-                    lane.launch(int(source), distances[i])
-                for i in range(len(sources), len(sources) + len(lanes)):
-                    metrics.append(lanes[i % len(lanes)].finish())
+                    stream = streams[i % len(streams)]
+                    if stream.is_busy:
+                        metrics.append(stream.finish())
+                    stream.launch(int(source), distances[i])
+                for i in range(len(sources), len(sources) + len(streams)):
+                    metrics.append(streams[i % len(streams)].finish())
             finally:
-                for lane in lanes:  # an error must not free what another search still writes to
-                    lane.stream.synchronize()
+                for stream in streams:  # after an error, no memory is freed that another search still writes
+                    stream.cuda_stream.synchronize()
             return metrics
 
     def _solve_signed(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
-        """Solve a graph with negative weights, source by source; what comes of a search is counted on the host."""
+        """Solve a graph with negative weights, source by source; the host counts the results of a search."""
         cupy = cupy_module()
         metrics = []
         with GPU_LOCK:
@@ -247,11 +246,11 @@ class GpuSearchSolver(GpuSolver):
                 began.record()
                 search.launch(on_device, source)
                 ended.record()
-                row = from_words(on_device.get(), graph.weight_dtype)
+                row = distances_of_bits(on_device.get(), graph.weight_dtype)
                 counts = search.finish()
                 refuse_too_short(graph, source, row)
                 facts = finish_row(graph, source, row, options.cutoff)
-                into[:] = row if options.targets is None else row[options.targets]
+                options.kept.reduce(row, into)
                 solve_s = cupy.cuda.get_elapsed_time(began, ended) / 1e3
                 metrics.append(
                     SourceMetrics(
@@ -271,8 +270,8 @@ class GpuSearchSolver(GpuSolver):
         return metrics
 
 
-class _Lane:
-    """One of the searches that are under way together: a stream, a row of distances on the device, its counts."""
+class _StreamSearch:
+    """One of the searches that share the GPU: its CUDA stream, its row of distances on the device, its counts."""
 
     def __init__(
         self, name: str, search: GpuSearch, graph: CsrGraph, options: SolveOptions, share: int
@@ -281,33 +280,35 @@ class _Lane:
         self._name, self._search, self._share = name, search, share
         self._rows = cupy.empty((1, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, 1)
-        self._columns = Columns(graph, options, 1)
+        self._reduce = options.kept.on_device(1, graph.weight_dtype)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         self._source, self._into = -1, np.empty(0)
-        self.stream = cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
+        self.cuda_stream = (
+            cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
+        )
 
     @property
     def is_busy(self) -> bool:
         return self._source >= 0
 
     def launch(self, source: int, into: np.ndarray) -> None:
-        """Enqueue everything that writes the distances from `source` to `into` (V,), or (T,) with targets."""
+        """Enqueue the search from `source`, and what writes the kept part of its row to `into` (columns,)."""
         self._source, self._into = source, into[np.newaxis]
-        with self.stream:
+        with self.cuda_stream:
             self._began.record()
             self._search.launch(self._rows[0], source)
             self._ended.record()
             self._summariser.launch(self._rows)
-            copy_to_host(self._columns.of(self._rows), self._into)
+            copy_to_host(self._reduce(self._rows), self._into)
 
     def finish(self) -> SourceMetrics:
-        """Wait for the source under way and return what it took; raises as `solve` does."""
-        self.stream.synchronize()
+        """Wait for the search under way and return its metrics; raises as `solve` does."""
+        self.cuda_stream.synchronize()
         while self._search.grow():
             self.launch(self._source, self._into[0])
-            self.stream.synchronize()
+            self.cuda_stream.synchronize()
         sources, self._source = np.array([self._source]), -1
-        with self.stream:
+        with self.cuda_stream:
             counts = self._search.finish()
             summaries = self._summariser.finish(self._rows, sources)
         solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
@@ -315,6 +316,6 @@ class _Lane:
 
 
 def largest_grid(kernel: Kernel, block: int, most: int | None = None) -> int:
-    """Return how many blocks a cooperative launch may have: those that fit, at most `most`."""
+    """Return how many blocks a cooperative launch may have: as many as fit, at most `most`."""
     fits = kernel.resident_blocks(block)
     return fits if most is None else min(fits, most)

@@ -1,25 +1,25 @@
-// A barrier for all blocks of a cooperative launch, which a missing block cannot turn into a hang.
+// A barrier for all blocks of a cooperative launch. A missing block ends the run, it cannot make it hang.
 //
-// Idea: one counter that only rises. A block adds one and waits until all blocks of its round have; rounds are
-// counted by each block for itself, so that nothing is ever reset. What all want to know after the barrier can stand in
-// the word that they poll: then who sees that all have come knows it, a memory access sooner than by asking.
+// Idea: one counter that only rises. A block adds one and waits until all blocks of its round have added theirs. Each
+// block counts the rounds itself, so nothing is ever reset. A barrier can also use an arrival word, which contains a
+// count that all blocks need next. Then the last poll of the barrier reads this count too, which saves a memory access.
 //
-// A word that blocks come to:
-//   bits 0-39    what they count
-//   bits 40-55   how often blocks have come since it was zero
-//   bits 56-63   as the kernel likes; what overflows them is lost
+// An arrival word:
+//   bits 0-39    a count, free to use
+//   bits 40-55   how many times a block has arrived since the word was zero
+//   bits 56-63   free to use; an overflow is lost
 //
-// Needs: every block of the grid resident at once (`_compile.Kernel.resident_blocks` computes how many can be);
-//     arrived and poison zero at launch. A word that blocks come to is zero before any of them counts in it, and they
-//     come to it less than 2^16 times.
+// Needs: every block of the grid resident at once (`compile.Kernel.resident_blocks` computes how many can be);
+//     `arrived` and `poison` zero at launch. An arrival word is zero before any block counts in it, and blocks arrive
+//     at it less than 2^16 times.
 // Memory order
 //     B1. add_release (after __syncthreads) pairs with load_acquire in every other block: what any thread wrote
-//         before the barrier is seen by every thread after it. So is what any thread counted.
-// Ends: a wait longer than `patience_ns` sets poison, and so does a search that is older than `deadline_ns`; every
-//     waiting block sees it within kPolls polls and returns false, and so does every later barrier. The caller must
-//     then leave the kernel. Each block that waits looks at the deadline, and block 0 in every kRoundsPerLook-th round
-//     even if it does not wait. A search begins at its first barrier.
-// NOTE: a poisoned block may still lead others to write: results of a poisoned run mean nothing.
+//         before the barrier is visible to every thread after it. So is what any thread counted.
+// Ends: a wait longer than `patience_ns` sets poison, and so does a search older than `deadline_ns`. Every waiting
+//     block sees poison within kPolls polls and returns false, and so does every later barrier. The caller must then
+//     leave the kernel. Each waiting block checks the deadline. Block 0 checks it in every kRoundsPerLook-th round even
+//     if it does not wait. A search begins at its first barrier.
+// NOTE: a poisoned block may still cause others to write. Results of a poisoned run mean nothing.
 #pragma once
 
 #include "stopwatch.cuh"
@@ -29,18 +29,18 @@ constexpr word64 kOneBlock = kCountMask + 1;
 constexpr word64 kBlocksMask = 0xffff * kOneBlock;
 constexpr int kFreeBits = 56;
 
-// Between looks at clock and poison: about 0.1 ms of polling.
+// Polls between two reads of clock and poison: about 0.1 ms.
 constexpr word32 kPolls = 128;
-// Rounds between two looks of block 0 at the deadline, a power of two.
+// Rounds between two checks of the deadline by block 0, a power of two.
 constexpr word32 kRoundsPerLook = 64;
-// For a search that is given up by other means.
+// Deadline of a search that other code ends.
 constexpr word64 kNoDeadline = ~word64{0};
 // `poison` of a search past its deadline. As in `gpu_solver.py`.
 constexpr word32 kPastDeadline = 0xffffffffu;
 
 struct BarrierWords {
     word32 arrived;
-    word32 poison;  // 0; or the round that did not come about, plus one; or kPastDeadline
+    word32 poison;  // 0, or the number of the round that failed plus one, or kPastDeadline
 };
 
 struct GridBarrier {
@@ -49,28 +49,29 @@ struct GridBarrier {
     word64 patience_ns;
     word64 deadline_ns;
     word32 round = 0;
-    word32 goal = 0;  // what `arrived` is when all blocks have come
+    word32 goal = 0;  // value of `arrived` when all blocks have arrived
 
-    // Returns false, to all threads of the block alike, if the run was given up.
+    // Waits for all blocks. Returns false to all threads of the block if the run was given up.
     __device__ bool wait() {
         __shared__ bool is_complete;
         __syncthreads();
         round += 1;
         if (threadIdx.x == 0) {
-            is_complete = all_come();
+            is_complete = all_arrive();
         }
         __syncthreads();
         return is_complete;
     }
 
-    // As wait(), at a word that the blocks come to, for the `times`-th time since it was zero. Tells all threads what it
-    // holds then, but how many have come, and what `ask`, called with that by one thread of a block, returns.
-    template <typename Ask>
-    __device__ __forceinline__ bool wait_at(word64* word, word32 times, const Ask& ask, word64& told,
-                                            word32& answer) {
+    // As wait(), at an arrival word, for the `times`-th time since it was zero. Sets `value` to the word without its
+    // number of arrivals. One thread of the block calls read_more(value), and `more` is its result. All threads of the
+    // block get both.
+    template <typename ReadMore>
+    __device__ __forceinline__ bool wait_at(word64* word, word32 times, const ReadMore& read_more, word64& value,
+                                            word32& more) {
         __shared__ bool is_complete;
         __shared__ word64 word_then;
-        __shared__ word32 its_answer;
+        __shared__ word32 more_then;
         __syncthreads();
         round += 1;
         if (threadIdx.x == 0) {
@@ -83,52 +84,52 @@ struct GridBarrier {
             });
             seen &= ~kBlocksMask;
             word_then = seen;
-            its_answer = ask(seen);
+            more_then = read_more(seen);
         }
         __syncthreads();
-        told = word_then;
-        answer = its_answer;
+        value = word_then;
+        more = more_then;
         return is_complete;
     }
 
-    // As wait(), and tells all threads what some words are after the barrier. One access a block: what all warps of a
-    // GPU ask one address for, they wait in line for.
+    // As wait(). Sets `values` to the words at `addresses` after the barrier. One thread reads them for the block: if
+    // all warps of a GPU read one address, they wait in line.
     template <typename Word, int n>
-    __device__ bool wait(const Word* const (&asked)[n], Word (&told)[n]) {
+    __device__ bool wait(const Word* const (&addresses)[n], Word (&values)[n]) {
         __shared__ bool is_complete;
         __shared__ Word words_then[n];
         __syncthreads();
         round += 1;
         if (threadIdx.x == 0) {
-            is_complete = all_come();
+            is_complete = all_arrive();
 #pragma unroll
             for (int i = 0; i < n; ++i) {
-                words_then[i] = load_relaxed(asked[i]);
+                words_then[i] = load_relaxed(addresses[i]);
             }
         }
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < n; ++i) {
-            told[i] = words_then[i];
+            values[i] = words_then[i];
         }
         return is_complete;
     }
 
 private:
-    // Comes to the barrier of this round, for the block; returns whether all blocks have come, not that one gave up.
-    __device__ bool all_come() {
+    // Arrives for the block at the barrier of this round. Returns whether all blocks arrived; false if one gave up.
+    __device__ bool all_arrive() {
         goal += n_blocks;
         add_release(&words->arrived, 1);  // B1
         return holds_in_time([&] { return static_cast<int>(load_acquire(&words->arrived) - goal) >= 0; });  // B1
     }
 
-    // The age of the search, for one thread of the block.
+    // The age of the search. Only one thread of the block uses it.
     static __device__ __forceinline__ Stopwatch& age() {
         __shared__ Stopwatch age_then;
         return age_then;
     }
 
-    // Polls until `holds` does; returns whether it did, not that a block gave up.
+    // Polls until holds() returns true. Returns false if a block gave up.
     template <typename Holds>
     __device__ __forceinline__ bool holds_in_time(const Holds& holds) {
         if (round == 1) {

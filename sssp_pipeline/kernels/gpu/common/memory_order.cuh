@@ -1,13 +1,14 @@
-// Loads, stores and fences that say how they are ordered, and the clock that ends a wait.
+// Loads, stores and fences with their memory order.
 //
-// Idea: ordinary CUDA accesses order nothing between thread blocks. Whoever shares a word between blocks uses the
-// functions below and states at the call which other call it pairs with. All have the scope of one GPU.
-//   relaxed  the word itself is read or written whole; nothing else is ordered
-//   acquire  what the writer did before its release is seen after this
-//   release  what this thread did before (and, after a __syncthreads, its whole block) is seen by whoever acquires
+// Idea: ordinary CUDA accesses order nothing between thread blocks. Code that shares a word between blocks uses the
+// functions below. A comment at each call names the call that it pairs with. All functions have the scope of one GPU.
+//   relaxed  reads or writes the whole word; orders nothing else
+//   acquire  what the writer did before its release is visible after this
+//   release  what this thread did before is visible to every thread that acquires; after a __syncthreads this
+//            holds for the whole block
 //
 // Needs: sm_70 or newer; words aligned to their size, in global memory.
-// NOTE: inline PTX, because <cuda/atomic> costs seconds of compile time and headers that NVRTC does not bring.
+// NOTE: this is inline PTX because <cuda/atomic> takes seconds to compile and needs headers that NVRTC does not bring.
 // Paper: "A formal analysis of the NVIDIA PTX memory consistency model", Lustig, Sahasrabuddhe, Giroux, ASPLOS 2019.
 #pragma once
 
@@ -28,7 +29,7 @@ __device__ __forceinline__ word64 load_relaxed(const word64* address) {
     return value;
 }
 
-// Four words in a row, the first at a multiple of 16 bytes; each is whole, and no order is between them.
+// Loads four consecutive words, the first at a multiple of 16 bytes. Each word is whole; nothing orders them.
 __device__ __forceinline__ void load_relaxed(word32 (&values)[4], const word32* address) {
     asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])

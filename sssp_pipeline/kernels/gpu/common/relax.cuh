@@ -1,23 +1,23 @@
-// Distances on the device, and the only place where one changes.
+// Distances on the device. This is the only place where a distance changes.
 //
-// Idea: a distance is kept as a word of which the unsigned order is that of the lengths, so one unsigned atomic minimum
-// serves all types. Of numbers that are not negative these are the bits themselves. Where weights are negative
-// (SSSP_SIGNED), the sign bit is inverted, and all bits of a negative float: `views.py` turns them into numbers again.
-// The types differ in how a sum is formed, and in which words mean "unreached" and "zero". Weights stay bits.
+// Idea: a distance is a word whose unsigned order is the order of the lengths. So one unsigned atomic minimum serves
+// all types. For numbers of zero or more, the word is the bits themselves. With negative weights (SSSP_SIGNED) the sign
+// bit is inverted, and all bits of a negative float; `views.py` turns the words into numbers again. The types differ in
+// how a sum is formed, and in which words mean "unreached" and "zero". Weights are kept as their bits.
 //
-// Needs (guaranteed by `GpuSolver.supports` and `_compile.kernel_options`): finite weights, of zero or more unless
-//     SSSP_SIGNED; SSSP_FLOATING and SSSP_SIGNED 0 or 1, SSSP_BITS 32 or 64, SSSP_UNREACHED the bits of
+// Needs (guaranteed by `GpuSolver.supports` and `compile.kernel_options`): finite weights, of zero or more unless
+//     SSSP_SIGNED; SSSP_FLOATING and SSSP_SIGNED 0 or 1; SSSP_BITS 32 or 64; SSSP_UNREACHED the bits of
 //     `csr.unreached_distance`.
 // Keeps
-//     R1. A distance only falls, and only to the length of a real path: every change goes through lower_distance, or
-//         through set_distance where nobody else can change it meanwhile.
-//     R2. A sum too large for the type compares as unreached or beyond it, so it lowers nothing. One too small for it
-//         is kTooLow, and stays: the host finds it and refuses the path.
+//     R1. A distance only falls, and only to the length of a real path. Every change goes through lower_distance, or
+//         through set_distance where no other thread can change it meanwhile.
+//     R2. A sum too large for the type compares as unreached or beyond, so it lowers nothing. A sum too small for the
+//         type is kTooLow and stays; the host finds it and refuses the path.
 //     R3. Sums are rounded as numpy rounds them: to nearest, subnormals kept, never fused.
-// Memory order: relaxed. A stale read of a distance is too large (R1): it costs work, never a wrong result. Who
-//     must see the new distance is told by the queue it is pushed to.
-// NOTE: CuPy compiles with -ftz=true, which makes zero of subnormal sums; the PTX `add.rn` below is not touched
-//     by it. A weight of -0.0 is harmless: 0.0 + -0.0 is 0.0.
+// Memory order: relaxed. A stale read of a distance is too large (R1): it costs work, never a wrong result. A thread
+//     that must see the new distance learns of it from the queue to which the vertex is pushed.
+// NOTE: CuPy compiles with -ftz=true, which turns subnormal sums into zero. The PTX `add.rn` below is not affected.
+//     A weight of -0.0 is harmless: 0.0 + -0.0 is 0.0.
 #pragma once
 
 #include "memory_order.cuh"
@@ -59,7 +59,7 @@ __device__ __forceinline__ distance_bits to_word(distance_bits bits) {
 }
 #endif
 
-// The word of a path's length d, lengthened by an edge of weight w (unless SSSP_SIGNED, of any two lengths).
+// Length d of a path plus the weight w of an edge (unless SSSP_SIGNED, also the sum of any two lengths).
 __device__ __forceinline__ distance_bits sum_of(distance_bits d, distance_bits w) {
 #if SSSP_FLOATING && SSSP_BITS == 32
     float sum;
@@ -84,20 +84,21 @@ __device__ __forceinline__ distance_bits sum_of(distance_bits d, distance_bits w
 #endif
 }
 
-// The larger of threshold + width and the next length after threshold: the end of a bucket that is never empty.
+// End of a bucket of `width` that begins at `threshold`. It is at least the next length after threshold, so no bucket
+// is empty.
 __device__ __forceinline__ distance_bits end_of_bucket(distance_bits threshold, distance_bits width) {
     const distance_bits end = sum_of(threshold, width);
     return end > threshold ? end : threshold + 1;
 }
 
-// What lower_distance found: it lowered the distance iff candidate < before.
+// Result of lower_distance: it lowered the distance iff candidate < before.
 struct Lowering {
     distance_bits before;
     bool lowered;
 };
 
-// Lowers distances[v] to `candidate` if that is less. With `look_first` it reads before it writes, which spares
-// most atomics where most edges lower nothing; without, it is one memory access sooner.
+// Lowers distances[v] to `candidate` if that is less. With `look_first` it reads before it writes. That saves most
+// atomics if most edges lower nothing, but takes one more memory access.
 __device__ __forceinline__ Lowering
 lower_distance(distance_bits* distances, word32 v, distance_bits candidate, bool look_first) {
     if (look_first) {
@@ -110,7 +111,7 @@ lower_distance(distance_bits* distances, word32 v, distance_bits candidate, bool
     return {before, candidate < before};
 }
 
-// Sets distances[v] to `distance`, less than what stands there: where one thread alone writes it between two barriers.
+// Sets distances[v] to `distance`, which must be less. No other thread may write it between the same two barriers.
 __device__ __forceinline__ void set_distance(distance_bits* distances, word32 v, distance_bits distance) {
     distances[v] = distance;
 }

@@ -1,9 +1,9 @@
 // Elapsed time by the GPU's clock, which may step back.
 //
-// Idea: two readings of a clock that stepped back between them have a difference that wraps around to centuries. So a
-//     stopwatch adds up the time between one look and the next, and a step back adds nothing.
-// Needs: one thread uses a stopwatch, or each has its own; start() before look().
-// NOTE: a stopwatch loses the time between two looks if the clock stepped back between them.
+// Idea: if the clock steps back between two readings, their difference wraps around to centuries. A stopwatch adds up
+//     the time from one look to the next, and a step back adds nothing.
+// Needs: one thread for each stopwatch; start() before look().
+// NOTE: a step back loses the time between the two looks around it.
 #pragma once
 
 #include "memory_order.cuh"
@@ -22,10 +22,10 @@ struct Stopwatch {
         elapsed_ns = 0;
     }
 
-    // Leaves the time since the last look out.
+    // Excludes the time since the last look.
     __device__ __forceinline__ void go_on() { last_look = clock_ns(); }
 
-    // Returns the nanoseconds since start(), but for what was left out.
+    // Returns the nanoseconds since start(), without excluded time.
     __device__ __forceinline__ word64 look() {
         const word64 now = clock_ns();
         elapsed_ns += ns_between(last_look, now);

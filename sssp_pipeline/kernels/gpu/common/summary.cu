@@ -1,14 +1,15 @@
-// What came of a search, for its metrics, and whether a path was too long: shared by all GPU solvers.
+// Counts over the distances of a search, and a check for paths that are too long. All GPU solvers share it.
 //
-// Returns: summary_kernel, for each of several rows: how many vertices were reached, their edges, their largest
-// distance; it writes kUnreached over distances at the limit. sum_kernel, for each row: the sums that make the mean of
-// its distances (`mean.py` defines them). too_long_kernel, for one row: the first edge from a reached to an unreached
-// vertex.
+// Returns
+//     summary_kernel   for each row: the number of reached vertices, their edges, and the largest distance; it also
+//                      writes kUnreached over distances at the limit
+//     sum_kernel       for each row: the sums that give the mean distance (`mean.py` defines them)
+//     too_long_kernel  for one row: the first edge from a reached to an unreached vertex
 //
-// Needs: for summary_kernel every word of each Summary zero; for sum_kernel what summary_kernel leaves; for
-// too_long_kernel first_edge all ones.
-// Launch: blocks of a multiple of 32 threads; summary_kernel and sum_kernel blocks_a_row blocks for each row,
-// too_long_kernel any grid.
+// Needs: all words of each Summary zero before summary_kernel; summary_kernel before sum_kernel; first_edge all ones
+// before too_long_kernel.
+// Launch: blocks of a multiple of 32 threads; summary_kernel and sum_kernel with blocks_a_row blocks for each row,
+// too_long_kernel with any grid.
 
 #include "device_graph.cuh"
 
@@ -102,14 +103,14 @@ extern "C" __global__ void too_long_kernel(const edge_index* row_offsets, const 
                                            const distance_bits* weights, word32 n_vertices,
                                            const distance_bits* distances, Summary* summary) {
     const DeviceGraph graph{row_offsets, edges, weights};
-    const word64 lane = threadIdx.x % 32;
+    const word64 thread_of_warp = threadIdx.x % 32;
     const word64 n_warps = static_cast<word64>(gridDim.x) * blockDim.x / 32;
     for (word64 u = (blockIdx.x * static_cast<word64>(blockDim.x) + threadIdx.x) / 32; u < n_vertices; u += n_warps) {
         if (distances[u] >= kUnreached) {
             continue;
         }
         const edge_index end = graph.first_edge(static_cast<word32>(u) + 1);
-        for (edge_index e = graph.first_edge(static_cast<word32>(u)) + lane; e < end; e += 32) {
+        for (edge_index e = graph.first_edge(static_cast<word32>(u)) + thread_of_warp; e < end; e += 32) {
             if (distances[graph.edge(e).target] == kUnreached) {
                 atomicMin(&summary->first_edge, static_cast<word64>(e));
             }

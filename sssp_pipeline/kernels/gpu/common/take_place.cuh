@@ -1,10 +1,10 @@
-// A place in an array for each lane that asks: one atomic for all lanes of a warp that ask together.
+// A place in an array for each calling thread, with one atomic for all threads of a warp that call together.
 //
-// Idea: of the lanes that are here, the first adds how many they are to the counter, and each takes as many places on
-// as lanes are here before it. Compilers do that by themselves where they see that all lanes ask the same counter, but
-// whether they see it changes with code far away: a pile whose counter each lane asked took 1.35 times the run.
+// Idea: the first of these threads adds their number to the counter. Each thread takes the place at its rank among
+// them. Compilers do this by themselves if they see that all threads use one counter. But whether they see it can
+// change with code far away, and then a search takes a third longer.
 //
-// Needs: a counter in global memory that is the same for all lanes of the warp.
+// Needs: a counter in global memory, the same for all calling threads of the warp.
 #pragma once
 
 #include "memory_order.cuh"

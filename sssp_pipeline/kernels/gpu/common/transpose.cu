@@ -1,10 +1,12 @@
-// Both ends of each edge of a graph: in the order of their sources, which they have, or of their targets.
+// Both ends of each edge of a graph, ordered by source (as the graph has them) or by target.
 //
-// Returns: rows_kernel: rows[e], the vertex whose row holds edge e. count_kernel: in_degrees[v], the edges that lead to
-// v. place_kernel: incoming_edges {source, weight} (64-bit weights: sources, and weights apart), incoming_targets; the
-// order within a row is not determined.
+// Returns
+//     rows_kernel   rows[e]: the vertex whose row contains edge e
+//     count_kernel  in_degrees[v]: the number of edges into v
+//     place_kernel  incoming_edges {source, weight} (64-bit weights: sources, and weights apart) and incoming_targets;
+//                   the order within a row is not determined
 //
-// Needs: in_degrees zero; places[v] = where the edges to v begin, which place_kernel moves to where they end.
+// Needs: in_degrees zero; places[v] = where the edges into v begin. place_kernel moves it to where they end.
 // Launch: any grid; blocks of a multiple of 32 threads.
 
 #include "edge_rows.cuh"

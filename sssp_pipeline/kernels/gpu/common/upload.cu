@@ -1,4 +1,4 @@
-// Targets and weights, laid side by side: a piece of a graph with 32-bit weights on its way to the device.
+// Targets and weights side by side: a part of a graph with 32-bit weights on its way to the device.
 //
 // Returns: edges[i] = {targets[i], weights[i]} for i < count.
 // Launch: any grid.

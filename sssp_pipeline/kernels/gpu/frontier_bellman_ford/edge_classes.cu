@@ -1,15 +1,15 @@
-// The classes of a graph's edges: how many edges are of each, the edges marked, and those into leaves listed.
+// The classes of a graph's edges: the number of edges of each class, marked edges, and a list of edges into leaves.
 //
 // Returns
-//     edge_degrees_kernel   in_degrees[v]: edges into v; loops[v]: self-loops of v that can lower nothing, which no
-//                           degree counts; *parallel: 1 if a row is not strictly ascending, so that two of its edges
-//                           may lead to the same vertex (rows are sorted, so it means that two do)
+//     edge_degrees_kernel   in_degrees[v]: edges into v. loops[v]: self-loops of v that can lower nothing; no degree
+//                           counts these. *parallel: 1 if a row is not strictly ascending. Rows are sorted, so then two
+//                           edges of a row lead to the same vertex
 //     count_classes_kernel  counts[class]
-//     mark_edges_kernel     `marked`, the edges with their class in the top bits of the target; leaf_ends {u, v} and
-//                           leaf_weights, the edges into leaves, in no determined order
+//     mark_edges_kernel     `marked`: the edges with their class in the top bits of the target; leaf_ends {u, v} and
+//                           leaf_weights: the edges into leaves, in no determined order
 //
-// Needs: what is counted zero; in_degrees and loops from the first kernel in the others; room for counts[kIntoLeaf]
-//     edges in the list, and its counter zero.
+// Needs: all counts zero at the start; in_degrees and loops of the first kernel for the others; room for
+//     counts[kIntoLeaf] edges in the list, and its counter zero.
 // Launch: any grid; blocks of a multiple of 32 threads.
 
 #include "edge_classes.cuh"

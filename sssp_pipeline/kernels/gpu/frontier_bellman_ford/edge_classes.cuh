@@ -1,18 +1,19 @@
-// What the two top bits of an edge's target say in a graph whose edges are marked (`edge_classes.cu` marks them).
+// The class of an edge, in the two top bits of its target (`edge_classes.cu` writes them).
 //
 //   bits  class         the edge from u to v                          what a search does with it
 //   00    kOrdinary     none of those below                           relaxes it by an atomic minimum
 //   01    kSelfLoop     u = v, and the weight is zero or more         nothing: it can lower no distance
-//   10    kIntoLeaf     v is a leaf: see below                        relaxes it once, when all else is done
-//   11    kSingle       v has no other incoming edges but those       relaxes it by a plain store
+//   10    kIntoLeaf     v is a leaf: see below                        relaxes it once, at the end
+//   11    kSingle       v has no other incoming edge but those        relaxes it by a plain store
+//                       that can lower nothing
 //
-// A leaf has no outgoing edges but self-loops that lower nothing; or one edge into it and one out of it, both between
-// it and the same vertex and of weight zero or more, so that who came the one way gains nothing on the way back. Either
-// way no shortest path leads through it, unless it begins there.
+// A leaf has no outgoing edges but self-loops that lower nothing. Or it has one incoming and one outgoing edge, both to
+// the same vertex and of weight zero or more, so that a path that arrives gains nothing by going back. In either case
+// no shortest path leads through a leaf, unless it begins there.
 //
-// Where several fit, the first in this table is it: a self-loop before an edge into a leaf before a single one. A
-// self-loop of negative weight is a negative cycle, so it is an edge like any other. Whether an edge leaves the source
-// is known when there is one, and not marked.
+// If several classes fit, an edge has the first of: kSelfLoop, kIntoLeaf, kSingle. A self-loop of negative weight is a
+// negative cycle, so it is an edge like any other. Edges that leave the source of a search are not marked: the source
+// is not known here.
 //
 // Needs: vertices below 2^30 (`FrontierBellmanFord.supports`).
 // Paper: Busato, Bombieri, "An efficient implementation of the Bellman-Ford algorithm for Kepler GPU architectures",

@@ -1,20 +1,18 @@
-"""The edges of a device graph with their classes: marked once, kept like the graph (`edge_classes.cuh`)."""
+"""The class of every edge of a device graph (`edge_classes.cuh`), found once for each device graph."""
 
 from __future__ import annotations
 
-import threading
-import weakref
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type
+from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
 
 EDGE_CLASSES = Unit("edge_classes", ("edge_degrees_kernel", "count_classes_kernel", "mark_edges_kernel"))
-#: Vertices that leave two bits of their number free.
+#: A vertex number below this leaves two bits free for the class of an edge.
 MOST_VERTICES = 2**30
 
 _BLOCK = 256
@@ -24,17 +22,19 @@ _CLASSES, _INTO_LEAF = 4, 2
 
 @dataclass(frozen=True, eq=False)
 class ClassifiedEdges:
-    """A graph on one device, its edges marked; never written to.
+    """A graph on one device with the classes of its edges; never written to.
 
     Attributes
     ----------
     graph
-        The graph with the class of each edge in the top bits of its target. Row offsets and 64-bit weights are those
-        of the graph it was made from, and so are the edges where all are ordinary.
-    leaf_ends, leaf_weights
-        (L, 2) uint32 and (L,) bits: where the edges into leaves begin and end, and their weights, in any order.
+        The graph with the class of each edge in the top two bits of its target. It shares row offsets and 64-bit
+        weights with the original graph. It also shares the edges if all of them are ordinary.
+    leaf_ends
+        (L, 2) uint32 on the device: source and target of each edge into a leaf, in any order.
+    leaf_weights
+        (L,) on the device: the bits of the weights of these edges.
     rows_ascend
-        Whether no two edges lead from one vertex to the same other.
+        Whether the graph has no parallel edges.
     """
 
     graph: DeviceGraph
@@ -43,22 +43,12 @@ class ClassifiedEdges:
     rows_ascend: bool
 
 
-_resident: weakref.WeakKeyDictionary[DeviceGraph, ClassifiedEdges] = weakref.WeakKeyDictionary()
-_lock = threading.RLock()
-
-
+@kept_with_graph
 def classified_edges(on_device: DeviceGraph, *, signed: bool) -> ClassifiedEdges:
-    """Return the edges of a graph with their classes, on its device; the second call finds them there.
+    """Return the edges of a graph with their classes, on its device.
 
-    `signed` tells whether any weight is negative.
+    `signed` says whether any weight is negative.
     """
-    with _lock:
-        if on_device not in _resident:
-            _resident[on_device] = _made(on_device, signed)
-        return _resident[on_device]
-
-
-def _made(on_device: DeviceGraph, signed: bool) -> ClassifiedEdges:
     cupy = cupy_module()
     kernels = load_kernels(EDGE_CLASSES, on_device.dtype, wide_offsets=on_device.wide_offsets, signed=signed)
     offset_type = on_device.row_offsets.dtype.type
@@ -84,7 +74,7 @@ def _made(on_device: DeviceGraph, signed: bool) -> ClassifiedEdges:
     n_leaf_edges = int(n_edges_of_class[_INTO_LEAF])
     leaf_ends = cupy.empty((n_leaf_edges, 2), np.uint32)
     leaf_weights = cupy.empty(n_leaf_edges, bits_type(on_device.dtype))
-    marked = replace(on_device)  # not the key itself, which then would never go
+    marked = replace(on_device)  # not the device graph itself: see `kept_with_graph`
     if n_edges_of_class[1:].any():
         marked = replace(on_device, edges=cupy.empty(on_device.edges.size, np.uint32))
         run("mark_edges_kernel", in_degrees, loops, marked.edges, n_listed, leaf_ends, leaf_weights)

@@ -1,70 +1,47 @@
 // The frontier that a superstep fills: an array and a counter, written through shared memory.
 //
-// Idea: a warp collects the vertices that its lanes enter, places handed out by a ballot, not by atomics. What the
-//     warps of a block hold in the end they write out together, each as many; a warp that has no room left, by itself.
-//     Who writes a vertex out looks up its row, so that the next superstep finds everything about it in one place, and
-//     cuts a row of more than `cut_above` edges into pieces, each an entry of its own: of 2^piece_bits edges, or more
-//     where these would be too many pieces. So the warps of the whole GPU share such a vertex, without a kernel launched
-//     for it (section 5.3), nor a barrier more.
+// Idea: a warp collects the vertices that its threads enter; a ballot assigns the places, without atomics. At the end
+//     of a superstep the warps of a block write out together what they hold, each the same share. A warp that is full
+//     writes out alone. Writing out a vertex looks up its row, so that the next superstep finds everything about it in
+//     one place. A row of more than `cut_above` edges is cut into chunks, each with an entry of its own: of
+//     2^chunk_bits edges, or of more if that would be too many chunks. So the warps of the whole GPU share such a row,
+//     without another kernel (section 5.3) and without another barrier.
 //
 // An entry is four words, so that it is one access:
 //   x     the vertex
-//   y     bits 0-30 its edges; bit 31: whether it is a piece of a row, but not the first
+//   y     bits 0-30 its edges; bit 31: whether it is a chunk of a row, but not the first
 //   z, w  the first of these edges
-// The counter is the word that blocks come to at the end of the superstep (grid_barrier.cuh). It counts entries, and in
-// its free bits vertices of more than kThinEdges edges, modulo 2^8: so if fewer than 2^8 entries are there, and these
+// The counter is the arrival word of the barrier that ends the superstep (grid_barrier.cuh). It counts entries. Its
+// free bits count vertices of more than kThinEdges edges, modulo 2^8. So if there are fewer than 2^8 entries and these
 // bits are zero, there is no such vertex.
 //
-// Needs: SSSP_THREADS, a multiple of 32; kThinEdges and 2^piece_bits <= cut_above < 2^26; enter_held() called before
+// Needs: SSSP_THREADS, a multiple of 32; kThinEdges and 2^chunk_bits <= cut_above < 2^26; a call of enter_held() before
 //     the barrier that ends the superstep; fewer than 2^40 entries.
 // Keeps
-//     F1. After the barrier the counter says how many entries there were, and those below `capacity` stand in
-//         `frontiers`. Those beyond are lost.
+//     F1. After the barrier the counter is the number of entries. Those below `capacity` are in `frontiers`. Those
+//         beyond are lost.
 // Paper: Busato, Bombieri, IEEE TPDS 2015, section 5.1 and figure 5.
 #pragma once
 
 #include "device_graph.cuh"
 #include "grid_barrier.cuh"
+#include "warp.cuh"
 
-constexpr word32 kWholeWarp = 0xffffffffu;
 constexpr word32 kWarps = SSSP_THREADS / 32;
-// Vertices that a warp can hold back; it writes them out where as many as it has edges under way may not fit.
+// Vertices that a warp can hold. It writes them out before the edges it relaxes next may enter more.
 constexpr word32 kHeld = 192;
-// A vertex of no more edges can be in a frontier that is left to one block.
+// A frontier is left to one block only if no vertex has more edges.
 constexpr word32 kThinEdges = 64;
 
-// Pieces of a row, which one warp writes: fewer than twice as many.
-constexpr word32 kLogMostPieces = 10;
-constexpr word32 kLaterPiece = 1u << 31;
+// One warp writes all chunks of a row: fewer than twice this many.
+constexpr word32 kLogMostChunks = 10;
+constexpr word32 kLaterChunk = 1u << 31;
 
-// What the warps of a block hold back, in shared memory.
+// Vertices that the warps of a block hold, in shared memory.
 struct Held {
     word32 vertices[kWarps][kHeld];
     word32 counts[kWarps];
 };
-
-// How many lanes before this one, and it, have how much: the sum of `own` over them.
-template <typename Word>
-__device__ __forceinline__ Word sum_to_here(Word own) {
-    const word32 lane = threadIdx.x % 32;
-#pragma unroll
-    for (int by = 1; by < 32; by *= 2) {
-        const Word before = __shfl_up_sync(kWholeWarp, own, by);
-        own += lane >= static_cast<word32>(by) ? before : 0;
-    }
-    return own;
-}
-
-// The first lane whose `ends`, which do not fall from lane to lane, exceeds k; the last one if none does.
-template <typename Word>
-__device__ __forceinline__ word32 first_beyond(Word ends, Word k) {
-    word32 owner = 0;
-#pragma unroll
-    for (int half = 16; half > 0; half /= 2) {
-        owner += __shfl_sync(kWholeWarp, ends, owner + half - 1) <= k ? half : 0;
-    }
-    return owner;
-}
 
 // The frontier after the one numbered `turn`.
 struct NextFrontier {
@@ -72,49 +49,49 @@ struct NextFrontier {
     Held* held;
     word32 capacity;
     word32 cut_above;
-    word32 piece_bits;
+    word32 chunk_bits;
     uint4* frontiers;  // (2, capacity)
     word64* counters;  // (3,)
     word32 turn;
     word32 n_held;  // of this warp
 
-    // Makes room for `n` vertices. For all lanes of the warp together.
+    // Makes room for `n` vertices. All threads of the warp call it together.
     __device__ __forceinline__ void make_room(word32 n) {
         if (n_held + n <= kHeld) {
             return;
         }
         __syncwarp();
-        const word32 lane = threadIdx.x % 32;
-        for (word32 k = lane; k - lane < n_held; k += 32) {
+        const word32 thread_of_warp = threadIdx.x % 32;
+        for (word32 k = thread_of_warp; k - thread_of_warp < n_held; k += 32) {
             write_out(k < n_held, held->vertices[threadIdx.x / 32][k]);
         }
         n_held = 0;
         __syncwarp();
     }
 
-    // Enters v in the lanes that say so, where there is room for as many. For all lanes of the warp together.
+    // Enters v for each thread with `is_entered`. There must be room. All threads of the warp call it together.
     __device__ __forceinline__ void enter(bool is_entered, word32 v) {
         const word32 who = __ballot_sync(kWholeWarp, is_entered);
         if (is_entered) {
-            held->vertices[threadIdx.x / 32][n_held + __popc(who & ((1u << threadIdx.x % 32) - 1))] = v;
+            held->vertices[threadIdx.x / 32][n_held + rank_in(who)] = v;
         }
         n_held += __popc(who);
     }
 
-    // Writes out what the warps still hold. For all threads of the block together.
+    // Writes out what the warps still hold. All threads of the block call it together.
     __device__ __forceinline__ void enter_held() {
-        const word32 lane = threadIdx.x % 32;
-        if (lane == 0) {
+        const word32 thread_of_warp = threadIdx.x % 32;
+        if (thread_of_warp == 0) {
             held->counts[threadIdx.x / 32] = n_held;
         }
         if (__syncthreads_or(n_held > 0) == 0) {
             return;
         }
         n_held = 0;
-        const word32 ends = sum_to_here(lane < kWarps ? held->counts[lane] : 0);
+        const word32 ends = prefix_sum(thread_of_warp < kWarps ? held->counts[thread_of_warp] : 0);
         const word32 n_all = __shfl_sync(kWholeWarp, ends, 31);
-        for (word32 k = threadIdx.x; k - lane < n_all; k += SSSP_THREADS) {
-            const word32 warp = first_beyond(ends, k);
+        for (word32 k = threadIdx.x; k - thread_of_warp < n_all; k += SSSP_THREADS) {
+            const word32 warp = find_owner(ends, k);
             const word32 before = __shfl_sync(kWholeWarp, ends, (warp + 31) % 32);
             write_out(k < n_all, k < n_all ? held->vertices[warp][k - (warp == 0 ? 0 : before)] : 0);
         }
@@ -129,18 +106,18 @@ private:
         }
     }
 
-    // Writes out v of the lanes that have one. For all lanes of the warp together.
+    // Writes out v for each thread with `has_one`. All threads of the warp call it together.
     __device__ __forceinline__ void write_out(bool has_one, word32 v) {
-        const word32 lane = threadIdx.x % 32;
+        const word32 thread_of_warp = threadIdx.x % 32;
         const edge_index begin = has_one ? graph.first_edge(v) : 0;
         const edge_index degree = has_one ? graph.first_edge(v + 1) - begin : 0;
         const bool is_cut = degree > cut_above;
         const word32 log_degree = 63 - __clzll(degree | 1);
-        const word32 bits = max(piece_bits + kLogMostPieces, log_degree) - kLogMostPieces;
-        const word32 n_pieces = is_cut ? static_cast<word32>((degree - 1) >> bits) + 1 : has_one;
+        const word32 bits = max(chunk_bits + kLogMostChunks, log_degree) - kLogMostChunks;
+        const word32 n_chunks = is_cut ? static_cast<word32>((degree - 1) >> bits) + 1 : has_one;
         const word64 n_long = __popc(__ballot_sync(kWholeWarp, degree > kThinEdges));
-        const word32 ends = sum_to_here(n_pieces);
-        word64 place = lane == 31 ? atomicAdd(&counters[(turn + 1) % 3], n_long << kFreeBits | ends) : 0;
+        const word32 ends = prefix_sum(n_chunks);
+        word64 place = thread_of_warp == 31 ? atomicAdd(&counters[(turn + 1) % 3], n_long << kFreeBits | ends) : 0;
         place = __shfl_sync(kWholeWarp, place, 31) & kCountMask;
         if (!__any_sync(kWholeWarp, is_cut)) {
             if (has_one) {
@@ -148,11 +125,12 @@ private:
             }
             return;
         }
-        // Each lane takes a piece at a time, whosever it is: to go through the cut vertices would take far longer.
+        // The threads share the chunks of all cut rows: going through the rows one by one would take far
+        // longer.
         const word32 n_all = __shfl_sync(kWholeWarp, ends, 31);
-        for (word32 k = lane; k - lane < n_all; k += 32) {
-            const word32 whose = first_beyond(ends, k);
-            const word32 number = k - __shfl_sync(kWholeWarp, ends - n_pieces, whose);
+        for (word32 k = thread_of_warp; k - thread_of_warp < n_all; k += 32) {
+            const word32 whose = find_owner(ends, k);
+            const word32 number = k - __shfl_sync(kWholeWarp, ends - n_chunks, whose);
             const word32 cut = __shfl_sync(kWholeWarp, v, whose);
             const edge_index row = __shfl_sync(kWholeWarp, begin, whose);
             const edge_index n_edges = __shfl_sync(kWholeWarp, degree, whose);
@@ -160,7 +138,7 @@ private:
             const edge_index skipped = number * n_most;
             if (k < n_all) {
                 put(place + k, cut, row + skipped, static_cast<word32>(min(n_most, n_edges - skipped)),
-                    number == 0 ? 0 : kLaterPiece);
+                    number == 0 ? 0 : kLaterChunk);
             }
         }
     }

@@ -1,70 +1,70 @@
 // Distances from one source by a frontier, over the whole GPU; negative weights too.
 //
-// Returns: `distances` lowered to the true ones (`limit` where there is no path shorter than that) when State says
-// is_over, else as they are by then; and what it took in `State`.
+// Returns: `distances` lowered to the true ones (`limit` where there is no shorter path) when State says is_over, else
+// the distances so far; and counts in `State`.
 //
-// Idea: Bellman and Ford's algorithm over the vertices whose distance fell: those that fell in one superstep are the
-// frontier of the next. That is H-BF (Busato and Bombieri), whose kernels are supersteps of one persistent kernel here:
-// a grid barrier takes 1 us, a launch 3. What may look odd:
-//   - Duplicates (section 4.2): `stamped_distances.cuh` lets one of those that lower a vertex enter it. So a frontier
-//     of n_vertices places suffices, and some for pieces. The stamp tells more: a vertex of this frontier that fell in
-//     this superstep stands in the next one anyway and is left to it, so that its edges are relaxed once, not twice.
-//   - Without duplicate removal a frontier may hold more entries than any memory has room for. When it is full, its
-//     count alone goes on, and the next superstep takes every vertex instead, which is a superset (I3).
-//   - Edge classes (section 4.1): see `edge_classes.cuh`. A single edge and, while nothing but the source has a
-//     distance, the source's edges need no atomic (I5): but the latter only where no two of them lead to one vertex.
-//     Edges into leaves are listed apart and relaxed when the search is over: a shortest path leads through a leaf only
-//     if it begins there, so by then the distances that a leaf's own is made of are final, and one pass gives the same
-//     minimum as any order would.
-//   - Who relaxes which edges, and when one block goes on alone: see `relax_rows.cuh`.
-//   - Vertices with more than `cut_above` edges enter as several entries: see `frontier.cuh`, which does without what
-//     the paper launches from the device for them (section 5.3).
+// Idea: Bellman and Ford's algorithm over the vertices whose distance fell. Those that fell in one superstep are the
+// frontier of the next. This is H-BF (Busato and Bombieri). Its kernels are supersteps of one persistent kernel here,
+// because a grid barrier takes a third of the time of a launch. What may look odd:
+//   - Duplicates (section 4.2): with `stamped_distances.cuh` only one of the threads that lower a vertex enters it. So
+//     n_vertices places suffice for a frontier, and some more for chunks. A vertex of this frontier that fell in this
+//     superstep is in the next frontier anyway. It is left to that one, so that its edges are relaxed once, not twice.
+//   - Without duplicate removal a frontier may have more entries than any memory has room for. When it is full, only
+//     its counter goes on, and the next superstep takes every vertex instead, which is a superset (I3).
+//   - Edge classes (section 4.1): see `edge_classes.cuh`. A single edge needs no atomic, and neither do the source's
+//     edges while only the source has a distance (I5), if no two of them lead to one vertex. Edges into leaves are in a
+//     list of their own and are relaxed when the search is over. A shortest path leads through a leaf only if it begins
+//     there, so the distances that a leaf depends on are final by then. One pass gives the same minimum as any order.
+//   - `relax_rows.cuh` decides which threads relax which edges, and when one block continues alone.
+//   - A row of more than `cut_above` edges becomes several entries (`frontier.cuh`). The paper launches kernels from
+//     the device for such rows (section 5.3).
 //
 // Needs (FrontierBellmanFord guarantees it): source < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at
 //     once; at the first launch every word of State zero, at later ones `barrier`; edges marked and their list made if
-//     SSSP_EDGE_CLASSES, else no list; `lanes` a power of two to 32, or 0; cut_above as frontier.cuh needs it, so that
-//     the edges of 32 entries can be counted in 32 bits; with SSSP_REMOVE_DUPLICATES `capacity` at least n_vertices +
-//     n_edges / 2^piece_bits.
+//     SSSP_EDGE_CLASSES, else no list; `threads_each` a power of two to 32, or 0; cut_above as frontier.cuh needs it,
+//     so that 32 bits can count the edges of 32 entries; with SSSP_REMOVE_DUPLICATES `capacity` at least n_vertices +
+//     n_edges / 2^chunk_bits.
 // Keeps
-//     I1. When a superstep begins, a vertex whose edges have not been relaxed with its present distance stands in the
-//         frontier, all pieces of it, unless it is unreached or the edges lead into leaves: who lowers it enters it
-//         (S1), and who takes a piece from the frontier relaxes its edges with a distance read afterwards, or leaves it
-//         to the next one, where it stands (S2).
-//     I2. With duplicate removal a frontier holds a vertex, or each piece of it, once (S1).
-//     I3. A count of entries above `capacity` says that the frontier is all vertices; else all entries are there (F1).
-//     I4. Of three counters used in turn, one is read, one is added to, and the third is set to zero. It was last
-//         read before the barrier that opened this superstep.
-//     I5. One thread alone may change a distance by a plain store, and once in a superstep: by I2 the edge is taken
-//         once, and no other edge leads to the same vertex, or none whose source has a distance. So with duplicates
-//         all stores are atomic.
-//     I6. Where a block alone left off is written before the barrier that the others wait in and read after it, and the
-//         place is written again after the next one at the earliest, to which all come after they have read.
-// Memory order: relaxed everywhere; supersteps are ordered by the barrier (B1 in grid_barrier.cuh), those of one block
-//     alone by __syncthreads, launches by the stream. A lowering in a superstep may or may not be seen by a reader of
-//     the same superstep (I1 allows both).
+//     I1. When a superstep begins, a vertex whose edges have not been relaxed with its present distance is in the
+//         frontier with all its chunks, unless it is unreached or the edges lead into leaves. The thread that lowers
+//         the vertex enters it (S1). The warp that takes a chunk relaxes its edges with a distance read afterwards, or
+//         leaves it to the next frontier, which has it too (S2).
+//     I2. With duplicate removal a frontier contains a vertex, or each chunk of it, once (S1).
+//     I3. A count of entries above `capacity` means that the frontier is all vertices. Else all entries are there (F1).
+//     I4. Of three counters used in turn, one is read, one is added to, and the third is set to zero. The third was
+//         last read before the barrier that opened this superstep.
+//     I5. A plain store changes a distance only if no other thread changes it in the same superstep: by I2 the edge is
+//         taken once, and no other edge leads to the same vertex from a source that has a distance. So with duplicates
+//         all changes are atomic.
+//     I6. The superstep at which a block alone left off is written before the barrier in which the others wait, and
+//         read after it. It is written again after the next barrier at the earliest, at which all blocks arrive after
+//         they have read it.
+// Memory order: relaxed everywhere. The barrier orders supersteps (B1 in grid_barrier.cuh), __syncthreads those of one
+//     block alone, and the stream orders launches. A reader may or may not see a lowering of the same superstep (I1
+//     allows both).
 // Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer, the same number each time.
 // Ends: a superstep has a next one only if it lowers a distance, and without a negative cycle distances take finitely
-//     many values. With one, the host does not go on after a pause at superstep `until`.
+//     many values. With one, the host does not continue after a pause at superstep `until`.
 // NOTE: for 32-bit weights 40 bytes a vertex beside the distances (distance with stamp, two frontiers), for 64-bit ones
-//     36; 256 without duplicate removal. Pieces take 32 / 2^piece_bits bytes an edge, marked edges as much as the
-//     unmarked ones.
+//     36; 256 without duplicate removal. Chunks take 32 / 2^chunk_bits bytes an edge, marked edges as much as unmarked
+//     ones.
 // Paper: Busato, Bombieri, "An efficient implementation of the Bellman-Ford algorithm for Kepler GPU architectures",
 //     IEEE TPDS 2015.
 
 #include "grid_barrier.cuh"
 #include "relax_rows.cuh"
 
-// Entries a warp up to which their edges are read before it is known that they are wanted.
+// With at most this many entries, a warp reads their edges before it knows whether they are needed.
 constexpr word32 kMostEarly = 4;
 
 struct State {
     BarrierWords barrier;
     word32 supersteps;
     word32 is_over;
-    word64 turn;     // between launches: the frontier's number, whose parity says where it is
-    word64 counted;  // between launches: what is in it
-    word64 next_counted[3];  // words that the blocks come to
-    word32 left_off[2];  // the superstep that comes after those of a block alone
+    word64 turn;     // between launches: the number of the frontier; its parity selects the array
+    word64 counted;  // between launches: its counter
+    word64 next_counted[3];  // arrival words
+    word32 left_off[2];  // the superstep at which a block alone left off
     word64 vertices_processed;
     word64 edges_relaxed;
 };
@@ -73,8 +73,8 @@ static_assert(sizeof(State) == 80, "frontier_bellman_ford.py reads it by these o
 
 extern "C" __global__ void __launch_bounds__(SSSP_THREADS, SSSP_BLOCKS_PER_SM)
 frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edges, const distance_bits* weights,
-                             word32 n_vertices, word32 source, distance_bits limit, word32 until, word32 lanes,
-                             word32 cut_above, word32 piece_bits, const uint2* leaf_ends,
+                             word32 n_vertices, word32 source, distance_bits limit, word32 until, word32 threads_each,
+                             word32 cut_above, word32 chunk_bits, const uint2* leaf_ends,
                              const distance_bits* leaf_weights, word64 n_leaf_edges, word32 rows_ascend,
                              distance_bits* distances, stamp_word* stamps, uint4* frontiers, word32 capacity,
                              State* state, word32 n_blocks, word64 patience_ns, word64 deadline_ns) {
@@ -82,18 +82,18 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
     GridBarrier barrier{&state->barrier, n_blocks, patience_ns, deadline_ns};
     const DeviceGraph graph{row_offsets, edges, weights};
     Search search{graph, {distances, stamps}, limit, 0, false, false,
-                  {graph, &held, capacity, cut_above, piece_bits, frontiers, state->next_counted, 0, 0}};
+                  {graph, &held, capacity, cut_above, chunk_bits, frontiers, state->next_counted, 0, 0}};
 
     const word32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const word32 n_threads = gridDim.x * blockDim.x;
-    const word32 lane = threadIdx.x % 32;
+    const word32 thread_of_warp = threadIdx.x % 32;
     const word32 n_warps = n_threads / 32;
-    // Of each thread, in shared memory: these are needed once an entry, and registers are short.
+    // Counts of each thread, in shared memory: they change once an entry, and registers are scarce.
     __shared__ word32 vertices_of[SSSP_THREADS];
     __shared__ word64 edges_of[SSSP_THREADS];
     vertices_of[threadIdx.x] = 0;
     edges_of[threadIdx.x] = 0;
-    // Written again at the end of this launch, which every block reaches by a barrier that follows this.
+    // Thread 0 writes them again at the end of this launch, after a barrier that every block passes after this read.
     word64 counted = state->counted;
     word32 step = state->supersteps;
     search.next.turn = static_cast<word32>(state->turn);
@@ -104,7 +104,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
             search.tentative.start(v, v == source ? kAtSource : limit);
         }
         if (thread < 32) {
-            search.next.enter(lane == 0, source);
+            search.next.enter(thread_of_warp == 0, source);
         }
         search.next.turn = ~0u;  // so that it is entered in frontier 0
     }
@@ -132,7 +132,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
             store_relaxed(&state->next_counted[(turn + 2) % 3], 0);  // I4
         }
 
-        // ---- Few vertices of few edges: one block goes on alone, the others wait ----
+        // ---- Few vertices of few edges: one block continues alone, the others wait ----
         is_thin = counted <= min(kMostThin, capacity);
         if (is_thin) {
             if (blockIdx.x == 0) {
@@ -151,20 +151,21 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
         const word32 n_entries = is_all ? n_vertices : static_cast<word32>(entries);
         const word32 fair = n_entries <= n_warps ? 1 : (n_entries - 1) / n_warps + 1;
         const word32 n_taken = min(fair, 32u);
-        // Dealt out one by one while there is a lane for each, so that pieces of a row go to different warps. If there are
-        // vertices of many edges, to warps of different blocks; else it is better if few blocks fill the next frontier.
+        // Entries are dealt to the warps one by one while there is a thread for each, so that chunks of a row go to
+        // different warps. If there are long rows, neighbouring entries go to different blocks. Else it is better if
+        // few blocks fill the next frontier.
         const bool has_long = counted > kCountMask;
         const word32 warp = has_long ? threadIdx.x / 32 * gridDim.x + blockIdx.x : thread / 32;
-        const word32 to_next_lane = n_taken < 32 ? n_warps : 1;
+        const word32 to_next_thread = n_taken < 32 ? n_warps : 1;
         search.looks_first = n_taken > 1 || has_long;
         search.stamp = step + 1;
         search.all_single = step == 0 && rows_ascend != 0;
         for (word32 first = n_taken < 32 ? warp : warp * 32; first < n_entries; first += n_warps * n_taken) {
-            const word32 place = first + lane * to_next_lane;
+            const word32 place = first + thread_of_warp * to_next_thread;
             Row row{0, 0};
             distance_bits d = limit;
             word32 n_vertices_here = 0;
-            if (lane < n_taken && place < n_entries && place >= first) {
+            if (thread_of_warp < n_taken && place < n_entries && place >= first) {
                 word32 v = place;
                 n_vertices_here = 1;
                 if (is_all) {
@@ -172,8 +173,8 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
                 } else {
                     const uint4 entry = read_once(frontier + place);
                     v = entry.x;
-                    row = {static_cast<edge_index>(word64{entry.w} << 32 | entry.z), entry.y & ~kLaterPiece};
-                    n_vertices_here = (entry.y & kLaterPiece) == 0 ? 1 : 0;
+                    row = {static_cast<edge_index>(word64{entry.w} << 32 | entry.z), entry.y & ~kLaterChunk};
+                    n_vertices_here = (entry.y & kLaterChunk) == 0 ? 1 : 0;
                 }
                 const Seen seen = search.tentative.look(v, search.stamp);
                 d = seen.is_entered ? limit : seen.distance;  // I1
@@ -181,7 +182,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
             if (n_taken > kMostEarly && d >= limit) {
                 row.degree = 0;
             }
-            search.relax_rows(row, d, n_taken, lanes);
+            search.relax_rows(row, d, n_taken, threads_each);
             if (d < limit) {
                 vertices_of[threadIdx.x] += n_vertices_here;
                 edges_of[threadIdx.x] += row.degree;
@@ -222,16 +223,7 @@ frontier_bellman_ford_kernel(const edge_index* row_offsets, const edge_word* edg
     }
 
     // ---- The counts ----
-    word64 vertices_processed = vertices_of[threadIdx.x];
-    word64 edges_relaxed = edges_of[threadIdx.x];
-    for (int by = 16; by > 0; by /= 2) {
-        vertices_processed += __shfl_down_sync(kWholeWarp, vertices_processed, by);
-        edges_relaxed += __shfl_down_sync(kWholeWarp, edges_relaxed, by);
-    }
-    if (lane == 0 && vertices_processed + edges_relaxed > 0) {
-        atomicAdd(&state->vertices_processed, vertices_processed);
-        atomicAdd(&state->edges_relaxed, edges_relaxed);
-    }
+    add_counts(vertices_of[threadIdx.x], edges_of[threadIdx.x], &state->vertices_processed, &state->edges_relaxed);
     if (thread == 0) {
         state->turn = search.next.turn;
         state->counted = counted;

@@ -1,4 +1,4 @@
-"""Bellman-Ford by a frontier on one GPU (H-BF), negative weights too; `frontier_bellman_ford.cu` tells how and why."""
+"""Bellman-Ford by a frontier on one GPU (H-BF), negative weights too; `frontier_bellman_ford.cu` explains it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sssp_pipeline.kernels.forecast import (
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import search_limit
+from sssp_pipeline.kernels.gpu.common.distance_bits import search_limit
 from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
@@ -24,21 +24,21 @@ from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
     MOST_VERTICES,
     classified_edges,
 )
-from sssp_pipeline.kernels.gpu.near_far.near_far import PATIENCE_S, TOGETHER
+from sssp_pipeline.kernels.gpu.near_far.near_far import BARRIER_TIMEOUT_S, SOURCES_AT_ONCE
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Threads a block.
 BLOCK_SIZE = 512
-#: Edges above which a vertex is for all blocks: the paper's T_DP (section 5.3).
+#: All blocks share a vertex with more edges than this: the paper's T_DP (section 5.3).
 WHOLE_BLOCKS = 64
 
-#: Registers for 64 of each thread, so that none are spilled.
+#: So few threads on a multiprocessor that each has 64 registers, and none are spilled.
 _THREADS_PER_SM = 1024
-#: Places in a frontier for each vertex, where duplicates stay in it.
+#: Places in a frontier for each vertex if duplicates are not removed.
 _DUPLICATES = 8
 _KERNEL = "frontier_bellman_ford_kernel"
-#: As in `frontier.cuh`: the words of an entry, and how many edges it may have.
+#: As in `frontier.cuh`: the 32-bit words of an entry, and the edges that it may have at most.
 _ENTRY_WORDS = 4
 _MOST_EDGES = 2**26 - 1
 _STATE = np.dtype(
@@ -55,7 +55,7 @@ _STATE = np.dtype(
         ("edges_relaxed", "u8"),
     ]
 )
-#: A frontier with more entries is replaced by all vertices.
+#: A frontier with more entries than this is replaced by all vertices.
 _MOST_ENTRIES = 2**32 - 1
 
 
@@ -67,15 +67,15 @@ class FrontierBellmanFord(GpuSearchSolver):
     edge_classes, remove_duplicates, virtual_warps, whole_blocks, cache_hints, block_size
         As `tunables` says.
     goes_alone
-        Whether one block goes on alone while the frontier has a vertex for each of its warps at most.
-    together
-        How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
+        Whether one block continues alone while the frontier has at most one vertex for each of its warps.
+    sources_at_once
+        How many sources of one call share the GPU in equal parts; fewer where memory is short.
     most_blocks
         Use no more blocks than this for a source; None takes all that fit.
-    patience_s
-        A run in which a block waits longer than this for the others is given up.
+    barrier_timeout_s
+        A search in which a block waits longer than this at a barrier is given up.
     absent_blocks
-        For tests: wait for so many blocks that are not there.
+        For tests: the barrier waits for this many blocks more than there are.
 
     References
     ----------
@@ -90,25 +90,25 @@ class FrontierBellmanFord(GpuSearchSolver):
         Tunable(
             "edge_classes",
             True,
-            "skip self-loops, leave leaves to the end, and use no atomics where a single edge leads",
+            "Whether to skip self-loops, relax edges into leaves last, and use no atomics where one edge leads in.",
             choices=(True, False),
         ),
         Tunable(
             "remove_duplicates",
             True,
-            "let a vertex enter a frontier once, by atomics over distance and superstep",
+            "Whether a vertex enters a frontier only once, by atomics over distance and superstep.",
             choices=(True, False),
         ),
         Tunable(
             "virtual_warps",
             "dynamic",
-            "how many threads share a vertex; `dynamic`: those of a warp share the edges of all its vertices alike",
+            "How many threads share a vertex. `dynamic`: the threads of a warp share the edges of all its vertices.",
             choices=("dynamic", 1, 2, 4, 8, 16, 32),
         ),
         Tunable(
             "whole_blocks",
             WHOLE_BLOCKS,
-            "edges above which a vertex is shared by all thread blocks, in place of dynamic parallelism",
+            "All thread blocks share a vertex with more edges than this, instead of dynamic parallelism.",
             choices=("off",),
             least=64,
             most=_MOST_EDGES,
@@ -116,10 +116,10 @@ class FrontierBellmanFord(GpuSearchSolver):
         Tunable(
             "cache_hints",
             False,
-            "keep the L1 cache free of what is read once, and of distances",
+            "Whether distances, and data that is read once, bypass the L1 cache.",
             choices=(True, False),
         ),
-        Tunable("block_size", BLOCK_SIZE, "threads of a block", least=64, most=1024, multiple_of=32),
+        Tunable("block_size", BLOCK_SIZE, "Threads of a block.", least=64, most=1024, multiple_of=32),
     )
 
     def __init__(
@@ -132,9 +132,9 @@ class FrontierBellmanFord(GpuSearchSolver):
         cache_hints: bool = False,
         block_size: int = BLOCK_SIZE,
         goes_alone: bool = True,
-        together: int = TOGETHER,
+        sources_at_once: int = SOURCES_AT_ONCE,
         most_blocks: int | None = None,
-        patience_s: float = PATIENCE_S,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         self.edge_classes = edge_classes
@@ -145,14 +145,14 @@ class FrontierBellmanFord(GpuSearchSolver):
         self.goes_alone = goes_alone
         self.cache_hints = cache_hints
         self.block_size = block_size
-        self.together = together
+        self.sources_at_once = sources_at_once
         self.most_blocks = most_blocks
-        self.patience_s = patience_s
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     @property
     def kernel_unit(self) -> Unit:
-        """Its search kernel, compiled for its options."""
+        """The search kernel, compiled for this solver's options."""
         macros = (
             ("SSSP_THREADS", self.block_size),
             ("SSSP_BLOCKS_PER_SM", _THREADS_PER_SM // self.block_size),
@@ -178,12 +178,12 @@ class FrontierBellmanFord(GpuSearchSolver):
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         n_vertices, n_edges = traits.n_vertices, traits.n_edges
-        at_once = max(1, min(n_sources, TOGETHER))
-        # On large road networks and lattices it processes vertices many times: 12 times as long on 4096 x 4096.
+        at_once = max(1, min(n_sources, SOURCES_AT_ONCE))
+        # On large road networks and lattices it processes vertices many times.
         times = (1 + (n_vertices / 1.5e6) ** 0.9 / skew(traits)) * skew(traits) ** -0.12
         marked = n_edges * (8 if traits.weight_dtype.itemsize == 4 else 4)
         alone_s = times * one_source_s(traits)
-        # Eight at once took half to a third of the time each on roads; on meshes and random graphs, as long as alone.
+        # Several searches at once help on roads, but not on meshes and random graphs.
         edges_s = 100e-12 * n_edges / (1 + skew(traits) / 64)
         source_s = max(alone_s / at_once**0.35, min(alone_s, edges_s), LAUNCH_S)
         return Forecast(source_s, n_vertices * 40 + n_edges // 2, at_once, marked)
@@ -196,7 +196,7 @@ class FrontierBellmanFord(GpuSearchSolver):
     ) -> list[GpuSearch]:
         searches = [_FrontierSearch(self, graph, on_device, options)]
         fitting = 1 + free_bytes() // 2 // searches[0].device_bytes
-        for _ in range(1, min(n_sources, self.together, fitting)):
+        for _ in range(1, min(n_sources, self.sources_at_once, fitting)):
             searches.append(_FrontierSearch(self, graph, on_device, options))
         for search in searches:
             search.take_share(len(searches))
@@ -240,13 +240,13 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
         self._frontiers = cupy.empty(2 * _ENTRY_WORDS * self._capacity, np.uint32)
 
     def take_share(self, n_searches: int) -> None:
-        """Take as many blocks as `n_searches` can each have at once."""
+        """Use as many blocks as each of `n_searches` searches can have at once."""
         fits = self.kernel.resident_blocks(self._solver.block_size)
         self.grid = max(1, min(fits // n_searches, self._solver.most_blocks or fits))
 
     @property
     def device_bytes(self) -> int:
-        """Its scratch memory, and a row of distances."""
+        """Scratch memory and one row of distances."""
         arrays = (self._stamps, self._frontiers, self._state_words)
         row = self._edges.n_vertices * self._edges.dtype.itemsize
         return row + sum(array.nbytes for array in arrays if array is not None)

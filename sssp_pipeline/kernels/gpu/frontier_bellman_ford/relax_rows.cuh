@@ -1,22 +1,21 @@
 // Relaxes the edges of a frontier's vertices: by a warp, and by one block alone while the frontier is thin.
 //
-// Idea: the lanes of a warp take edges, not vertices, and relax some of them together, so that their accesses overlap.
-//   - Virtual warps (section 5.2): with `lanes` given, as many lanes share a vertex. The paper's dynamic ones choose
-//     that number by the size of the frontier, so that no lane idles while there are few vertices, nor while there are
-//     many small ones. Without `lanes`, the same is done edge by edge: the lanes of a warp share the edges of all its
-//     entries alike, whosever they are, and the entries are dealt out to the warps one by one.
-//   - While the frontier is thin, as along a path, one block goes on alone: its frontier is in shared memory, a
-//     superstep ends with a __syncthreads. The others wait in the grid barrier that ends this superstep of theirs, never
-//     for long: after kLongestStay all meet again.
-//   - Most edges lower nothing, so a look at the distance comes before the atomic. But in a superstep of few entries,
-//     none of a vertex with many edges, it is latency that counts, and the atomics of few edges begin without a look. For
-//     the same reason edges of few entries are read while the distance of the vertex that they leave is; in a superstep
-//     of many a warp waits for that, which may spare it the edges.
+// Idea: the threads of a warp take edges, not vertices, and relax several of them together, so that accesses overlap.
+//   - Virtual warps (section 5.2): with `threads_each`, that many threads share a vertex. The paper's dynamic ones
+//     choose this number by the size of the frontier, so that threads do not idle. Without `threads_each`, the threads
+//     of a warp share the edges of all its entries evenly, and entries are dealt to the warps one by one.
+//   - While the frontier is thin, as along a path, one block continues alone. Its frontier is in shared memory, and a
+//     __syncthreads ends a superstep. The other blocks wait in the grid barrier. After kLongestStay supersteps all
+//     blocks meet again.
+//   - Most edges lower nothing, so a read of the distance comes before the atomic. But in a superstep of few entries
+//     and no long row, latency matters most, so the atomics begin without a read. For the same reason the edges of few
+//     entries are read together with the distance of their vertex. With many entries a warp reads the distance first,
+//     which may save it the edges.
 //
 // Needs: edges marked if SSSP_EDGE_CLASSES; SSSP_ALONE 0 or 1; `stamp`, `looks_first` and `all_single` set for the
-//     superstep; the edges of 32 rows counted in an edge_index.
-// Keeps: what I1 and I5 of frontier_bellman_ford.cu ask of who relaxes.
-// Memory order: as there; supersteps of a block alone are ordered by __syncthreads.
+//     superstep; an edge_index that can count the edges of 32 rows.
+// Keeps: I1 and I5 of frontier_bellman_ford.cu when it relaxes.
+// Memory order: as there. __syncthreads orders the supersteps of one block alone.
 // Paper: Busato, Bombieri, IEEE TPDS 2015, section 5.2.
 #pragma once
 
@@ -24,14 +23,15 @@
 #include "frontier.cuh"
 #include "stamped_distances.cuh"
 
-// A frontier is thin if there is a warp of one block for each vertex; so many supersteps it goes on alone at most.
+// A frontier is thin if one block has a warp for each of its vertices.
 constexpr word32 kMostThin = SSSP_ALONE ? kWarps : 0;
+// Supersteps after which a block alone meets the others again.
 constexpr word32 kLongestStay = 1024;
 
-// The frontier of a block alone.
+// The frontier of a block that continues alone.
 struct ThinFrontier {
     word32 vertices[kWarps * kThinEdges];
-    word32 counts[2];  // of this superstep and the next one, in turn
+    word32 counts[2];  // of this superstep and of the next, by turns
 };
 
 template <typename Word>
@@ -53,8 +53,8 @@ struct Search {
     StampedDistances tentative;
     distance_bits limit;
     word32 stamp;
-    bool looks_first;  // at few edges, too
-    bool all_single;  // whether this superstep's edges lead to vertices that no other edge leads to
+    bool looks_first;  // even with few edges
+    bool all_single;  // whether no two edges of this superstep lead to the same vertex
     NextFrontier next;
 
     __device__ __forceinline__ Row row_of(word32 v) const {
@@ -73,8 +73,9 @@ struct Search {
 #endif
     }
 
-    // Relaxes n edges a lane, those that are there, with room for as many vertices. Each leaves the vertex of the lane
-    // that is its owner, at that one's distance d, unless this is the limit. For all lanes of the warp together.
+    // Relaxes n edges of each thread: those with there[i]. An edge leaves the vertex of thread owners[i], whose
+    // distance is d; nothing is relaxed if d is the limit. There must be room for n vertices of each thread. All
+    // threads of the warp call it together.
     template <int n, bool looks = true>
     __device__ __forceinline__ void relax(const edge_index (&e)[n], const bool (&there)[n], const word32 (&owners)[n],
                                           distance_bits d) {
@@ -126,8 +127,8 @@ struct Search {
         }
     }
 
-    // Relaxes n edges a lane of the rows whose edges end at `ends`, counted through, from the one numbered `done` on:
-    // each lane looks for whose edge it is.
+    // Relaxes n edges of each thread, from edge number `done` of the warp's rows on. `ends` is the prefix sum of the
+    // rows' degrees. Each thread finds the owners of its edges.
     template <int n, bool looks = true>
     __device__ __forceinline__ void relax_some(edge_index done, edge_index ends, edge_index offset, bool is_one_row,
                                                edge_index n_edges, distance_bits d) {
@@ -138,20 +139,20 @@ struct Search {
         for (int i = 0; i < n; ++i) {
             const edge_index k = done + threadIdx.x % 32 + 32 * i;
             there[i] = k < n_edges;
-            owners[i] = is_one_row ? 0 : first_beyond(ends, k);
+            owners[i] = is_one_row ? 0 : find_owner(ends, k);
             e[i] = __shfl_sync(kWholeWarp, offset, owners[i]) + k;
         }
         relax<n, looks>(e, there, owners, d);
     }
 
-    // Relaxes the edges of the rows of the first n_rows lanes. For all lanes of the warp together.
-    __device__ __forceinline__ void relax_rows(const Row& row, distance_bits d, word32 n_rows, word32 lanes) {
-        if (lanes != 0) {
-            relax_row_by_row(row, d, n_rows, lanes);
+    // Relaxes the edges of the rows that the first n_rows threads have. All threads of the warp call it together.
+    __device__ __forceinline__ void relax_rows(const Row& row, distance_bits d, word32 n_rows, word32 threads_each) {
+        if (threads_each != 0) {
+            relax_row_by_row(row, d, n_rows, threads_each);
             return;
         }
         const bool is_one = n_rows == 1;
-        const edge_index ends = is_one ? row.degree : sum_to_here(row.degree);
+        const edge_index ends = is_one ? row.degree : prefix_sum(row.degree);
         const edge_index n_edges = __shfl_sync(kWholeWarp, ends, is_one ? 0 : 31);
         const edge_index offset = row.begin + row.degree - ends;
         edge_index done = 0;
@@ -171,26 +172,29 @@ struct Search {
         }
     }
 
-    // The same, as many rows at a time as there are virtual warps.
-    __device__ __forceinline__ void relax_row_by_row(const Row& row, distance_bits d, word32 n_rows, word32 lanes) {
-        const word32 lane = threadIdx.x % 32;
-        for (word32 rows_done = 0; rows_done < n_rows; rows_done += 32 / lanes) {
-            const word32 owner = rows_done + lane / lanes;
+    // The same, one row for each virtual warp at a time.
+    __device__ __forceinline__ void relax_row_by_row(const Row& row, distance_bits d, word32 n_rows,
+                                                     word32 threads_each) {
+        const word32 thread_of_warp = threadIdx.x % 32;
+        for (word32 rows_done = 0; rows_done < n_rows; rows_done += 32 / threads_each) {
+            const word32 owner = rows_done + thread_of_warp / threads_each;
             const edge_index degree = __shfl_sync(kWholeWarp, row.degree, owner);
             const edge_index begin = __shfl_sync(kWholeWarp, row.begin, owner);
-            for (edge_index k = lane % lanes; __any_sync(kWholeWarp, k < degree); k += 2 * lanes) {
+            for (edge_index k = thread_of_warp % threads_each; __any_sync(kWholeWarp, k < degree);
+                 k += 2 * threads_each) {
                 next.make_room(64);
-                relax<2>({begin + k, begin + k + lanes}, {k < degree, k + lanes < degree}, {owner, owner}, d);
+                relax<2>({begin + k, begin + k + threads_each}, {k < degree, k + threads_each < degree}, {owner, owner},
+                         d);
             }
         }
     }
 
-    // Relaxes the edges of frontiers from superstep `step` on while they are thin, the first of which is `entries`; then
-    // enters what they left. Returns the superstep that is to come next. For all threads of one block together.
+    // Relaxes frontiers from superstep `step` on while they are thin; the first one is `entries`. Then enters the
+    // vertices of the last one. Returns the number of the next superstep. All threads of one block call it together.
     __device__ __forceinline__ word32 alone(const uint4* entries, word32 n_entries, word32 step, word32 until,
                                             bool rows_ascend, word32& vertices_processed, word64& edges_relaxed) {
         __shared__ ThinFrontier thin;
-        const word32 lane = threadIdx.x % 32;
+        const word32 thread_of_warp = threadIdx.x % 32;
         const word32 warp = threadIdx.x / 32;
         if (threadIdx.x == 0) {
             thin.counts[0] = 0;
@@ -215,14 +219,14 @@ struct Search {
                 relax_some<2, false>(0, row.degree, row.begin, true, row.degree, d);
                 __syncwarp();
                 word32* const count = &thin.counts[stay % 2];
-                word32 place = lane == 0 && next.n_held > 0 ? atomicAdd(count, next.n_held) : 0;
+                word32 place = thread_of_warp == 0 && next.n_held > 0 ? atomicAdd(count, next.n_held) : 0;
                 place = __shfl_sync(kWholeWarp, place, 0);
-                for (word32 k = lane; k < next.n_held; k += 32) {
+                for (word32 k = thread_of_warp; k < next.n_held; k += 32) {
                     thin.vertices[place + k] = next.held->vertices[warp][k];
                 }
                 next.n_held = 0;
             }
-            if (lane == 0 && d < limit) {
+            if (thread_of_warp == 0 && d < limit) {
                 ++vertices_processed;
                 edges_relaxed += row.degree;
             }
@@ -232,9 +236,10 @@ struct Search {
             __syncthreads();
             n = thin.counts[stay % 2];
         }
-        // No warp gets more of them than it can hold.
+        // No warp gets more vertices than it can hold.
         for (word32 first = warp * 32; first < n; first += SSSP_THREADS) {
-            next.enter(first + lane < n, first + lane < n ? thin.vertices[first + lane] : 0);
+            const word32 k = first + thread_of_warp;
+            next.enter(k < n, k < n ? thin.vertices[k] : 0);
         }
         return step;
     }

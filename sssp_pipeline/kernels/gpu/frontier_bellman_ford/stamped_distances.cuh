@@ -1,18 +1,18 @@
-// Distances that tell in which superstep they last fell: what keeps a vertex from entering a frontier twice.
+// Distances with the superstep in which they last fell. They keep a vertex from entering a frontier twice.
 //
-// Idea: who lowers the distance of a vertex enters it in the next frontier, unless the vertex stands there already. So
-// each superstep has a stamp, larger than those before, and a lowering leaves it with the distance. Of those that
-// lower a vertex in a superstep, exactly one finds an older stamp, and that one enters it.
-//   32-bit weights  distance and stamp are one word, the distance above (the paper's figure 4), and one 64-bit atomic
-//                   minimum changes both. A candidate as long as the distance has a stamp at least as large: it
+// Idea: the thread that lowers the distance of a vertex enters the vertex in the next frontier, unless it is there
+// already. Each superstep has a stamp, larger than those before, and a lowering writes it beside the distance. Of all
+// threads that lower a vertex in a superstep, exactly one finds an older stamp, and that one enters it.
+//   32-bit weights  distance and stamp are one word, the distance in the upper half (the paper's figure 4). One 64-bit
+//                   atomic minimum changes both. A candidate equal to the distance has a stamp at least as large, so it
 //                   changes nothing. The row of distances is filled when the search stops or pauses.
 //   64-bit weights  no atomic minimum spans both, so the stamp is a word of its own, exchanged after a lowering.
 //   SSSP_REMOVE_DUPLICATES 0   no stamps: every lowering enters the vertex.
 //
 // Needs: `stamps` of stamp_word (V,), or null without stamps.
 // Keeps
-//     S1. lower() returns true for one of the lowerings of a vertex in a superstep, without stamps for each.
-//     S2. A vertex for which look() says is_entered stands in the next frontier, or will before the superstep ends.
+//     S1. lower() returns true for one lowering of a vertex in a superstep; without stamps for every lowering.
+//     S2. A vertex for which look() returns is_entered is in the next frontier, or will be before the superstep ends.
 // Memory order: relaxed, like relax.cuh. look() may miss a lowering of the same superstep: it costs work.
 // Paper: Busato, Bombieri, IEEE TPDS 2015, section 4.2.
 #pragma once

@@ -1,4 +1,4 @@
-"""Near-Far on one GPU: two piles, a fixed delta, one persistent kernel; `near_far.cu` tells how and why."""
+"""Near-Far on one GPU: two piles, a fixed delta, one persistent kernel; `near_far.cu` explains it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, depth
 from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
 from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.device_words import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, delta_bits, limit_bits
 from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
-#: Delta is this many times the mean weight over the mean degree. Of 4, 16, 64 and 256, the best on an H200 was 256 on
-#: road graphs and lattices, 64 on a mesh and a web graph and 4 on R-MAT; 64 takes 1.22 times as long as the best of
-#: each in the geometric mean (benchmarks/results/gpu_solvers.jsonl).
+#: Delta in units of mean weight over mean degree. No factor is the best on all graphs; this one is the least bad
+#: (`benchmarks/results/gpu_solvers.jsonl`).
 DELTA_FACTOR = 64.0
-#: Threads a block, and blocks on a multiprocessor: of 1, 2 and 3 times 512 and 1 and 2 times 1,024, the best or within
-#: 3 % of it on every graph but R-MAT 22 (7 %).
+#: Threads of a block and blocks of a multiprocessor, the best or nearly so on every graph measured
+#: (`benchmarks/kernel_constants.md`).
 THREADS = 512
 BLOCKS_PER_SM = 2
-#: Searches that share the GPU when there are so many sources: one on a road graph cannot fill it. CUDA runs 8 streams
-#: at once by default (CUDA_DEVICE_MAX_CONNECTIONS): 16 and more took no less wall time on an H200, and more on R-MAT.
-TOGETHER = 8
-#: How long a block waits for the others before it gives the run up; the longest superstep takes far less.
-PATIENCE_S = 30.0
+#: Searches that share the GPU if there are as many sources: one search on a road graph cannot fill it. CUDA runs 8
+#: streams at once by default (CUDA_DEVICE_MAX_CONNECTIONS), and more searches were not faster.
+SOURCES_AT_ONCE = 8
+#: Seconds that a block waits at a barrier. The longest superstep takes far less.
+BARRIER_TIMEOUT_S = 30.0
 
 _KERNEL = "near_far_search_kernel"
 #: As in `near_far.cu`.
@@ -59,12 +58,12 @@ class NearFar(GpuSearchSolver):
         Shape of the launch.
     most_blocks
         Use no more blocks than this for a source; None takes all that fit.
-    together
-        How many sources of one call share the GPU, each with as large a part of it; fewer where memory is short.
-    patience_s
-        A run in which a block waits longer than this for the others is given up.
+    sources_at_once
+        How many sources of one call share the GPU in equal parts; fewer where memory is short.
+    barrier_timeout_s
+        A search in which a block waits longer than this at a barrier is given up.
     absent_blocks
-        For tests: wait for so many blocks that are not there.
+        For tests: the barrier waits for this many blocks more than there are.
     """
 
     name = "near-far"
@@ -78,15 +77,15 @@ class NearFar(GpuSearchSolver):
         threads: int = THREADS,
         blocks_per_sm: int = BLOCKS_PER_SM,
         most_blocks: int | None = None,
-        together: int = TOGETHER,
-        patience_s: float = PATIENCE_S,
+        sources_at_once: int = SOURCES_AT_ONCE,
+        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
         absent_blocks: int = 0,
     ) -> None:
         self.threads = threads
         self.blocks_per_sm = blocks_per_sm
         self.most_blocks = most_blocks
-        self.together = together
-        self.patience_s = patience_s
+        self.sources_at_once = sources_at_once
+        self.barrier_timeout_s = barrier_timeout_s
         self.absent_blocks = absent_blocks
 
     @property
@@ -95,9 +94,9 @@ class NearFar(GpuSearchSolver):
         return (Unit("near_far", (_KERNEL,), macros, cooperative=True),)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        at_once = max(1, min(n_sources, TOGETHER))
+        at_once = max(1, min(n_sources, SOURCES_AT_ONCE))
         scratch = traits.n_vertices * (2 * traits.weight_dtype.itemsize + 17) + traits.n_edges // 16
-        # What several at once share is the waiting; on R-MAT 22 and 24 reading edges takes longer than that.
+        # Searches at once share the time of waiting at barriers, not the time of reading edges.
         source_s = max(18e-6 / at_once * depth(traits) + 40e-12 * traits.n_edges, LAUNCH_S)
         return Forecast(source_s, scratch, at_once)
 
@@ -107,30 +106,30 @@ class NearFar(GpuSearchSolver):
     def start_many(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> list[GpuSearch]:
-        count = max(1, min(n_sources, self.together, _fitting(on_device)))
+        count = max(1, min(n_sources, self.sources_at_once, _fitting(on_device)))
         return [_NearFarSearch(self, graph, on_device, options, count) for _ in range(count)]
 
 
 def pick_delta(graph: CsrGraph) -> float:
-    """Return a fixed factor times mean weight over mean degree.
+    """Return delta: a fixed factor times mean weight over mean degree.
 
     References
     ----------
-    Davidson, Baxter, Garland, Owens, IPDPS 2014, as told in Wang, Fussell, Lin, PPoPP 2021, section 4.3.
+    Davidson, Baxter, Garland, Owens, IPDPS 2014, as described in Wang, Fussell, Lin, PPoPP 2021, section 4.3.
     """
     traits = graph.traits
     return DELTA_FACTOR * traits.mean_weight * graph.n_vertices / max(graph.n_edges, 1)
 
 
 def _fitting(graph: DeviceGraph) -> int:
-    """Return how many searches fit into half the memory that is free."""
+    """Return how many searches fit half of the free memory."""
     per_search = graph.n_vertices * (2 * graph.dtype.itemsize + 17) + graph.n_edges // 16 + 4096
     return free_bytes() // 2 // per_search
 
 
 class _NearFarSearch(GpuSearch):
     def __init__(
-        self, solver: NearFar, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, together: int
+        self, solver: NearFar, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_searches: int
     ) -> None:
         cupy = cupy_module()
         self._solver = solver
@@ -138,7 +137,7 @@ class _NearFarSearch(GpuSearch):
         (unit,) = solver.units
         self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
         fits = self._kernel.resident_blocks(solver.threads)
-        self._grid = max(1, min(fits // together, solver.most_blocks or fits))
+        self._grid = max(1, min(fits // n_searches, solver.most_blocks or fits))
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
         self._delta_bits, self._delta = delta_bits(on_device.dtype, delta)
         self._limit = limit_bits(on_device.dtype, options.cutoff)
@@ -170,7 +169,7 @@ class _NearFarSearch(GpuSearch):
             self._hub_chunks,
             self._state,
             np.uint32(self._grid + self._solver.absent_blocks),
-            np.uint64(1e9 * self._solver.patience_s),
+            np.uint64(1e9 * self._solver.barrier_timeout_s),
             self._deadline_ns,
         )
         self._kernel(self._grid, self._solver.threads, args)
@@ -181,8 +180,9 @@ class _NearFarSearch(GpuSearch):
             raise DeadlineError(self._solver.name, self._source, self._deadline_s)
         if state["poison"]:
             raise SsspError(
-                f"`near-far` gave up source {self._source}: after {self._solver.patience_s:g} s at barrier "
-                f"{state['poison'] - 1}, not all of {self._grid} blocks had come; far pile {state['far_count'].max()}",
+                f"`near-far` gave up source {self._source}: after {self._solver.barrier_timeout_s:g} s at barrier "
+                f"{state['poison'] - 1}, some of the {self._grid} blocks had not arrived; far pile "
+                f"{state['far_count'].max()}",
                 hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
             )
         return SearchCounts(

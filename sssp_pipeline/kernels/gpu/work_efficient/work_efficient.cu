@@ -1,44 +1,46 @@
 // Distances from one source by relaxing, in each superstep, the edges of the vertices that the last one changed; over
 // the whole GPU.
 //
-// Returns: `distances` lowered to the true ones (`limit` where there is no path shorter than that), and what that took
-// in `State`, the time of filtering apart.
+// Returns: `distances` lowered to the true ones (`limit` where there is no shorter path), and counts and the time of
+// filtering in `State`.
 //
-// Idea: an edge whose source did not change cannot lower anything, so a superstep first filters, then computes (the
-// paper's section 2). To-process edges are listed in the order of the edges, whoever finds them, and the list is divided
-// evenly among the warps, as all edges are in bellman_ford.cu. Two ways to make the list:
-//   - by edges: each warp walks its range of all edges twice. It counts those whose source changed, by ballot; a prefix
-//     sum over the warps (prefix_sum.cuh) tells where in the list it begins; then it writes them there.
-//   - by vertices: each warp walks its range of all vertices twice. It counts those that changed and have edges, and
-//     these edges; two prefix sums tell where in the list of such vertices it begins, and at which edge. Then the list
-//     of edges, of which each vertex has a stretch, is divided evenly, and for each place the vertex is found by bisection.
+// Idea: an edge whose source did not change cannot lower anything. So a superstep first filters, then computes (the
+// paper's section 2). Filtering lists the edges to process in the order of all edges. The list is divided evenly among
+// the warps, as all edges are in bellman_ford.cu. There are two ways to make the list:
+//   - by edges: each warp goes through its range of all edges twice. First it counts those whose source changed, by
+//     ballot. A prefix sum over the warps (prefix_sum.cuh) gives its place in the list. Then it writes them there.
+//   - by vertices: each warp goes through its range of all vertices twice. First it counts those that changed and have
+//     edges, and these edges. Two prefix sums give its place in the list of these vertices, and its first edge. Each
+//     vertex has a range of the list of edges. This list is divided evenly, and bisection finds the vertex of each
+//     place.
 // What may look odd:
-//   - The paper's prefix sum is a kernel of one block for 64 warps at most; an H200 holds 8,448 at once.
-//   - Who changed is told by `stamps[v]`, the superstep in which v's edges are to be processed. So no marks have to be
-//     cleared, and filtering, between two barriers, finds the same edges both times.
+//   - The paper's prefix sum is a kernel of one block for at most 64 warps. An H200 holds 8,448 at once.
+//   - `stamps[v]` is the superstep in which v's edges are to be processed. So no marks have to be cleared, and both
+//     passes of the filter, between two barriers, find the same edges.
 //
-// Needs (WorkEfficient guarantees it): no negative cycle within reach, or a host that ends the search at a pause; source
+// Needs (WorkEfficient guarantees it): no reachable negative cycle, or a host that ends the search at a pause; source
 //     < n_vertices; SSSP_THREADS a multiple of 32; all blocks resident at once; State zero before the first launch and
 //     its barrier before each; edges by source; `others` null (in-core) or another row; changed_vertices and
-//     first_places there for the by_vertices kernel.
+//     first_places for the by_vertices kernel.
 // Keeps
-//     I1. stamps[v] is s + 1 iff v's distance fell in superstep s and not since, or is about to be once the thread that
-//         lowered it goes on; stamps are written while a superstep computes, and read while one filters.
-//     I2. At the start of superstep s every edge that could lower something has a source with stamp s. For when u's
-//         distance last fell, in superstep r, it got stamp r + 1; r + 1 processed its edges with that distance, or a
-//         lower one if r + 1 = s - 1 in-core, which has set the stamp to s.
-//     I3. Out-of-core, at the start of superstep s, `from` holds the distances after s supersteps and `to` those after
-//         s - 1; they differ where the stamp is s. There to[v] is lowered to from[v] while edges lower it as well. Who
-//         finds a stamp of s + 1 instead may leave it: somebody lowers to[v] below from[v] in this superstep.
-//     I4. An edge stands in the list once, and the list has room for all of them; so do the lists of vertices.
-// Memory order: relaxed; counting, writing and computing are ordered by the barriers between them (B1 in
-//     grid_barrier.cuh). In-core a reader may or may not see a lowering of the same superstep (I2).
-// Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer; the same in each launch of a search.
-// Ends: when the list is empty: then no edge can lower anything (I2). Out-of-core that superstep still takes over what
-//     the last one lowered, vertices without edges, so that both arrays are equal. Or, to go on later, before superstep
-//     `until`: then `distances` holds what the last superstep left, or the one before it.
-// NOTE: filtering by edges reads 8 bytes an edge twice a superstep, by vertices 4 bytes a vertex; so on long thin graphs
-//     filtering takes the time, either way. The clock ticks about once a microsecond.
+//     I1. stamps[v] is s + 1 iff v's distance last fell in superstep s, or the thread that lowered it is about to write
+//         s + 1. Stamps are written while a superstep computes, and read while one filters.
+//     I2. At the start of superstep s, every edge that could lower something has a source with stamp s. Let r be the
+//         superstep in which the source's distance last fell; it got stamp r + 1. Superstep r + 1 processed its edges
+//         with that distance. In-core it may have used a lower one, of superstep r + 1 itself; then the stamp is r + 2.
+//     I3. Out-of-core, at the start of superstep s, `from` contains the distances after s supersteps and `to` those
+//         after s - 1. They differ where the stamp is s. There to[v] is lowered to from[v] while edges lower it as
+//         well. A thread that finds stamp s + 1 instead may skip v: another thread lowers to[v] below from[v].
+//     I4. An edge is in the list once, and the list has room for all edges. The same holds for the lists of vertices.
+// Memory order: relaxed. Barriers order counting, writing and computing (B1 in grid_barrier.cuh). In-core, a reader may
+//     or may not see a lowering of the same superstep (I2).
+// Launch: SSSP_THREADS threads a block; as many blocks as can be resident, or fewer; the same in each launch of a
+//     search.
+// Ends: when the list is empty: then no edge can lower anything (I2). Out-of-core, that superstep still takes over what
+//     the last one lowered, so that both arrays are equal. Or, to continue later, before superstep `until`: then
+//     `distances` contains what the last superstep left, or the one before it.
+// NOTE: filtering by edges reads 8 bytes an edge twice a superstep, by vertices 4 bytes a vertex. So filtering takes
+//     most of the time on long, thin graphs. The clock ticks about once a microsecond.
 // Papers: "CS 515 Project 2: Parallelizing Single Source Shortest Path", sections 2 and 3.
 
 #include "edge_list.cuh"
@@ -56,7 +58,7 @@ struct State {
 
 static_assert(sizeof(State) == 40, "work_efficient.py reads it by these offsets");
 
-// Not the number of any superstep.
+// No superstep has this number.
 constexpr word32 kNever = 0xffffffffu;
 
 struct Filter {
@@ -69,18 +71,17 @@ struct Filter {
     edge_index* first_places;   // (V,) where in to_process the edges of each begin, by vertices
     word64* block_sums;         // (2, n_blocks)
 
-    __device__ __forceinline__ word32 lane() const { return threadIdx.x % 32; }
+    __device__ __forceinline__ word32 thread_of_warp() const { return threadIdx.x % 32; }
     __device__ __forceinline__ word32 warp() const { return (blockIdx.x * blockDim.x + threadIdx.x) / 32; }
     __device__ __forceinline__ word32 n_warps() const { return gridDim.x * blockDim.x / 32; }
-    __device__ __forceinline__ word32 lanes_before() const { return (1u << lane()) - 1; }
 
-    // Which of the edges from `first` are to be processed, of each 32 a mask.
+    // Finds which edges from `first` on are to be processed: a mask for each 32 edges.
     __device__ __forceinline__ void find_changed(word32 (&masks)[kTogether], word64 first, word64 end,
                                                  word32 step) const {
         word32 sources[kTogether];
 #pragma unroll
         for (int i = 0; i < kTogether; ++i) {
-            const word64 e = first + 32 * i + lane();
+            const word64 e = first + 32 * i + thread_of_warp();
             sources[i] = e < end ? __ldg(list.rows + e) : kNoVertex;
         }
 #pragma unroll
@@ -89,7 +90,7 @@ struct Filter {
         }
     }
 
-    // Fills to_process and sets n_listed, to all threads alike; returns false if the run was given up.
+    // Fills to_process and sets n_listed, the same in all threads. Returns false if the run was given up.
     __device__ __forceinline__ bool by_edges(GridBarrier& barrier, word32 step, word64& n_listed) const {
         const Range range = even_part(n_edges, warp(), n_warps());
         WarpPrefixSum edges_found{block_sums, 0};
@@ -113,9 +114,9 @@ struct Filter {
             find_changed(masks, first, range.end, step);
 #pragma unroll
             for (int i = 0; i < kTogether; ++i) {
-                if ((masks[i] >> lane() & 1) != 0) {
-                    to_process[place + __popc(masks[i] & lanes_before())] =
-                        static_cast<edge_index>(first + 32 * i + lane());
+                if ((masks[i] >> thread_of_warp() & 1) != 0) {
+                    to_process[place + rank_in(masks[i])] =
+                        static_cast<edge_index>(first + 32 * i + thread_of_warp());
                 }
                 place += __popc(masks[i]);
             }
@@ -124,7 +125,7 @@ struct Filter {
         return barrier.wait();
     }
 
-    // How many edges v has, if it changed.
+    // Number of edges of v, or 0 if v did not change.
     __device__ __forceinline__ edge_index changed_degree(word64 v, word64 end, word32 step) const {
         if (v >= end || stamps[v] != step) {
             return 0;
@@ -138,14 +139,14 @@ struct Filter {
         WarpPrefixSum vertices_found{block_sums, 0};
         WarpPrefixSum edges_found{block_sums + gridDim.x, 0};
         word64 count = 0;
-        word64 lane_edges = 0;
+        word64 own_edges = 0;
         for (word64 first = range.begin; first < range.end; first += 32) {
-            const edge_index degree = changed_degree(first + lane(), range.end, step);
+            const edge_index degree = changed_degree(first + thread_of_warp(), range.end, step);
             count += __popc(__ballot_sync(kWholeWarp, degree > 0));
-            lane_edges += degree;
+            own_edges += degree;
         }
         vertices_found.give(count);
-        edges_found.give(warp_sum(lane_edges));
+        edges_found.give(sum_over_warp(own_edges));
         if (!barrier.wait()) {
             return false;
         }
@@ -157,17 +158,12 @@ struct Filter {
         const word64 own_end = row + count;
         edge_index place = static_cast<edge_index>(edges.before);
         for (word64 first = range.begin; first < range.end && row < own_end; first += 32) {
-            const edge_index degree = changed_degree(first + lane(), range.end, step);
+            const edge_index degree = changed_degree(first + thread_of_warp(), range.end, step);
             const word32 mask = __ballot_sync(kWholeWarp, degree > 0);
-            edge_index ends = degree;  // of this lane and those before it
-#pragma unroll
-            for (int by = 1; by < 32; by *= 2) {
-                const edge_index before = __shfl_up_sync(kWholeWarp, ends, by);
-                ends += lane() >= static_cast<word32>(by) ? before : 0;
-            }
+            const edge_index ends = prefix_sum(degree);
             if (degree > 0) {
-                const word64 own = row + __popc(mask & lanes_before());
-                changed_vertices[own] = static_cast<word32>(first + lane());
+                const word64 own = row + rank_in(mask);
+                changed_vertices[own] = static_cast<word32>(first + thread_of_warp());
                 first_places[own] = place + ends - degree;
             }
             row += __popc(mask);
@@ -178,10 +174,10 @@ struct Filter {
             return false;
         }
 
-        // ---- Their edges: of the vertices from `low` on, the last that begins at or before a place owns it ----
+        // ---- Their edges: the last vertex that begins at or before a place owns it ----
         const Range places = even_part(n_listed, warp(), n_warps());
         word64 low = 0;
-        for (word64 k = places.begin + lane(); k < places.end; k += 32) {
+        for (word64 k = places.begin + thread_of_warp(); k < places.end; k += 32) {
             word64 high = vertices.total;
             while (high - low > 1) {
                 const word64 middle = low + (high - low) / 2;
@@ -206,7 +202,7 @@ __device__ __forceinline__ void search(const Filter& filter, word32 source, dist
     const word32 n_threads = gridDim.x * blockDim.x;
     const word32 n_vertices = filter.n_vertices;
 
-    // Written again at the end of this launch, which every block reaches by a barrier that follows this.
+    // Thread 0 writes it again at the end of this launch, after a barrier that every block passes after this read.
     word32 step = load_relaxed(&state->supersteps);
     if (load_relaxed(&state->is_over) != 0 || step >= until) {
         return;
@@ -262,7 +258,7 @@ __device__ __forceinline__ void search(const Filter& filter, word32 source, dist
 
         // ---- Compute: a warp walks its range of the list ----
         const Range range = even_part(n_listed, filter.warp(), filter.n_warps());
-        for (word64 first = range.begin + filter.lane(); first < range.end; first += 32 * kTogether) {
+        for (word64 first = range.begin + filter.thread_of_warp(); first < range.end; first += 32 * kTogether) {
             Candidate found[kTogether];
             distance_bits seen[kTogether];
 #pragma unroll
@@ -297,8 +293,8 @@ __device__ __forceinline__ void search(const Filter& filter, word32 source, dist
     }
 
     // ---- End: the counts ----
-    n_changed = warp_sum(n_changed);
-    if (filter.lane() == 0 && n_changed > 0) {
+    n_changed = sum_over_warp(n_changed);
+    if (filter.thread_of_warp() == 0 && n_changed > 0) {
         atomicAdd(&state->vertices_processed, n_changed);
     }
     if (thread == 0) {

@@ -1,4 +1,4 @@
-"""Bellman-Ford on one GPU, of the edges alone that can lower something; `work_efficient.cu` tells how and why."""
+"""Bellman-Ford on one GPU, over only those edges that can lower a distance; `work_efficient.cu` explains it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KERNELS = {"edges": "work_efficient_by_edges_kernel", "vertices": "work_efficie
 
 
 class WorkEfficient(EdgeParallelSolver):
-    """Bellman-Ford over the whole GPU, of edges that are filtered first.
+    """Bellman-Ford over the whole GPU. Each superstep first filters the edges.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class WorkEfficient(EdgeParallelSolver):
         Tunable(
             "filter",
             "edges",
-            "How those edges are found: by looking at all `edges`, or at all `vertices`, whose edges are then listed.",
+            "How these edges are found: by reading all `edges`, or by reading all `vertices` and listing their edges.",
             ("edges", "vertices"),
         ),
         BLOCK_SIZE,

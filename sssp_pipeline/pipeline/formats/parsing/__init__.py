@@ -1,1 +1,1 @@
-"""What several readers share: bytes of compressed files, lines, tokens, numbers, tables, declared sizes."""
+"""Parsing: what several readers share, from decompressed bytes and lines to tokens, numbers and columns."""

@@ -1,4 +1,4 @@
-"""Bytes out of files: decompressed by content, whole lines at a time, with one clear error when cut short."""
+"""Byte streams: the decompressed bytes of a file, and its text in blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def _by_arrow(codec: str) -> Callable[[IO[bytes]], Any]:
-    """Return what opens a stream of Arrow's `codec`: for gzip 1.7 times as fast as Python's own module."""
+    """Return a function that opens a stream of Arrow's `codec`; Arrow's gzip is faster than Python's module."""
     return lambda raw: io.BufferedReader(pa.CompressedInputStream(raw, codec))
 
 
-#: The first bytes of a compressed file, and what opens it. All of them read concatenated streams.
+#: The first bytes of a compressed file, and a function that opens it. All of them also read concatenated streams.
 _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": _by_arrow("gzip"),
     b"BZh": _by_arrow("bz2"),
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"\x28\xb5\x2f\xfd": _by_arrow("zstd"),
 }
-#: Of a zip file with members, and of one without.
+#: The first bytes of a zip file with members, and of one without.
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
-#: Where a tar file, which has no first bytes of its own, says what it is.
+#: A tar file has its magic bytes at this position, not at its beginning.
 _TAR_AT, _TAR_MAGIC = 257, b"ustar"
 _MAGIC_BYTES = _TAR_AT + len(_TAR_MAGIC)
 #: Byte order marks of UTF-16, which name the encoding.
@@ -50,23 +50,23 @@ _LINE_END = re.compile(b"\n")
 
 
 def is_compressed(url: str) -> bool:
-    """Return whether the content of `url` is compressed as a whole, or packed into a zip or tar file."""
+    """Return whether `url` is a compressed file, or a zip or tar file."""
     with storage.reading(url), storage.open_read(url) as raw:
         magic = raw.read(_MAGIC_BYTES)
     return _decompressor(magic) is not None or magic.startswith(_ZIP_MAGIC) or _is_tar(magic)
 
 
 @contextmanager
-def opened(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
-    """Give `url` opened for reading its decompressed bytes, those of its only member if it is a zip or tar file.
+def open_decompressed(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
+    """Open `url` and give a stream of its decompressed bytes; for a zip or tar file, those of its only member.
 
-    Text in another `encoding`, or in UTF-16 with a byte order mark, is given as UTF-8.
+    Text in another `encoding`, or in UTF-16 with a byte order mark, is converted to UTF-8.
 
     Raises
     ------
     InputError
-        The file may not be read, or has several members; or, while it is being read, it is cut short or damaged, or
-        is not in the encoding.
+        The file may not be read, has several members, is cut short or damaged, or is not in the encoding. The last
+        three may be raised in the block, when the bytes are read.
     """
     with storage.reading(url), ExitStack() as stack:
         stream: Any = stack.enter_context(_raw(url))
@@ -98,14 +98,14 @@ def _check_encoding(encoding: str) -> None:
         codecs.getincrementaldecoder(encoding)().decode(b"").encode()
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise InputError(
-            f"`graph.encoding: {encoding}` is no encoding of text that Python knows",
+            f"`graph.encoding: {encoding}` is not a text encoding that Python knows",
             hint="write `utf-8`, `utf-16`, `latin-1`, `cp1252` or another one",
         ) from error
 
 
 def text_encoding(url: str, asked: str) -> str | None:
-    """Return the encoding of a text that is not UTF-8: the one `asked` for, or UTF-16 by its byte order mark."""
-    with opened(url, asked) as stream:
+    """Return the encoding `asked` for, or UTF-16 for a text with its byte order mark; None for UTF-8."""
+    with open_decompressed(url, asked) as stream:
         transcoded = getattr(stream, "raw", None)
         return transcoded.encoding if isinstance(transcoded, _Transcoded) else None
 
@@ -117,13 +117,13 @@ _DAMAGES = (
 )
 
 
-#: A tar file in a gzip file in a zip file; more is no data.
+#: How many compressed or packed files may be nested, such as a tar file in a gzip file in a zip file.
 _MOST_LAYERS = 4
 
 
 @contextmanager
 def _raw(url: str) -> Iterator[IO[bytes]]:
-    # Not every file of fsspec reads lines, or fills a buffer, without going back.
+    # Some fsspec files cannot read lines or fill a buffer without seeking; a `BufferedReader` can.
     with storage.open_read(url) as raw, io.BufferedReader(raw) as stream:  # type: ignore[type-var]
         yield stream
 
@@ -133,7 +133,7 @@ def _buffered(stream: Any) -> Any:
 
 
 def _peeked(stream: Any) -> bytes:
-    """Return the first bytes of a buffered stream, which is left at its beginning."""
+    """Return the first bytes of a buffered stream without moving its position."""
     magic: bytes = stream.peek(_MAGIC_BYTES)[:_MAGIC_BYTES]
     return magic
 
@@ -148,7 +148,7 @@ def _is_tar(magic: bytes) -> bool:
 
 def zip_members(stream: IO[bytes]) -> list[str]:
     """Return the names of the files in a zip file, without the extra files that macOS adds."""
-    # `is_dir` fails for an entry without a name.
+    # Not by `ZipInfo.is_dir`, which fails for a member without a name.
     names = [name for name in zipfile.ZipFile(stream).namelist() if not name.endswith("/")]
     return [name for name in names if not _is_extra(name)]
 
@@ -159,7 +159,7 @@ def _is_extra(name: str) -> bool:
 
 
 def _zip_member(url: str, stream: IO[bytes]) -> IO[bytes]:
-    """Return the only member of a zip file, opened."""
+    """Open the only member of a zip file."""
     if not stream.seekable():
         raise InputError(
             f"`{storage.redacted(url)}` holds a zip file in a compressed file", hint="unpack it first"
@@ -169,22 +169,25 @@ def _zip_member(url: str, stream: IO[bytes]) -> IO[bytes]:
         raise _several_members(url, "zip", names)
     try:
         return zipfile.ZipFile(stream).open(names[0])
-    except (RuntimeError, NotImplementedError) as error:  # a password, or a rare method
+    except (
+        RuntimeError,
+        NotImplementedError,
+    ) as error:  # it needs a password, or has a rare compression method
         raise InputError(
             f"`{storage.redacted(url)}`: `{names[0]}` cannot be unpacked: {error}", hint="unpack it first"
         ) from error
 
 
 def _several_members(url: str, kind: str, names: list[str]) -> InputError:
-    shown = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
-    holds = f"{len(names)} files: {shown}" if names else "no file"
+    first_names = ", ".join(f"`{name}`" for name in names[:10]) + (", …" if len(names) > 10 else "")
+    holds = f"{len(names)} files: {first_names}" if names else "no file"
     return InputError(
         f"`{storage.redacted(url)}` is a {kind} file of {holds}", hint="unpack it, and name the files to read"
     )
 
 
 class _TarMember(io.RawIOBase):
-    """The only file in a tar stream; at its end another one is an error."""
+    """The only file in a tar stream; a second file is an error, which is raised at the end of the first."""
 
     def __init__(self, url: str, stream: IO[bytes]) -> None:
         self._url, self._stream = url, stream
@@ -212,12 +215,12 @@ class _TarMember(io.RawIOBase):
             if (second := self._next()) is not None:
                 raise _several_members(self._url, "tar", [first.name, second.name])
             while self._stream.read(1 << 20):
-                pass  # a compressed file has the checksum of its content at its end
+                pass  # read to the end: a compressed file has the checksum of its content there
         return len(content)
 
 
 class _Transcoded(io.RawIOBase):
-    """A text in another encoding, as UTF-8."""
+    """A text in another encoding, converted to UTF-8."""
 
     def __init__(self, url: str, stream: IO[bytes], encoding: str) -> None:
         self._url, self._stream, self.encoding = url, stream, encoding
@@ -257,7 +260,7 @@ def _damaged(url: str, error: Exception) -> InputError:
 
 
 def read_exactly(stream: IO[bytes], buffer: memoryview) -> int:
-    """Fill `buffer` from `stream` and return how many bytes there were: fewer than asked only at the end."""
+    """Fill `buffer` from `stream` and return the number of bytes read; it is smaller only at the end of the stream."""
     filled = 0
     while filled < len(buffer):
         n = stream.readinto(buffer[filled:])  # type: ignore[attr-defined]
@@ -268,7 +271,7 @@ def read_exactly(stream: IO[bytes], buffer: memoryview) -> int:
 
 
 def move_to(stream: IO[bytes], position: int) -> None:
-    """Move a stream that is at its beginning to `position`, by reading up to there where it cannot jump."""
+    """Move a stream from its beginning to `position`; if it cannot seek, read the bytes before."""
     if position == 0:
         return
     try:
@@ -279,16 +282,16 @@ def move_to(stream: IO[bytes], position: int) -> None:
 
 
 def read_lines(url: str, encoding: str = "auto", max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """Give the lines of `url` with their ends, for the headers of files: the rest is read in blocks.
+    """Give the lines of `url` with their line ends.
 
-    A byte order mark is part of the first line.
+    This is for headers and small files; `read_blocks` is faster. A byte order mark is part of the first line.
 
     Raises
     ------
     InputError
         A line is longer than `max_line_bytes`.
     """
-    with opened(url, encoding) as stream:
+    with open_decompressed(url, encoding) as stream:
         for number in count(1):
             line = stream.readline(max_line_bytes + 1)
             if len(line) > max_line_bytes:
@@ -299,7 +302,7 @@ def read_lines(url: str, encoding: str = "auto", max_line_bytes: int = MAX_LINE_
 
 
 def long_line_error(place: str, max_line_bytes: int) -> InputError:
-    """Return the error of a line, named by `place`, that is longer than `max_line_bytes`."""
+    """Return the error for the line at `place`, which is longer than `max_line_bytes`."""
     return InputError(
         f"{place} is longer than {max_line_bytes:,} bytes",
         hint="check that this is text with line ends; if the line is right, raise `graph.max_line_bytes`",
@@ -308,7 +311,7 @@ def long_line_error(place: str, max_line_bytes: int) -> InputError:
 
 @dataclass(frozen=True)
 class LineFile:
-    """A file of lines and where its rows begin: after `skip_bytes` bytes, which are `n_lines` lines."""
+    """A file of lines; its rows begin after `skip_bytes` bytes, which are `n_lines` lines."""
 
     url: str
     skip_bytes: int = 0
@@ -324,11 +327,11 @@ class TextBlock:
     Attributes
     ----------
     file
-        The file they are from.
+        The file that contains the lines.
     is_first
         Whether these are the first rows of the file.
     data
-        (n,) uint8; the last byte is a line end, whatever the file ends with.
+        (n,) uint8; the last byte is a line end, also if the file ends without one.
     """
 
     file: LineFile
@@ -337,7 +340,7 @@ class TextBlock:
 
 
 def read_blocks(files: list[LineFile], block_bytes: int) -> Iterator[TextBlock]:
-    """Give the rows of all files in order, in blocks of about `block_bytes`, longer only where a line is.
+    """Give the rows of all files in order, in blocks of about `block_bytes`; a longer line makes its block longer.
 
     Raises
     ------
@@ -354,14 +357,14 @@ def read_blocks(files: list[LineFile], block_bytes: int) -> Iterator[TextBlock]:
 
 
 def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
-    block_bytes = min(block_bytes, file.max_line_bytes)  # so that a line within a block is not too long
-    with opened(file.url, file.encoding) as stream:
+    block_bytes = min(block_bytes, file.max_line_bytes)  # then no line inside a block can be too long
+    with open_decompressed(file.url, file.encoding) as stream:
         move_to(stream, file.skip_bytes)
         carry = np.empty(0, np.uint8)
         n_given = file.skip_bytes
         while True:
-            # A line longer than the block doubles it, so that it is not copied too often; the spare byte
-            # is for a line end that the file lacks.
+            # A line that does not fit doubles the block, so that the line is copied few times. The spare byte is for a
+            # missing line end at the end of the file.
             room = max(block_bytes, len(carry))
             buffer = np.empty(len(carry) + room + 1, np.uint8)
             buffer[: len(carry)] = carry

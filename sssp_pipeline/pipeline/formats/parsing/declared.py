@@ -1,4 +1,4 @@
-"""What formats that declare their counts have in common: the counts are checked."""
+"""Declared counts: checks for the formats that declare their numbers of vertices and edges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files as storage
 
 
-def same_n_vertices(urls: list[str], counts: list[int]) -> int:
+def common_n_vertices(urls: list[str], counts: list[int]) -> int:
     """Return the number of vertices that all files declare.
 
     Raises
@@ -27,7 +27,7 @@ def same_n_vertices(urls: list[str], counts: list[int]) -> int:
 
 
 def refuse_columns(options: ReadOptions, subject: str) -> None:
-    """Raise `InputError` where columns are named or string ids asked for; `subject` is such as "DIMACS files have"."""
+    """Raise `InputError` if an option needs columns, which this format lacks; `subject` is like "DIMACS files have"."""
     for key, column in (
         ("columns.source", options.source_column),
         ("columns.target", options.target_column),
@@ -47,7 +47,7 @@ def refuse_columns(options: ReadOptions, subject: str) -> None:
             )
 
 
-#: Options of text and tables, and their defaults.
+#: Options that apply only to text and tables, and their defaults.
 _OF_ROWS = {
     "encoding": "auto",
     "delimiter": "auto",
@@ -58,17 +58,17 @@ _OF_ROWS = {
 
 
 def declared_reading(format_: str, ids_why: str) -> Reading:
-    """Return the reading of a format that says itself what is where."""
+    """Return the reading of a format in which the places of ids and weights are fixed."""
     return Reading(format=format_, ids="integer", ids_why=ids_why)
 
 
 def declared_count(place: str, word: bytes, what: str, most: int) -> int:
-    """Return the number of vertices or edges that the header at `place` declares by the digits `word`.
+    """Return the count of `what` that the header at `place` declares with the digits `word`.
 
     Raises
     ------
     InputError
-        It is more than `most`.
+        The count is more than `most`.
     """
     digits = word.lstrip(b"0") or b"0"
     if len(digits) > len(str(most)) or int(digits) > most:
@@ -79,20 +79,20 @@ def declared_count(place: str, word: bytes, what: str, most: int) -> int:
     return int(digits)
 
 
-def shown_line(line: bytes) -> str:
-    """Return the beginning of a line of a header, to be shown."""
+def line_excerpt(line: bytes) -> str:
+    """Return at most 60 characters of a header line, for a message."""
     text = line[:200].decode("utf-8", "replace").strip()
     return text if len(text) <= 60 else text[:60] + "…"
 
 
-#: Why ids are integers where the format counts them.
+#: Why ids are integers in the formats that number their vertices from 1.
 IDS_WHY = "the format numbers its vertices from 1"
-#: No file holds more edges.
+#: The most edges that a header may declare.
 MAX_EDGES = 2**48
 
 
 class EdgeCounter:
-    """Counts the edges of files that are read one after the other, against the number each declares."""
+    """Checks that every file has as many edges as it declares; the files are read one after the other."""
 
     def __init__(self, files: list[LineFile], declared: list[int]) -> None:
         self._declared = list(zip(files, declared, strict=True))
@@ -104,7 +104,7 @@ class EdgeCounter:
         Raises
         ------
         InputError
-            A file before it has too few edges, or this one too many.
+            An earlier file has too few edges, or this file has too many.
         """
         while self._declared[0][0] is not file:
             self._check_whole()
@@ -117,7 +117,7 @@ class EdgeCounter:
             )
 
     def finish(self) -> None:
-        """Raise `InputError` when the file that was read last, or one after it, has too few edges."""
+        """Raise `InputError` if the last file that was read, or a later one, has too few edges."""
         while self._declared:
             self._check_whole()
 

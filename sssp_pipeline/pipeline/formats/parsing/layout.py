@@ -1,6 +1,6 @@
-"""What the rows of a text or a table are, decided by the first 1,000 of them: header, columns, type of the ids.
+"""Layout: the header, the columns and the type of the ids of a text or a table, from its first 1,000 rows.
 
-Every later row is checked against what was decided here, so nothing is read that contradicts it.
+Every later row is checked against this layout. A row that contradicts it is an error.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from itertools import islice
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, read_lines
-from sssp_pipeline.pipeline.formats.parsing.line_reader import (
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     carriage_return_error,
     control_error,
+    line_place,
     not_utf8_error,
-    where,
 )
 from sssp_pipeline.pipeline.formats.parsing.tables import (
     EdgeColumns,
@@ -28,14 +28,14 @@ from sssp_pipeline.pipeline.formats.parsing.tables import (
 from sssp_pipeline.pipeline.storage import files
 
 COMMENTS = b"#%"
-#: Rows of the sample.
+#: The number of rows in a sample.
 SAMPLE_ROWS = 1000
-#: In fewer rows a column may well be without repetition by chance.
+#: With fewer rows than this, a column may have no repeated value by chance.
 _ROWS_TO_DOUBT = 100
 _NUMBER = re.compile(
     r"[-+]?(\d+([.]\d*)?|[.]\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII
 )
-#: A number that is written with digits: `nan` may be a name.
+#: A number that is written with digits. `nan` does not match, since it may be a name.
 _NUMERAL = re.compile(r"[-+.]*[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
 _ZERO_LED = re.compile(r"\+[0-9]+|0[0-9]+")
 _DIGITS = re.compile(r"\+?[0-9]+")
@@ -48,15 +48,15 @@ class Sample:
     Attributes
     ----------
     url
-        Of the file.
+        URL of the file.
     rows
-        The first rows as text, without their line ends; at least one.
+        The first rows as text, without line ends; at least one.
     lines
-        Number of the line of each, from 1.
+        The line number of each row, from 1.
     first_bytes
-        Bytes of the file up to the end of the first row's line.
+        The number of bytes of the file up to the end of the first row's line.
     first_row
-        The first row as it is in the file.
+        The bytes of the first row.
     """
 
     url: str
@@ -68,23 +68,25 @@ class Sample:
     @property
     def place(self) -> str:
         """The words for the line of the first row."""
-        return where(self.url, self.lines[0])
+        return line_place(self.url, self.lines[0])
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What was decided for the rows of a file.
+    """The layout of the rows of a file.
 
     Attributes
     ----------
     sample
-        What it was decided by.
+        The rows from which the layout was derived.
     has_header
         Whether the first row names the columns.
     columns
         Which columns are read.
-    ids, ids_why
-        "integer" or "string", and what decided.
+    ids
+        "integer" or "string".
+    ids_why
+        Why the ids have that type.
     """
 
     sample: Sample
@@ -94,10 +96,11 @@ class Layout:
     ids_why: str
 
 
-#: What is blank in a text and around the cells of a table, as for the scans of `tokenizer`; a no-break space is not.
+#: The white space between the cells of a text and around those of a table, as in the scans of `tokenizer`. A no-break
+#: space is not among it.
 BLANKS = " \t\v\f\r\n"
 _CELLS = re.compile(rf"[^{BLANKS}]+")
-#: Bytes that no text holds.
+#: The control characters that no text may contain.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
@@ -107,13 +110,13 @@ def cells_of_text(row: str) -> list[str]:
 
 
 def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Sample:
-    """Return the first rows of `url`, without comments, which in a table stand before its first row only.
+    """Return the first rows of `url` without comments; a table has comments only before its first row.
 
     Raises
     ------
     InputError
-        The file holds no row; or a carriage return without a line feed stands between two rows, which the readers
-        would take for one; or it is not in the encoding, or a line is too long.
+        The file has no rows, is not in the encoding, has a line that is too long, or has a carriage return without a
+        line feed.
     """
     found = list(islice(_rows(url, options, comments_anywhere), SAMPLE_ROWS))
     if not found:
@@ -126,15 +129,15 @@ def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Samp
 
 
 def _rows(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
-    """Give the number of the line of each row, the bytes of the file up to its end, and the row."""
+    """Give for each row its line number, the number of bytes of the file up to the end of its line, and the row."""
     seen, n_bytes = False, 0
     for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
         n_bytes += len(content)
         row = (content.removeprefix(BYTE_ORDER_MARK) if line == 1 else content).rstrip(b"\r\n")
         if (control := _CONTROLS.search(row)) is not None:
-            raise control_error(where(url, line), control[0][0])
+            raise control_error(line_place(url, line), control[0][0])
         if b"\r" in row.strip():
-            raise carriage_return_error(where(url, line))
+            raise carriage_return_error(line_place(url, line))
         first = row.lstrip()[:1]
         if not first or (first in COMMENTS and (comments_anywhere or not seen)):
             continue
@@ -147,22 +150,22 @@ def is_number(cell: str, point: str = ".") -> bool:
     return _NUMBER.fullmatch(cell if point == "." else cell.replace(".", "x").replace(point, ".")) is not None
 
 
-def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptions) -> Layout:
-    """Return the layout of the rows of a file, which `split` cuts into cells.
+def decide_layout(sample: Sample, split: Callable[[str], list[str]], options: ReadOptions) -> Layout:
+    """Return the layout of a file; `split` splits a row into cells.
 
     Raises
     ------
     InputError
-        More than one reading fits, or the options name a column that is not there.
+        More than one layout is possible, or the options name a missing column.
     """
     place = sample.place
     rows = [[cell.strip(BLANKS) for cell in split(row)] for row in sample.rows]
     first = rows[0]
-    alike = [row for row in rows if len(row) == len(first)]
-    has_header = len(first) > 1 and _has_header(sample, alike, options)
+    equal_length = [row for row in rows if len(row) == len(first)]
+    has_header = len(first) > 1 and _has_header(sample, equal_length, options)
     if has_header and "\ufffd" in sample.rows[0]:
         raise not_utf8_error(place, sample.rows[0][:60], sample.first_row.decode("latin-1"))
-    body = alike[1:] if has_header else alike
+    body = equal_length[1:] if has_header else equal_length
     if has_header and len(rows) == 1:
         raise InputError(
             f"`{files.redacted(sample.url)}` holds no edges: {place} is its header",
@@ -176,14 +179,14 @@ def decide(sample: Sample, split: Callable[[str], list[str]], options: ReadOptio
     columns = choose_columns(place, names, options, numeric, by_name=by_name)
     if not by_name and options.source_column == options.target_column == "auto":
         _refuse_edge_ids(place, body, columns)
-    first_edge = where(sample.url, sample.lines[has_header]) if len(sample.lines) > has_header else place
+    first_edge = line_place(sample.url, sample.lines[has_header]) if len(sample.lines) > has_header else place
     ids, why = _id_kind(first_edge, body, columns, options)
     return Layout(sample, has_header, columns, ids, why)
 
 
 def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> bool:
-    """Return whether the first of `rows`, the cells of those of one length, names the columns."""
-    place, shown = sample.place, sample.rows[0][:60]
+    """Return whether the first of `rows`, which are lists of cells of equal length, names the columns."""
+    place, excerpt = sample.place, sample.rows[0][:60]
     first, rest = rows[0], rows[1:]
     if (
         options.header is True
@@ -191,7 +194,7 @@ def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> 
         and not are_numbered(first)
     ):
         raise InputError(
-            f"{place}: `{shown}` holds only numbers, and `graph.header` says that it names columns",
+            f"{place}: `{excerpt}` holds only numbers, and `graph.header` says that it names columns",
             hint="set `graph.header: false` if it is an edge",
         )
     if isinstance(options.header, bool):
@@ -201,30 +204,30 @@ def _has_header(sample: Sample, rows: list[list[str]], options: ReadOptions) -> 
         any(row[i] for row in rest) and all(is_number(row[i], options.point) for row in rest if row[i])
         for i in range(len(first))
     ]
-    speaks_for = any(
+    looks_like_header = any(
         n and cell and not is_n for n, cell, is_n in zip(over_numbers, first, numbers, strict=True)
     )
-    # A column's name is no vertex.
+    # The name of a column does not occur again as the name of a vertex.
     later = {cell for row in rest for cell in row if not is_number(cell, options.point)}
-    speaks_against = any(
+    looks_like_edge = any(
         n and is_n for n, is_n in zip(over_numbers, numbers, strict=True)
     ) or not later.isdisjoint(first)
-    asked = {options.source_column, options.target_column, options.weight_column} & set(first)
-    is_named = names_both_ends(first) or any(not is_number(name) for name in asked)
-    if speaks_for and (is_named or not speaks_against):
+    requested = {options.source_column, options.target_column, options.weight_column} & set(first)
+    is_named = names_both_ends(first) or any(not is_number(name) for name in requested)
+    if looks_like_header and (is_named or not looks_like_edge):
         return True
-    if (any(numbers) or (speaks_against and not is_named)) and not speaks_for:
+    if (any(numbers) or (looks_like_edge and not is_named)) and not looks_like_header:
         return False
-    if is_named and not speaks_against:
+    if is_named and not looks_like_edge:
         return True
     raise InputError(
-        f"{place}: `{shown}` may be a header or an edge",
+        f"{place}: `{excerpt}` may be a header or an edge",
         hint="set `graph.header: true` if it names the columns, `graph.header: false` if it is an edge",
     )
 
 
 def _refuse_edge_ids(place: str, rows: list[list[str]], columns: EdgeColumns) -> None:
-    """Raise `InputError` if the first column may number the edges, and the next two may be their ends."""
+    """Raise `InputError` if column 1 may number the edges, so that columns 2 and 3 may be their ends."""
     if len(columns.names) < 3 or len(rows) < _ROWS_TO_DOUBT:
         return
     cells = [[row[i] for row in rows] for i in range(3)]
@@ -234,7 +237,7 @@ def _refuse_edge_ids(place: str, rows: list[list[str]], columns: EdgeColumns) ->
         raise InputError(
             f"{place}: column 1 is different in each of the first {len(rows)} rows: "
             "it may number the edges, or be an end of them",
-            hint="write the one that is meant:\ngraph:\n  columns: {source: 2, target: 3}\nor\n"
+            hint="write one of the two:\ngraph:\n  columns: {source: 2, target: 3}\nor\n"
             "graph:\n  columns: {source: 1, target: 2}",
         )
 
@@ -242,13 +245,13 @@ def _refuse_edge_ids(place: str, rows: list[list[str]], columns: EdgeColumns) ->
 def _id_kind(
     place: str, rows: list[list[str]], columns: EdgeColumns, options: ReadOptions
 ) -> tuple[str, str]:
-    """Return "integer" or "string" for the ends of the edges in `rows`, the first of which is at `place`, and why."""
+    """Return "integer" or "string" for the ids in `rows`, and why; `place` names the line of the first row."""
     if options.ids != "auto":
         return options.ids, "as the workflow says"
     if not rows:
         return "string", "no row says otherwise"
     ends = [rows[0][columns.source], rows[0][columns.target]]
-    # `-3` and `4.5` are numbers gone wrong rather than names: the scan tells what is wrong with them.
+    # `-3` and `4.5` are wrong numbers rather than names. The scan reports what is wrong with them.
     is_name = [not _NUMERAL.fullmatch(end) for end in ends]
     if all(is_name):
         return "string", f"`{ends[0]}` is a name"

@@ -1,9 +1,8 @@
-"""Edges out of files of lines: blocks scanned on several threads, faults turned into messages with their line."""
+"""Line reader: several threads scan blocks of lines for edges; a fault becomes an error that names its line."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
@@ -24,6 +22,14 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     TextBlock,
     read_blocks,
 )
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
+    Fault,
+    control_error,
+    fault_error,
+    line_of_fault,
+    line_place,
+    token_at,
+)
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import (
     FLOAT,
@@ -31,7 +37,6 @@ from sssp_pipeline.pipeline.formats.parsing.tokenizer import (
     UNSIGNED,
     LineSyntax,
 )
-from sssp_pipeline.pipeline.storage import files as storage
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -43,25 +48,20 @@ MAX_ID = 2**63 - 1
 _WEIGHT_DTYPES = {INTEGER: np.int64, UNSIGNED: np.uint64, FLOAT: np.float64}
 
 
-@dataclass(frozen=True, eq=False)
-class Fault:
-    """Why a block could not be read further: a code of `numbers_in_text`, and the position of the token."""
-
-    code: int
-    position: int
-
-
 class Scanned(Protocol):
-    """What scanning a block gives: its number of lines, the fault that stopped the scan, and those it went over."""
+    """The result of scanning a block."""
 
     @property
-    def n_lines(self) -> int: ...
+    def n_lines(self) -> int:
+        """The number of lines."""
 
     @property
-    def fault(self) -> Fault | None: ...
+    def fault(self) -> Fault | None:
+        """The fault that stopped the scan, if any."""
 
     @property
-    def skipped(self) -> Sequence[Fault]: ...
+    def skipped(self) -> Sequence[Fault]:
+        """The faults of the lines that were left out."""
 
 
 AnyScanned = TypeVar("AnyScanned", bound=Scanned)
@@ -77,11 +77,6 @@ class ScannedEdges:
     skipped: list[Fault] = field(default_factory=list)
 
 
-def where(url: str, line: int) -> str:
-    """Return the words that name a line of a file."""
-    return f"`{storage.redacted(url)}` line {line}"
-
-
 def read_edges(
     files: list[LineFile],
     syntax: LineSyntax,
@@ -89,9 +84,9 @@ def read_edges(
     n_threads: int,
     skipped: SkippedRows | None = None,
 ) -> Iterator[tuple[LineFile, EdgeChunk]]:
-    """Give the rows of `files` as chunks in order, each with its file; never an empty chunk.
+    """Give the rows of `files` in order, as chunks that are not empty, each with its file.
 
-    With `skipped`, rows that do not follow `syntax` are left out and noted there.
+    With `skipped`, rows that do not follow `syntax` are left out and added to it.
 
     Raises
     ------
@@ -112,12 +107,12 @@ def scan_files(
     n_threads: int,
     skipped: SkippedRows | None = None,
 ) -> Iterator[tuple[LineFile, AnyScanned]]:
-    """Give what `scan` makes of each block of `files`, in order, with its file; note in `skipped` what it left out.
+    """Give the result of `scan` for each block of `files`, in order, with its file; add left-out rows to `skipped`.
 
     Raises
     ------
     InputError
-        The scan of a block met a fault; the blocks before it have been given.
+        A fault stopped the scan of a block; the results of the blocks before it have been given.
     """
 
     def work(block: TextBlock) -> tuple[TextBlock, AnyScanned, int]:
@@ -129,13 +124,13 @@ def scan_files(
             n_lines = block.file.n_lines
         if control >= 0 and (scanned.fault is None or control < scanned.fault.position):
             line = n_lines + block.data[:control].tobytes().count(b"\n") + 1
-            raise control_error(where(block.file.url, line), block.data[control])
+            raise control_error(line_place(block.file.url, line), block.data[control])
         if scanned.fault:
-            raise _explained(scanned.fault, block, n_lines, syntax)
+            raise fault_error(scanned.fault, block, n_lines, syntax)
         if skipped is not None and scanned.skipped:
-            faults_ = ((_explained(fault, block, n_lines, syntax), fault) for fault in scanned.skipped)
+            faults_ = ((fault_error(fault, block, n_lines, syntax), fault) for fault in scanned.skipped)
             skipped.add(
-                len(scanned.skipped), (f"{error.message}: {_line_of(block, f)}" for error, f in faults_)
+                len(scanned.skipped), (f"{error.message}: {line_of_fault(block, f)}" for error, f in faults_)
             )
         n_lines += scanned.n_lines
         yield block.file, scanned
@@ -160,8 +155,8 @@ def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> Sca
             data, syntax, mode, begin, src, dst, weights, doubtful[0], doubtful[1]
         )
         if code == faults.NEED_FLOAT and skips:
-            # What is no number must not decide how the other weights are read.
-            code = _WORDS.get(faults.scan_decimal(data, position, syntax.point)[2], code)
+            # A row that is left out must not change how the other weights are read.
+            code = _FAULT_OF_STATUS.get(faults.scan_decimal(data, position, syntax.point)[2], code)
         if code in (faults.NEED_UNSIGNED, faults.NEED_FLOAT):
             mode, begin = code, (0, 0, 0, 0)
             skipped.clear()
@@ -170,7 +165,7 @@ def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> Sca
         elif code and skips:
             skipped.append(Fault(code, position))
             while n_doubtful and doubtful[0, n_doubtful - 1] >= n_rows:
-                n_doubtful -= 1  # of the row that is left out
+                n_doubtful -= 1  # the doubtful weight belongs to the row that is left out
             begin = (int(faults.after_line(data, position)), n_rows, n_lines + 1, n_doubtful)
         else:
             break
@@ -187,25 +182,25 @@ def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> Sca
             ends[k], not_utf8 = gather_strings(data, tokens)
             found += [Fault(faults.BAD_UTF8, int(tokens[row]) >> 32) for row in not_utf8]
     if skips:
-        skipped += [fault for fault in found if fault.code not in _OF_VALUES]
+        skipped += [fault for fault in found if fault.code not in _INEXACT]
     if skipped:
         return _scanned_without(data, syntax, n_lines, sorted(skipped, key=lambda found: found.position))
-    # The scan may have stopped at another fault, but later: it went over these.
+    # The faults in `found` were found after the scan. They may precede the fault that stopped it.
     first = min([*found, *([fault] if fault else [])], key=lambda found: found.position, default=None)
     given = values[:n_rows] if syntax.weight_column >= 0 else None
     return ScannedEdges(EdgeChunk(ends[0], ends[1], given), n_lines, first)
 
 
-#: What a token that is no decimal is, by its status.
-_WORDS = {faults.NO_NUMBER: faults.BAD_WEIGHT, faults.INFINITE_OR_NAN: faults.NOT_FINITE}
-#: Faults of rows that can be read, but not kept as they are: they are never left out.
-_OF_VALUES = (faults.UNDERFLOW, faults.INEXACT_INTEGER, faults.NOT_SCALED)
+#: The fault of a token that is not a decimal, by its status.
+_FAULT_OF_STATUS = {faults.NO_NUMBER: faults.BAD_WEIGHT, faults.INFINITE_OR_NAN: faults.NOT_FINITE}
+#: Faults of weights that are numbers, but cannot be represented exactly. Such rows are never left out.
+_INEXACT = (faults.UNDERFLOW, faults.INEXACT_INTEGER, faults.NOT_SCALED)
 
 
 def _scanned_without(
     data: np.ndarray, syntax: LineSyntax, n_lines: int, skipped: list[Fault]
 ) -> ScannedEdges:
-    """Return the edges in `data` without the lines of the faults `skipped`, which must not decide the weights' type."""
+    """Scan `data` again without the lines of the faults `skipped`, since these must not decide the weights' type."""
     ends = np.flatnonzero(data == NEWLINE) + 1
     starts = np.concatenate(([0], ends[:-1]))
     keep = np.ones(len(ends), bool)
@@ -214,7 +209,7 @@ def _scanned_without(
     parts = [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
     rest = scan_block(np.concatenate(parts) if parts else data[:0], syntax)
     fault = rest.fault
-    if fault is not None:  # where it is in the whole of `data`
+    if fault is not None:  # convert its position to one in the whole of `data`
         moved = np.concatenate(([0], np.cumsum(ends - starts)[:-1]))
         line = int(np.searchsorted(moved, fault.position, side="right")) - 1
         fault = Fault(fault.code, int(starts[line]) + fault.position - int(moved[line]))
@@ -222,29 +217,29 @@ def _scanned_without(
 
 
 def gather_strings(data: np.ndarray, tokens: np.ndarray) -> tuple[pa.Array, list[int]]:
-    """Return packed tokens of `data` as a large_string array, and the places of the tokens that are not UTF-8."""
+    """Return packed `tokens` of `data` as a large_string array, and the indices of the tokens that are not UTF-8."""
     offsets, content = tokenizer.gather_tokens(data, tokens)
     array = pa.LargeStringArray.from_buffers(len(tokens), pa.py_buffer(offsets), pa.py_buffer(content))
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
-        return array, [i for i, t in enumerate(tokens.tolist()) if not _is_utf8(_token_at(data, t >> 32))]
+        return array, [i for i, t in enumerate(tokens.tolist()) if not _is_utf8(token_at(data, t >> 32))]
     return array, []
 
 
 def _parse_decimals(
     data: np.ndarray, tokens: np.ndarray, syntax: LineSyntax
 ) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Return the packed tokens as float64 rounded correctly, and the place and the fault of each that cannot be."""
+    """Return packed `tokens` as correctly rounded float64, and index and fault of those that are not exact enough."""
     texts, _ = gather_strings(data, tokens)
-    texts = pc.utf8_ltrim(texts, "+")  # Arrow takes no plus sign
+    texts = pc.utf8_ltrim(texts, "+")  # Arrow does not accept a plus sign
     if syntax.point != faults.POINT:
         texts = pc.replace_substring(texts, chr(syntax.point), ".")
     try:
         values = np.asarray(pc.cast(texts, pa.float64()))
     except pa.ArrowInvalid:
         values = np.array([float(text) for text in texts.to_pylist()])
-    # Only these can have a fault; a look at each of all decimals takes ten times as long as reading them.
+    # Only these values can have a fault. To check every decimal in Python would take longer than reading them.
     if syntax.scale:
         suspects = np.arange(len(values))
     else:
@@ -254,23 +249,23 @@ def _parse_decimals(
         suspects = np.flatnonzero(is_suspect)
     found = []
     for i in suspects.tolist():
-        why = lost_in_float64(texts[i].as_py(), float(values[i]), syntax.rounds, syntax.scale)
+        why = float64_fault(texts[i].as_py(), float(values[i]), syntax.rounds, syntax.scale)
         if why is not None:
             found.append((i, why))
     return values, found
 
 
-def lost_in_float64(text: str, value: float, rounds: bool, scale: int) -> int | None:
-    """Return the fault of a weight that is written as `text` and is `value` in float64, None if there is none.
+def float64_fault(text: str, value: float, rounds: bool, scale: int) -> int | None:
+    """Return the fault of the weight `text`, read as the float64 `value`; None if it has none.
 
     Parameters
     ----------
     text
-        A number with a point, if any, before its decimals.
+        A number; a point, if any, precedes its decimals.
     value
-        The nearest float64.
+        The float64 nearest to `text`.
     rounds
-        Whether a float type is asked for.
+        Whether the workflow asks for a float type, so that integers may be rounded.
     scale
         As in `LineSyntax`.
     """
@@ -285,167 +280,9 @@ def lost_in_float64(text: str, value: float, rounds: bool, scale: int) -> int | 
         n_places = -int(parts.exponent) - n_zeros
         return faults.NOT_SCALED if 10 ** min(n_places, 20) > scale else None
     if not rounds and digits.lstrip("+-").isdecimal() and digits == text:
-        # From 2^63 on an integer beside decimals or negative ones has no integer type.
+        # No type holds integers from 2^63 on together with decimals or negative weights.
         return faults.INEXACT_INTEGER if int(value) != Decimal(text) or abs(value) >= 2**63 else None
     return None
-
-
-def _explained(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax) -> InputError:
-    """Return the error that tells of a fault in a block with `n_lines` lines before it."""
-    before = block.data[: fault.position].tobytes()
-    line = n_lines + before.count(b"\n") + 1
-    place = where(block.file.url, line)
-    token = _token_at(block.data, fault.position).decode("utf-8", "replace")
-    shown = token if len(token) <= 60 else token[:57] + "..."
-    match fault.code:
-        case faults.FEW_COLUMNS | faults.MANY_COLUMNS | faults.NO_COORDINATE_ROW:
-            n_columns = len(block.data[fault.position :].tobytes().partition(b"\n")[0].split())
-            n_columns -= bool(syntax.letter)
-            plural = "" if n_columns == 1 else "s"
-            return InputError(
-                f"{place} has {n_columns} column{plural}, wanted {syntax.n_columns}",
-                hint=_columns_hint(fault.code, syntax),
-            )
-        case faults.BAD_ID:
-            return InputError(f"{place}: `{shown}` is not a vertex id", hint=_id_hint(syntax))
-        case faults.NEGATIVE_ID:
-            return InputError(f"{place}: vertex id `{shown}` is negative", hint=_id_hint(syntax))
-        case faults.HUGE_ID:
-            return InputError(f"{place}: vertex id `{shown}` is above 2^63 - 1", hint=_id_hint(syntax))
-        case faults.ZERO_LED_ID:
-            return InputError(f"{place}: {zero_led(shown)}", hint=ZERO_LED_HINT)
-        case faults.ID_OUT_OF_RANGE:
-            return InputError(
-                f"{place}: vertex id `{shown}` is outside {syntax.min_id} to {syntax.max_id}",
-                hint="the file declares its number of vertices at its beginning: correct the one or the other",
-            )
-        case (
-            faults.BAD_WEIGHT
-            | faults.NOT_FINITE
-            | faults.UNDERFLOW
-            | faults.INEXACT_INTEGER
-            | faults.NOT_SCALED
-        ):
-            # Formats that count their vertices have no choice of columns, and leave no row out.
-            return weight_error(place, shown, fault.code, syntax.scale, of_table=syntax.min_id == 0)
-        case faults.BAD_UTF8:
-            word = _token_at(block.data, fault.position).decode("latin-1")
-            return not_utf8_error(place, shown, word)
-        case faults.BAD_COORDINATE:
-            return InputError(
-                f"{place}: `{shown}` is not a coordinate", hint="coordinates are numbers of at most 15 digits"
-            )
-        case faults.NO_WEIGHT:
-            return InputError(
-                f"{place}: the last neighbour has no weight", hint="the header says that edges have weights"
-            )
-        case faults.NO_VERTEX_WEIGHTS:
-            return InputError(
-                f"{place} ends before the weights of its vertex do", hint="the header says how many there are"
-            )
-        case _:
-            assert fault.code == faults.WRONG_LETTER
-            return InputError(
-                f"{place} begins with `{shown}`, wanted `{chr(syntax.letter)}`",
-                hint="the file may be damaged, or of another format: see `graph.format`",
-            )
-
-
-def control_error(place: str, byte: int) -> InputError:
-    """Return the error of a byte that no text holds."""
-    return InputError(
-        f"{place} holds the control character 0x{byte:02x}",
-        hint="the file may be damaged, or no text: fetch it again, or see `graph.format`",
-    )
-
-
-def carriage_return_error(place: str) -> InputError:
-    """Return the error of a carriage return that ends a row alone: some readers would take two rows for one."""
-    return InputError(
-        f"{place} has a carriage return without a line feed, as old Macs end lines",
-        hint="end lines with line feeds: `tr '\\r' '\\n'` turns the one into the other",
-    )
-
-
-def zero_led(shown: str) -> str:
-    """Return what is wrong with an id of digits that is no plain number."""
-    sign = "a plus sign" if shown.startswith("+") else "a leading zero"
-    return f"vertex id `{shown}` has {sign}, which an integer would lose, and the ids before it are integers"
-
-
-ZERO_LED_HINT = (
-    "set `graph.ids: string` to keep ids as they are written, or `integer` to read them as numbers"
-)
-
-
-def not_utf8_error(place: str, shown: str, as_latin_1: str) -> InputError:
-    """Return the error of a word that is not UTF-8, with the word as Latin-1 would read it."""
-    return InputError(
-        f"{place}: `{shown}` is not UTF-8",
-        hint=f"set `graph.encoding: latin-1` if `{as_latin_1[:60]}` is meant; else save the file as UTF-8",
-    )
-
-
-def weight_error(place: str, shown: str, code: int, scale: int = 0, *, of_table: bool = True) -> InputError:
-    """Return the error of a weight with a fault `code` of `numbers_in_text`; `of_table` in text and tables."""
-    match code:
-        case faults.NOT_FINITE:
-            return InputError(
-                f"{place}: weight `{shown}` is not finite",
-                hint="leave such edges out" + ", or set `graph.unreadable: skip`" * of_table,
-            )
-        case faults.UNDERFLOW:
-            return InputError(
-                f"{place}: weight `{shown}` is above zero, but float64 would make it zero",
-                hint="scale the weights up",
-            )
-        case faults.INEXACT_INTEGER:
-            return InputError(
-                f"{place}: weight `{shown}` is an integer that no type holds exactly beside the other weights",
-                hint="set `graph.weights.dtype: float64` to round it, or scale the weights down",
-            )
-        case faults.NOT_SCALED:
-            if scale == 1:
-                hint = "set `graph.weights.dtype: auto` to compute with decimals"
-                return InputError(f"{place}: weight `{shown}` is no integer", hint=hint)
-            return InputError(
-                f"{place}: weight `{shown}` times {scale} is no integer",
-                hint="raise `graph.weights.scale`, or remove it to compute with decimals",
-            )
-    hint = "weights are numbers such as 12, 0.5 or 3e-2"
-    if of_table and re.fullmatch(r"[-+]?[0-9]+,[0-9]+", shown):
-        hint = f"set `graph.decimal: comma` to read it as {shown.replace(',', '.')}"
-    elif of_table:
-        hint += "; `graph.weights.column` names another column, or `none`"
-        hint += "; `graph.unreadable: skip` leaves such rows out"
-    return InputError(f"{place}: `{shown}` is not a weight", hint=hint)
-
-
-def _columns_hint(code: int, syntax: LineSyntax) -> str:
-    if code == faults.NO_COORDINATE_ROW:
-        return "every line holds a vertex id, x and y"
-    named = {2: "source and target", 3: "source, target and weight"}.get(syntax.n_columns)
-    hint = f"every line holds {named}" if named else "every line has as many columns as the first"
-    return hint + "; `graph.unreadable: skip` leaves others out" * (syntax.min_id == 0)
-
-
-def _id_hint(syntax: LineSyntax) -> str:
-    if syntax.min_id > 0:
-        return f"ids are whole numbers from {syntax.min_id}"
-    return "ids are whole numbers from 0; for names set `graph.ids: string`"
-
-
-def _token_at(data: np.ndarray, position: int) -> bytes:
-    line = data[position : position + 65536].tobytes().partition(b"\n")[0].split()
-    return line[0] if line else b""
-
-
-def _line_of(block: TextBlock, fault: Fault) -> str:
-    """Return the line in which a fault is, to be shown."""
-    data = block.data
-    start = data[: fault.position].tobytes().rfind(b"\n") + 1
-    line = data[start : start + 500].tobytes().partition(b"\n")[0]
-    return line.decode("utf-8", "replace").rstrip("\r")
 
 
 def _is_utf8(token: bytes) -> bool:

@@ -1,13 +1,13 @@
-"""Numbers at a position of a text, compiled: the parts that the scans of `tokenizer` are made of.
+"""Numbers in text: compiled functions that read one id or weight; the scans of `tokenizer` consist of them.
 
-Every text ends with a line end, so that nothing here asks whether it ends. Weights are exact: a decimal is computed
-when its digits are at most 2^52 and its power of ten at most 22, since both are then exact in float64 and one
-operation rounds once (Clinger, "How to read floating point numbers accurately", PLDI 1990). The others are left to a
-correctly rounding parser. Up to 2^52 different decimals with the same number of places have different float64, which
-`graph.weights.scale` relies on.
+Every text ends with a line end, so no function has to check for the end of the text.
 
-NOTE: numba's disk cache looks at the file that a scan stands in, not at this one. After an edit here, delete the
-`__pycache__` folder of the package.
+Weights are rounded correctly. A decimal is computed here if its digits form an integer of at most 2^52 and its power
+of ten is at most 22. Both are then exact in float64, and one multiplication or division rounds once (Clinger, "How to
+read floating point numbers accurately", PLDI 1990). All other decimals are left to a correctly rounding parser.
+
+`graph.weights.scale` relies on this: decimals with the same number of places, whose digits form different integers of
+at most 2^52, have different float64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import NEWLINE
 
-#: Faults: why a scan stopped. `line_reader` has the message of each.
+#: Faults: why a scan stopped. `fault_errors` has the message of each.
 NO_FAULT = 0
 FEW_COLUMNS = 1
 MANY_COLUMNS = 2
@@ -32,19 +32,19 @@ BAD_COORDINATE = 10
 NO_COORDINATE_ROW = 11
 NO_WEIGHT = 12
 NO_VERTEX_WEIGHTS = 13
-#: Found after the scan, when strings are made.
+#: Found after the scan, when strings are created.
 BAD_UTF8 = 14
 ZERO_LED_ID = 15
-#: Found after the scan, among the weights that are left to a slower parser.
+#: Found after the scan, in weights that a slower parser reads.
 UNDERFLOW = 16
 INEXACT_INTEGER = 17
 NOT_SCALED = 18
 
-#: What an integer needs that is no int64.
+#: The mode that the weights need if one of them is not an int64.
 NEED_UNSIGNED = 20
 NEED_FLOAT = 21
 
-#: What a decimal is.
+#: Statuses of a decimal, as `scan_decimal` returns them.
 EXACT = 0
 DOUBTFUL = 1
 NO_NUMBER = 2
@@ -116,7 +116,7 @@ def scan_id(data: np.ndarray, p: int) -> tuple:
 
 @njit()
 def scan_odd_id(data: np.ndarray, start: int) -> tuple:
-    """Read an id that is long or no number; returns as `scan_id`."""
+    """Read an id of more than 18 digits, or one that is not a number; returns as `scan_id`."""
     is_negative, magnitude, p, needed = scan_integer(data, start)
     if needed == NEED_FLOAT:
         end = after_token(data, start)
@@ -135,10 +135,10 @@ def scan_odd_id(data: np.ndarray, start: int) -> tuple:
 
 @njit()
 def scan_integer(data: np.ndarray, p: int) -> tuple:
-    """Read a whole number; return (is_negative, magnitude, position after it, what it needs).
+    """Read an integer; return (is_negative, magnitude, position after it, needed mode).
 
-    What it needs is 0 for an int64, `NEED_UNSIGNED` for a magnitude above 2^63 - 1, `NEED_FLOAT` for any other
-    token, whose magnitude is 0.
+    The needed mode is 0 for an int64 and `NEED_UNSIGNED` for a magnitude above 2^63 - 1. For any other token it is
+    `NEED_FLOAT`, and the magnitude is 0.
     """
     is_negative = data[p] == _MINUS
     if is_negative or data[p] == _PLUS:
@@ -166,8 +166,7 @@ def scan_decimal(data: np.ndarray, p: int, point: int) -> tuple:
 
     `point` is the byte before the decimals.
 
-    The status is `EXACT`, `DOUBTFUL` (a number that has to be read by another parser), `NO_NUMBER` or
-    `INFINITE_OR_NAN`.
+    The status is `EXACT`, `DOUBTFUL` (another parser must read the number), `NO_NUMBER` or `INFINITE_OR_NAN`.
     """
     is_negative = data[p] == _MINUS
     if is_negative or data[p] == _PLUS:
@@ -225,7 +224,7 @@ def scan_decimal(data: np.ndarray, p: int, point: int) -> tuple:
 
 @njit()
 def is_infinite_or_nan(data: np.ndarray, p: int) -> bool:
-    """Return whether the token at `p`, its sign apart, is `inf`, `infinity` or `nan` in any case."""
+    """Return whether the token at `p`, without its sign, is `inf`, `infinity` or `nan` in upper or lower case."""
     n = after_token(data, p) - p
     if n == 3:
         a, b, c = data[p] | _TO_LOWER, data[p + 1] | _TO_LOWER, data[p + 2] | _TO_LOWER

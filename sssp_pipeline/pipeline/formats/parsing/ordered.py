@@ -1,4 +1,4 @@
-"""Work on a stream by several threads, results in the order of the stream, a bounded number in flight."""
+"""Ordered work: several threads work on the items of a stream, and the results keep the order of the items."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Result = TypeVar("Result")
 
 
 def map_in_order(work: Callable[[Item], Result], items: Iterator[Item], n_threads: int) -> Iterator[Result]:
-    """Give `work(item)` for each item in order; items are made on a thread of their own, ahead of the work.
+    """Give `work(item)` for each item, in order; a thread of its own takes the items from `items` in advance.
 
-    At most `n_threads + 3` items or results are held at a time. What `items` or `work` raises is raised here, in
-    its place in the order; closing this generator stops the threads and closes `items`.
+    At most `n_threads + 3` items and results are held at a time. An error of `items` or `work` is raised here, after
+    the results of all earlier items. Closing this generator stops the threads and closes `items`.
     """
     pending: deque[Future[Result]] = deque()
     failure: Exception | None = None
@@ -28,7 +28,7 @@ def map_in_order(work: Callable[[Item], Result], items: Iterator[Item], n_thread
                 item = next(ahead)
             except StopIteration:
                 break
-            except Exception as error:  # what was read before it comes first
+            except Exception as error:  # raised after the results of the items before it
                 failure = error
             else:
                 pending.append(pool.submit(work, item))
@@ -44,7 +44,7 @@ _END = object()
 
 
 def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """Give `items`, made on another thread: one waits to be handed over while the next is made."""
+    """Give `items`, which another thread produces: one item waits in a queue while the next one is produced."""
     ready: queue.Queue = queue.Queue(1)
     is_abandoned = threading.Event()
 

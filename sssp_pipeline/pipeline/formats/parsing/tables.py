@@ -1,7 +1,7 @@
-"""Which columns of a table are source, target and weight: those asked for, else by name, else by their order.
+"""Table columns: which of them are source, target and weight.
 
-A name is cut into words: `fromStop`, `from_stop` and `From Stop` are from + stop. Nothing is chosen where two readings
-fit.
+The workflow may name them. Otherwise their names decide, or their order if they have no names. A name is split into
+words: `fromStop`, `from_stop` and `From Stop` are all from + stop. If more than one choice is possible, it is an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAIRS = (
     *(("u", "v"), ("von", "nach"), ("fromnode", "tonode"), ("fromid", "toid")),
     *(("fromnodeid", "tonodeid"), ("sourceid", "targetid"), ("srcid", "dstid")),
 )
-#: Words that are too common to mean an end unless another name differs in them alone: `node1`, `node2`.
+#: Common words that mean an end only if two names differ in nothing else: `node1`, `node2`.
 WEAK_PAIRS = (
     ("1", "2"),
     ("a", "b"),
@@ -46,13 +46,16 @@ WEIGHT_WORDS = frozenset(
 _SOURCE_WORDS = frozenset(source for source, _ in PAIRS)
 _TARGET_WORDS = frozenset(target for _, target in PAIRS)
 _WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
-#: Names that programs give to columns without names: 0, 1, 2; f0, f1; _c0; column_1.
+#: Names that programs invent for columns without names: 0, 1, 2; f0, f1; _c0; column_1.
 _NUMBERED = re.compile(r"(?:|f|_c|c|col|column_?)\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class EdgeColumns:
-    """The 0-based places of the columns of a table, and why they were taken; `weight` is None without weights."""
+    """The 0-based places of source, target and weight in a table, and why each was chosen.
+
+    `names` are those of all columns. `weight` is None without weights.
+    """
 
     names: tuple[str, ...]
     source: int
@@ -65,8 +68,8 @@ class EdgeColumns:
         """The columns to be read: source, target and perhaps weight."""
         return [self.source, self.target, *([self.weight] if self.weight is not None else [])]
 
-    def read(self) -> dict[str, Any]:
-        """Return the part of a `Reading` that is about columns."""
+    def reading_fields(self) -> dict[str, Any]:
+        """Return the fields of `Reading` that describe columns."""
         weight = None if self.weight is None else self.names[self.weight]
         unused = tuple(name for i, name in enumerate(self.names) if i not in self.used)
         return {
@@ -83,40 +86,68 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def names_both_ends(names: Sequence[str]) -> bool:
-    """Return whether one pair of `names` alone means source and target; `a` and `b`, `A1` and `A2` may be vertices."""
+    """Return whether exactly one pair of `names` means source and target; weak pairs do not count."""
     found = _pairs(names, range(len(names)))
     return len(found) == 1 and not _SOURCE_WORDS.isdisjoint(words(names[found[0][0]]))
 
 
 def are_numbered(names: Sequence[str]) -> bool:
-    """Return whether a program made these names up for columns that had none."""
+    """Return whether a program invented these names for columns that had none."""
     return all(_NUMBERED.fullmatch(name) for name in names)
 
 
 def choose_columns(
     place: str, names: Sequence[str], options: ReadOptions, numeric: Set[int], *, by_name: bool
 ) -> EdgeColumns:
-    """Return the columns that `options` ask for, or else the only ones that fit.
+    """Return the columns that `options` name, or else the only possible ones.
 
     Parameters
     ----------
     place
-        The words for the file, or the line of its header, in messages.
+        The words for the file, or for the line of its header, in messages.
     names
-        Of all columns; their numbers where they have no names.
+        The names of all columns; their numbers if they have no names.
     options
         What the workflow asks for.
     numeric
-        The places of columns that hold a number.
+        The places of the columns that contain a number.
     by_name
-        Whether the names say what is in the columns; else their order does: source, target, weight.
+        Whether the names say what the columns contain. Otherwise their order does: source, target, weight.
 
     Raises
     ------
     InputError
-        A column asked for is not there, or there are fewer than two columns, or a name stands twice, or more than one
-        reading fits.
+        A requested column is missing, there are fewer than two columns, two columns have the same name, or more than
+        one choice is possible.
     """
+    _check_names(place, names)
+    requested = _requested_columns(place, names, options)
+    source, target, weight = requested
+    why = ["named by the workflow"] * 3
+    if source is None or target is None:
+        taken = {i for i in requested if i is not None}
+        rest = [i for i in range(len(names)) if i not in taken]
+        found = _pairs(names, rest, source, target) if by_name else _first_two(rest, source, target)
+        if len(found) != 1:
+            what = "none is known as" if not found else "more than one pair could be"
+            raise InputError(
+                f"{place}: of the columns {_names_text(names)} {what} source and target of an edge",
+                hint=_columns_example(names, [*(found[0] if found else (None, None)), weight], options),
+            )
+        by = "by its name" if by_name else "by its place"
+        why[:2] = [by if i is None else why[0] for i in (source, target)]
+        source, target = found[0]
+    if options.weight_column == "none":
+        why[2] = "no weight, as the workflow says"
+    elif weight is None:
+        left = [i for i in range(len(names)) if i not in (source, target)]
+        weight, why[2] = _choose_weight(
+            place, names, left, numeric, (source, target), options, by_name=by_name
+        )
+    return EdgeColumns(tuple(names), source, target, weight, (why[0], why[1], why[2]))
+
+
+def _check_names(place: str, names: Sequence[str]) -> None:
     if len(names) < 2:
         raise InputError(
             f"{place} has 1 column, `{''.join(names)[:60]}`, wanted source and target",
@@ -126,45 +157,28 @@ def choose_columns(
     twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
         raise InputError(f"{place} has two columns `{twice}`", hint="give each column its own name")
-    asked = [
-        _asked(place, names, column, key)
+
+
+def _requested_columns(place: str, names: Sequence[str], options: ReadOptions) -> list[int | None]:
+    """Return the places of the columns that the workflow names for source, target and weight; None for "auto"."""
+    requested = [
+        _requested_column(place, names, column, key)
         for column, key in (
             (options.source_column, "columns.source"),
             (options.target_column, "columns.target"),
             ("auto" if options.weight_column == "none" else options.weight_column, "weights.column"),
         )
     ]
-    taken = {i for i in asked if i is not None}
-    if len(taken) < sum(i is not None for i in asked):
-        double = next(i for i in taken if asked.count(i) > 1)
+    double = next((i for i in requested if i is not None and requested.count(i) > 1), None)
+    if double is not None:
         raise InputError(
             f"{place}: column `{names[double]}` is named twice, for two parts of an edge",
-            hint=_lines(names, [None, None, None], options),
+            hint=_columns_example(names, [None, None, None], options),
         )
-    rest = [i for i in range(len(names)) if i not in taken]
-    source, target = asked[0], asked[1]
-    why = ["named by the workflow"] * 3
-    if source is None or target is None:
-        found = _pairs(names, rest, source, target) if by_name else _first_two(rest, source, target)
-        if len(found) != 1:
-            what = "none is known as" if not found else "more than one pair could be"
-            raise InputError(
-                f"{place}: of the columns {_listed(names)} {what} source and target of an edge",
-                hint=_lines(names, [*(found[0] if found else (None, None)), asked[2]], options),
-            )
-        by = "by its name" if by_name else "by its place"
-        why[:2] = [by if i is None else why[0] for i in (source, target)]
-        source, target = found[0]
-    weight, why[2] = asked[2], why[2] if asked[2] is not None else ""
-    if options.weight_column == "none":
-        why[2] = "no weight, as the workflow says"
-    elif weight is None:
-        left = [i for i in range(len(names)) if i not in (source, target)]
-        weight, why[2] = _weight(place, names, left, numeric, (source, target), options, by_name=by_name)
-    return EdgeColumns(tuple(names), source, target, weight, (why[0], why[1], why[2]))
+    return requested
 
 
-def same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
+def check_same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
     """Raise `InputError` unless all tables have the same names for source, target and weight."""
     for url, table in zip(urls, tables, strict=True):
         first, other = ([t.names[i] for i in t.used] for t in (tables[0], table))
@@ -177,9 +191,9 @@ def same_columns(urls: list[str], tables: Sequence[EdgeColumns]) -> None:
                     hint="set `graph.weights.column: none` to leave them out",
                 )
             raise InputError(
-                f"`{files.redacted(urls[0])}` has the columns {_listed(first)}, "
-                f"`{files.redacted(url)}` {_listed(other)}",
-                hint="files read together name their columns alike: set `graph.columns` and `graph.weights.column`",
+                f"`{files.redacted(urls[0])}` has the columns {_names_text(first)}, "
+                f"`{files.redacted(url)}` {_names_text(other)}",
+                hint="files read together need equal column names: set `graph.columns` and `graph.weights.column`",
             )
 
 
@@ -192,9 +206,9 @@ def _first_two(rest: list[int], source: int | None, target: int | None) -> list[
 def _pairs(
     names: Sequence[str], rest: Sequence[int], source: int | None = None, target: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return the pairs of columns that can be meant as source and target, one of which may be known."""
+    """Return the pairs of columns that may be source and target; one of the two may be given."""
     cut = {i: words(name) for i, name in enumerate(names)}
-    # A start_time is no end of an edge.
+    # `start_time` is not an end of an edge.
     free = [i for i in rest if not WEIGHT_WORDS & set(cut[i])]
     sources = [i for i in free if _SOURCE_WORDS & set(cut[i]) and not _TARGET_WORDS & set(cut[i])]
     targets = [i for i in free if _TARGET_WORDS & set(cut[i]) and not _SOURCE_WORDS & set(cut[i])]
@@ -202,7 +216,7 @@ def _pairs(
         return list(product(sources if source is None else [source], targets if target is None else [target]))
     if len(sources) == 1 and len(targets) == 1:
         return [(sources[0], targets[0])]
-    # Names that differ only in the words of a pair; looked up, since a table may have thousands of columns.
+    # Find names that differ only in the words of a pair. Lookups, because a table may have thousands of columns.
     by_words: dict[tuple[str, ...], list[int]] = {}
     for i in free:
         by_words.setdefault(cut[i], []).append(i)
@@ -215,13 +229,13 @@ def _pairs(
     ]
 
 
-#: The words for a target that go with each word for a source.
+#: For each word for a source, the words for a target that may be combined with it.
 _PARTNERS: dict[str, list[str]] = {}
 for _source, _target in (*PAIRS, *WEAK_PAIRS):
     _PARTNERS.setdefault(_source, []).append(_target)
 
 
-def _weight(
+def _choose_weight(
     place: str,
     names: Sequence[str],
     left: list[int],
@@ -235,7 +249,7 @@ def _weight(
     if not by_name:
         return (left[0], "by its place") if left else (None, "no weight: there is no third column")
     named = [i for i in left if WEIGHT_WORDS & set(words(names[i]))]
-    # `length_unit` has the word, but no number.
+    # A column such as `length_unit` has a word for the weight in its name, but contains no numbers.
     candidates = [i for i in named if i in numeric] or named
     if len(candidates) == 1:
         return candidates[0], "by its name"
@@ -247,21 +261,21 @@ def _weight(
             else "no column is known as the weight"
         )
         raise InputError(
-            f"{place}: of the columns {_listed(names)} {known}: {_listed([names[i] for i in possible])}",
-            hint=_lines(names, [*ends, possible[0]], options, [names[i] for i in possible[1:]]),
+            f"{place}: of the columns {_names_text(names)} {known}: {_names_text([names[i] for i in possible])}",
+            hint=_columns_example(names, [*ends, possible[0]], options, [names[i] for i in possible[1:]]),
         )
     return None, "no weight: no other column holds numbers" if left else "no weight: there is no other column"
 
 
-def _lines(
+def _columns_example(
     names: Sequence[str], found: Sequence[int | None], options: ReadOptions, others: Sequence[str] = ()
 ) -> str:
-    """Return what to write into the workflow to name the columns, as an example with the best guess."""
+    """Return the lines that name the columns in the workflow, as an example with the best guess."""
     free = iter([i for i in range(len(names)) if i not in found])
     source, target = (next(free, 0) if i is None else i for i in found[:2])
-    shown = [_quoted(names[source]), _quoted(names[target])]
+    quoted = [_quoted(names[source]), _quoted(names[target])]
     lines = ["name the columns, for example:", "graph:"]
-    lines.append(f"  columns: {{source: {shown[0]}, target: {shown[1]}}}")
+    lines.append(f"  columns: {{source: {quoted[0]}, target: {quoted[1]}}}")
     weight = found[2] if len(found) > 2 and found[2] is not None else next(free, None)
     if options.weight_column == "none" or weight is None:
         lines.append("  weights: {column: none}")
@@ -275,12 +289,12 @@ def _quoted(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "'" + name.replace("'", "''") + "'"
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name[:60]}`" for name in names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+def _names_text(names: Sequence[str]) -> str:
+    first = ", ".join(f"`{name[:60]}`" for name in names[:20])
+    return first + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-def _asked(place: str, names: Sequence[str], asked: str, key: str) -> int | None:
+def _requested_column(place: str, names: Sequence[str], asked: str, key: str) -> int | None:
     if asked == "auto":
         return None
     if asked in names:

@@ -1,14 +1,14 @@
-"""Numbers and names out of lines of text: one pass over the bytes, compiled, outside the GIL.
+"""Tokenizer: compiled scans that read the ids and weights of a block of lines in one pass, without the GIL.
 
-The idea. A block of whole lines is scanned once; each line is a row `[letter] source target [more columns]`.
-The block ends with a line end, so that no inner loop asks whether the block ends. Nothing is allocated and
-nothing is raised inside: rows go into arrays made for the longest case (pages that are not written cost
-nothing), and the first fault stops the scan with a code and a position, from which `line_reader` makes the message.
+Each line is a row `[letter] source target [more columns]`. The block ends with a line end, so no inner loop has to
+check for the end of the block. The scans neither allocate nor raise. They write rows into arrays with room for the
+largest possible number of rows; unused pages of such an array take no memory. The first fault stops the scan. The scan
+then returns a fault code and a position, and `fault_errors` makes the message from them.
 
-Needs: the last byte of the block is a line end (`byte_streams.TextBlock` promises it); at most 2^32 bytes.
+Needs: the last byte of the block is a line end, as `byte_streams.TextBlock` guarantees. A block has at most 2^32 bytes.
 
-A block is first read with integer weights; where one is no 64-bit integer the block is read again as float64. A
-decimal that is in doubt (`numbers_in_text`) is noted and left to another parser.
+A block is first scanned with integer weights. If a weight is not a 64-bit integer, the block is scanned again with
+float64 weights. A decimal that `numbers_in_text` cannot compute exactly is noted for another parser.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
     skip_blanks,
 )
 
-#: Modes: what the weights of a block are read as.
+#: Modes: the type with which the weights of a block are read.
 INTEGER = 0
 UNSIGNED = NEED_UNSIGNED
 FLOAT = NEED_FLOAT
@@ -62,27 +62,27 @@ class LineSyntax(NamedTuple):
     Attributes
     ----------
     letter
-        The byte every row begins with, as a column of its own that is not counted; 0 for none.
+        The byte in front of every row, in a column that is not counted; 0 for none.
     comment, other_comment
-        The bytes a comment line begins with.
+        The two bytes that may begin a comment line.
     n_columns
-        How many columns every row has.
+        The number of columns of every row.
     weight_column
         0-based column of the weight; -1 for none.
     min_id, max_id
-        The ids that are allowed.
+        The smallest and the largest allowed id.
     ids_are_strings
-        Whether ids are any bytes but white space; they then come as packed tokens.
+        Whether ids are strings without white space; the scan then returns them as packed tokens.
     source_column, target_column
-        0-based columns of the ends.
+        0-based columns of source and target.
     takes_zero_led_ids
-        Whether `007` is the integer 7; else it is a fault.
+        Whether `007` is the integer 7; otherwise it is a fault.
     point
         The byte before the decimals of a weight.
     rounds
         Whether weights may be rounded to float64, because the workflow asks for a float type.
     scale
-        What the weights will be multiplied by to become integers; 0 for nothing.
+        The factor that must make every weight an integer; 0 for none.
     """
 
     letter: int
@@ -126,16 +126,16 @@ def scan_edges(
     begin
         (position, n_rows, n_lines, n_doubtful) where an earlier call stopped; zeros at first.
     src, dst
-        (R,) int64, R at least the number of rows; ids, or packed tokens (`pack`) where ids are strings.
+        (R,) int64, R at least the number of rows; ids, or packed tokens (`pack`) if ids are strings.
     weights
-        (R,) int64, or (0,) without weights; in the other modes its bits are those of a uint64 or float64.
+        (R,) int64, or (0,) without weights; in the other modes it holds the bits of uint64 or float64 values.
     doubtful_rows, doubtful_tokens
-        (R,) int64, or (0,); rows whose weight is left to a slower parser, and the packed token of each.
+        (R,) int64, or (0,); the rows with a weight that a slower parser must read, and the packed token of each.
 
     Returns
     -------
     tuple of int
-        `n_lines` counts the lines read whole; the fault, if any, is in the line after them, at `position`.
+        `n_lines` counts the complete lines; a fault is in the line after them, at `position`.
     """
     letter, comment, other_comment, n_columns, weight_column = syntax[:5]
     min_id, max_id, ids_are_strings, source_column, target_column = syntax[5:10]
@@ -218,8 +218,8 @@ def scan_edges(
 def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: np.ndarray) -> tuple:
     """Read rows `letter id x y` into `ids`, (R,) int64, and `xy`, (2, R) float64.
 
-    Returns (n_rows, n_lines, fault, position) as `scan_edges` does. A coordinate is at most 2^52 times a power of
-    ten of at most 22, else it is a fault: no map needs more.
+    Returns (n_rows, n_lines, fault, position) as `scan_edges` does. A coordinate that `scan_decimal` cannot compute
+    exactly is a fault, since no map needs so many digits.
     """
     stop = len(data)
     p = 0
@@ -337,9 +337,9 @@ def scan_neighbours(
 
 @njit(nogil=True)
 def control_at(data: np.ndarray) -> int:
-    """Return the position of the first byte of `data` that no text holds, or -1; the scans take it for a blank."""
+    """Return the position of the first control character in `data`, or -1; the scans treat these as blanks."""
     n = 0
-    for i in range(len(data)):  # counted first, since such a loop is vectorised
+    for i in range(len(data)):  # a loop that only counts is vectorised; most blocks end here
         n += (data[i] < 9) | ((data[i] > 13) & (data[i] < SPACE))
     if n:
         for i in range(len(data)):
@@ -350,12 +350,14 @@ def control_at(data: np.ndarray) -> int:
 
 @njit(nogil=True)
 def gather_tokens(data: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes of packed `tokens` one after the other, and where each begins and the last ends.
+    """Return the two buffers of an Arrow large_string array with the packed `tokens`.
 
     Returns
     -------
-    offsets, content
-        (T + 1,) int64, and (B,) uint8: the buffers of an Arrow large_string array.
+    offsets
+        (T + 1,) int64; token `i` is `content[offsets[i]:offsets[i + 1]]`.
+    content
+        (B,) uint8; the bytes of all tokens.
     """
     offsets = np.zeros(len(tokens) + 1, np.int64)
     for i in range(len(tokens)):

@@ -13,7 +13,7 @@ import dask
 from distributed import Security
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.machine import profiler_locks
+from sssp_pipeline.pipeline.machine import profiler_may_deadlock
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.workflow.cluster import Cluster
 
@@ -24,7 +24,7 @@ LOOPBACK = "127.0.0.1"
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-ttl": "60s",
-    **({"distributed.worker.profile.enabled": False} if profiler_locks() else {}),
+    **({"distributed.worker.profile.enabled": False} if profiler_may_deadlock() else {}),
 }
 #: The kinds of cluster, as messages name them.
 NAMES = {"local-cuda": "local", "slurm": "SLURM", "kubernetes": "Kubernetes"}

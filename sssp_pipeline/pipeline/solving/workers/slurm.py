@@ -9,12 +9,14 @@ from typing import Any
 from dask.utils import parse_bytes
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.machine import profiler_locks
+from sssp_pipeline.pipeline.machine import profiler_may_deadlock
 from sssp_pipeline.pipeline.solving.workers.dask_start import LOOPBACK, needed_for, threads_of, tls_options
 from sssp_pipeline.workflow.cluster import Cluster, Slurm
 
 #: Shell lines of a job. The shell starts the worker, so a setting travels as a variable.
-_WITHOUT_PROFILER = ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if profiler_locks() else []
+_WITHOUT_PROFILER = (
+    ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"] if profiler_may_deadlock() else []
+)
 
 
 def cluster_class() -> Any:

@@ -19,15 +19,15 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.gpu.common.device_graph import obtainable_bytes
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.graph_store.stored_graph import keep_within
+from sssp_pipeline.pipeline.graph_store.stored_graph import limit_resident_bytes
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.memory import limit_of, needed_limit, usable_bytes
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.pipeline.storage.retries import expect_answers
+from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import plural
 
 #: The packages whose release must be the same everywhere.
@@ -195,8 +195,8 @@ def _check_this_worker(needs: Needs, dask_worker: Worker) -> WorkerCheck:
             f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
             f"{needed / 1e6:,.0f} MB, of which it can use {share:.0%}"
         )
-    keep_within(room)
-    expect_answers(files.redacted(needs.store), files.redacted(needs.run))
+    limit_resident_bytes(room)
+    mark_reachable(files.redacted(needs.store), files.redacted(needs.run))
     try:
         read_manifest(needs.store, needs.content_id)
         folder = RunFolder(needs.run)

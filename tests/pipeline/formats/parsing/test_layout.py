@@ -236,7 +236,7 @@ def test_the_first_of_three_columns_may_number_the_edges(write, read, refused, n
     assert refused(file) == (
         f"`{name}` line 1: column 1 is different in each of the first 200 rows: "
         "it may number the edges, or be an end of them",
-        "write the one that is meant:\ngraph:\n  columns: {source: 2, target: 3}\nor\n"
+        "write one of the two:\ngraph:\n  columns: {source: 2, target: 3}\nor\n"
         "graph:\n  columns: {source: 1, target: 2}",
     )
     meant = read(file, source_column="2", target_column="3", weight_column="none").rows()
@@ -297,7 +297,7 @@ def test_files_with_other_columns(write, read, refused):
     )
     assert refused(first, write("b.csv", "from,to,time\n3,4,5\n")) == (
         "`a.csv` has the columns `from`, `to`, `km`, `b.csv` `from`, `to`, `time`",
-        "files read together name their columns alike: set `graph.columns` and `graph.weights.column`",
+        "files read together need equal column names: set `graph.columns` and `graph.weights.column`",
     )
     # In another place, or with other columns that are not used, they are the same columns.
     assert read(first, write("b.csv", "from,name,to,km\n3,x,4,5\n")).rows() == [(1, 2, 3), (3, 4, 5)]
@@ -437,7 +437,7 @@ def test_the_delimiter_is_what_the_workflow_says(write, read):
 def test_files_with_other_delimiters(write, refused):
     assert refused(write("a", "1,2\n3,4\n"), write("b", "1;2\n3;4\n")) == (
         "`a` is separated by comma, `b` by semicolon",
-        "files read together are separated alike: set `graph.delimiter`",
+        "files read together need the same delimiter: set `graph.delimiter`",
     )
 
 

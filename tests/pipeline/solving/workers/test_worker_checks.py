@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 
 from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.host.team import usable_cores
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -92,7 +92,7 @@ def test_all_workers_with_a_fault_are_named_with_the_reason(client, needs, break
 
 def test_a_worker_keeps_graphs_in_what_its_limit_leaves_beside_the_batches(client, needs, monkeypatch):
     kept: list[int] = []
-    monkeypatch.setattr(worker_checks, "keep_within", kept.append)
+    monkeypatch.setattr(worker_checks, "limit_resident_bytes", kept.append)
     check(client, needs, 10 * MB, 50 * MB)
     assert (
         kept == [300 * MB] * 2

@@ -1,0 +1,80 @@
+"""A graph and its distances in the types of the CPU kernels: the same memory, with integers as unsigned ones.
+
+Weights of zero or more have the same bits signed or unsigned. So the kernels are compiled for four types, not six, and
+none of their sums can turn negative. Graphs with negative weights keep their types.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, unreached_distance
+
+
+@dataclass(frozen=True, eq=False)
+class SearchGraph:
+    """A graph in the types of the CPU kernels; the memory is that of the graph.
+
+    Attributes
+    ----------
+    row_offsets
+        (V+1,) uint64.
+    col_indices
+        (E,) uint32.
+    weights
+        (E,) uint32, uint64, float32 or float64; int32 or int64 only where one is negative.
+    """
+
+    row_offsets: np.ndarray
+    col_indices: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, graph: CsrGraph) -> SearchGraph:
+        weights = as_searched(graph, graph.weights)
+        return cls(graph.row_offsets.view(np.uint64), graph.col_indices, weights)
+
+
+def as_searched(graph: CsrGraph, values: np.ndarray) -> np.ndarray:
+    """Return weights or distances of `graph` for the kernels: the array itself, or an unsigned view of it."""
+    if values.dtype.kind == "f" or graph.traits.min_weight < 0:
+        return values
+    return values.view(f"u{values.dtype.itemsize}")
+
+
+def distances_of_bits(bits: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the distances of `dtype` with the given bits, those of SSSP_SIGNED (`relax.cuh`), in the same memory."""
+    sign = bits.dtype.type(1 << (8 * dtype.itemsize - 1))
+    inverted = np.where(bits < sign, ~bits.dtype.type(0), sign) if dtype.kind == "f" else sign
+    np.bitwise_xor(bits, inverted, out=bits)
+    return bits.view(dtype)
+
+
+def bits_of_distances(distances: np.ndarray) -> np.ndarray:
+    """Return the bits of `distances` with SSSP_SIGNED in a new array; the inverse of `distances_of_bits`."""
+    bits = distances.view(f"u{distances.dtype.itemsize}")
+    sign = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
+    negative_float = (bits >= sign) & (distances.dtype.kind == "f")
+    return bits ^ np.where(negative_float, ~bits.dtype.type(0), sign)
+
+
+def distance_limit(dtype: np.dtype, cutoff: float | None) -> np.generic:
+    """Return the least distance of `dtype` above `cutoff`; a search reaches only vertices below it.
+
+    It is `unreached_distance(dtype)` if `cutoff` is None or not below the largest distance that the type holds.
+    """
+    largest = largest_distance(dtype)
+    if cutoff is None or cutoff >= largest:
+        return unreached_distance(dtype)
+    if dtype.kind != "f":
+        return dtype.type(math.floor(cutoff) + 1)
+    # The cutoff is rounded to the type like every weight. So a path of weight 0.3 is within a cutoff of 0.3.
+    return np.nextafter(dtype.type(cutoff), dtype.type(np.inf))
+
+
+def largest_distance(dtype: np.dtype) -> float:
+    """Return the largest distance of `dtype` that does not mean "unreachable"."""
+    return float(np.finfo(dtype).max) if dtype.kind == "f" else int(np.iinfo(dtype).max) - 1

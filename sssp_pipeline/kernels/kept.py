@@ -1,0 +1,137 @@
+"""What is kept of a row, as solvers see it: every distance, those to some vertices, or none.
+
+A solver computes one row of V distances for each source. It reduces the row before the next source overwrites it: a CPU
+solver calls `reduce`, a GPU solver calls what `on_device` returns. `pipeline/results/outputs.py` says how the rest is
+stored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sssp_pipeline.errors import InputError
+
+#: Enqueues the reduction of rows (n, V) on the device, and returns the device array (n, columns) that will hold it.
+DeviceReduction = Callable[[Any], Any]
+
+
+class Kept(ABC):
+    """What is kept of a row of distances; the same for every source of a call."""
+
+    #: Whether every distance is kept. Predecessors and the certificate need all of them.
+    is_whole_row: ClassVar[bool] = False
+
+    @abstractmethod
+    def n_columns(self, n_vertices: int) -> int:
+        """Return how many values are kept of a row."""
+
+    def dtype(self, weight_dtype: np.dtype) -> np.dtype:
+        """Return the type of a kept value, which is the type of the weights for distances."""
+        return weight_dtype
+
+    def checked(self, n_vertices: int) -> Kept:
+        """Return this for a graph of `n_vertices`; raise `InputError` if it names a vertex that is not there."""
+        del n_vertices
+        return self
+
+    @abstractmethod
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        """Write what is kept of `row` (V,) to `into` (columns,), both in host memory."""
+
+    @abstractmethod
+    def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
+        """Return the reduction of up to `n_rows` rows at a time; it owns the device memory of its result."""
+
+    def device_bytes(self, weight_dtype: np.dtype) -> int:
+        """Return the device memory that `on_device` takes for each row, beside the row."""
+        del weight_dtype
+        return 0
+
+
+@dataclass(frozen=True)
+class EveryVertex(Kept):
+    """The whole row."""
+
+    is_whole_row: ClassVar[bool] = True
+
+    def n_columns(self, n_vertices: int) -> int:
+        return n_vertices
+
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        into[:] = row
+
+    def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
+        return lambda rows: rows
+
+
+@dataclass(frozen=True, eq=False)
+class Targets(Kept):
+    """The distances to some vertices.
+
+    Attributes
+    ----------
+    vertices
+        (T,) integers. The distances stand in this order.
+    """
+
+    vertices: np.ndarray
+
+    def n_columns(self, n_vertices: int) -> int:
+        return len(self.vertices)
+
+    def checked(self, n_vertices: int) -> Targets:
+        """Return the same vertices as (T,) uint32; raises as `checked_vertices`."""
+        return Targets(checked_vertices(self.vertices, n_vertices, "target"))
+
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        np.take(row, self.vertices, out=into)
+
+    def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
+        from sssp_pipeline.kernels.gpu.common.gather import Gather
+
+        return Gather(self.vertices, n_rows, weight_dtype)
+
+    def device_bytes(self, weight_dtype: np.dtype) -> int:
+        return len(self.vertices) * weight_dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Nothing(Kept):
+    """No distance: only the metrics of each source are returned."""
+
+    def n_columns(self, n_vertices: int) -> int:
+        return 0
+
+    def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
+        pass
+
+    def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
+        return lambda rows: rows[:, :0]
+
+
+def checked_vertices(vertices: np.ndarray, n_vertices: int, what: str) -> np.ndarray:
+    """Return `vertices`, each of which is a `what`, as (n,) uint32.
+
+    Raises
+    ------
+    InputError
+        They are not a list of integers, or one of them is not a vertex.
+    """
+    vertices = np.asarray(vertices)
+    if vertices.ndim != 1 or (len(vertices) and vertices.dtype.kind not in "iu"):
+        raise InputError(
+            f"{what}s are {vertices.ndim}-dimensional {vertices.dtype}, wanted a list of integers",
+            hint="give the numbers of vertices, from 0",
+        )
+    outside = np.flatnonzero((vertices < 0) | (vertices >= n_vertices))
+    if len(outside):
+        raise InputError(
+            f"{what} {vertices[outside[0]]} is not in the graph",
+            hint=f"its {n_vertices} vertices are numbered from 0",
+        )
+    return vertices.astype(np.uint32)

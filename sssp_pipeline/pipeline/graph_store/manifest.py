@@ -1,0 +1,163 @@
+"""Manifest: the record of a stored graph, its facts and its parts, in `manifest.json`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.vertex_ids import IdMapping
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sssp_pipeline.csr import GraphTraits
+else:  # `inspect` reads a manifest without NumPy
+    np = LazyModule("numpy")
+
+FORMAT = "sssp-pipeline graph store"
+VERSION = 1
+
+
+class Part(BaseModel):
+    """One Parquet file of the store.
+
+    Attributes
+    ----------
+    path
+        Path of the file below the store.
+    rows
+        The number of rows.
+    first, last
+        The half-open range of vertices in the file; in `row_offsets/`, of rows.
+    bytes
+        The size of the file.
+    crc32
+        The CRC-32 of the file.
+    content_crc32
+        The CRC-32 of the values in the file. It does not depend on the release of pyarrow that wrote them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    path: str
+    rows: int
+    first: int
+    last: int
+    bytes: int
+    crc32: int
+    content_crc32: int
+
+
+class WeightFacts(BaseModel):
+    """Facts about the stored weights; all 0 and False if there are no edges.
+
+    With a `scale`, the stored weights are the input's weights times that number.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    dtype: Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
+    unit: str | None
+    scale: int | None = None
+    min: int | float
+    max: int | float
+    mean: float
+    zero: bool
+    negative: bool
+
+
+class Counts(BaseModel):
+    """What ingest did to the edges: `edges_read - self_loops_dropped + reverses_added - duplicates_dropped` remain.
+
+    `rows_skipped` counts the rows that were left out because they are not edges. `edges_read` does not include them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    edges_read: int
+    self_loops_dropped: int
+    reverses_added: int
+    duplicates_dropped: int
+    rows_skipped: int = 0
+
+
+class Manifest(BaseModel):
+    """The facts about a stored graph, and its parts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal["sssp-pipeline graph store"]
+    version: Literal[1]
+    n_vertices: int
+    n_edges: int
+    degree_skew: float
+    weights: WeightFacts
+    symmetric: bool
+    ids: IdMapping
+    coordinates: bool
+    counts: Counts
+    inputs: list[dict[str, Any]]
+    options: dict[str, Any]
+    reading: Reading | None = None
+    row_offsets: list[Part]
+    edges: list[Part]
+    vertices: list[Part]
+
+    @model_validator(mode="after")
+    def _parts_cover_the_graph(self) -> Self:
+        with_vertices = self.ids.kind == "table" or self.coordinates
+        for name, parts, rows in (
+            ("row_offsets", self.row_offsets, self.n_vertices + 1),
+            ("edges", self.edges, self.n_vertices),
+            ("vertices", self.vertices, self.n_vertices if with_vertices else 0),
+        ):
+            bounds = [0, *(p.last for p in parts)]
+            if [p.first for p in parts] != bounds[:-1] or bounds[-1] != rows:
+                raise ValueError(f"the parts of {name} do not cover the graph")
+        if sum(p.rows for p in self.edges) != self.n_edges:
+            raise ValueError("the parts of edges do not hold all edges")
+        return self
+
+    @property
+    def traits(self) -> GraphTraits:
+        from sssp_pipeline.csr import GraphTraits
+
+        return GraphTraits(
+            self.n_vertices,
+            self.n_edges,
+            np.dtype(self.weights.dtype),
+            self.weights.min,
+            self.weights.max,
+            self.weights.mean,
+            self.degree_skew,
+        )
+
+    @property
+    def content_id(self) -> str:
+        """A digest of the graph; two stores with equal graphs have the same digest."""
+        parts = [(p.first, p.last, p.content_crc32) for p in self.parts]
+        # The type is included, because the same bytes of another type are other weights.
+        facts: list[Any] = [parts, self.ids.model_dump(), self.weights.dtype]
+        if self.weights.scale is not None:
+            facts.append(self.weights.scale)
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def parts(self) -> list[Part]:
+        """All files of the graph except the manifest."""
+        return [*self.row_offsets, *self.edges, *self.vertices]
+
+    @property
+    def arrays(self) -> dict[str, tuple[int, np.dtype]]:
+        """Length and type of each array of the `CsrGraph`, by the name of the array."""
+        return {
+            "row_offsets": (self.n_vertices + 1, np.dtype(np.int64)),
+            "col_indices": (self.n_edges, np.dtype(np.uint32)),
+            "weights": (self.n_edges, np.dtype(self.weights.dtype)),
+        }
+
+    @property
+    def graph_bytes(self) -> int:
+        """Bytes of host memory that the `CsrGraph` takes."""
+        return sum(length * dtype.itemsize for length, dtype in self.arrays.values())

@@ -1,0 +1,72 @@
+"""The formats of inputs and the kinds of output: the only lists of them, by the names that a workflow uses.
+
+A workflow is checked before anything slow is imported. An entry therefore says where its code is, as "module:name", and
+`code_of` imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
+
+_FORMATS = "sssp_pipeline.pipeline.formats"
+_OUTPUTS = "sssp_pipeline.pipeline.results.outputs"
+
+#: The function of each format that opens files as an `EdgeList`.
+FORMATS: dict[str, str] = {
+    "text": f"{_FORMATS}.text:open_text",
+    "csv": f"{_FORMATS}.csv_table:open_csv",
+    "dimacs": f"{_FORMATS}.dimacs:open_dimacs",
+    "galois": f"{_FORMATS}.galois:open_galois",
+    "matrix-market": f"{_FORMATS}.matrix_market:open_matrix_market",
+    "metis": f"{_FORMATS}.metis:open_metis",
+    "networkx": f"{_FORMATS}.networkx_edgelist:open_networkx",
+    "parquet": f"{_FORMATS}.parquet:open_parquet",
+    "scipy-npz": f"{_FORMATS}.scipy_npz:open_scipy_npz",
+}
+
+#: The subclass of `RowOutput` for each value of `output.distances`.
+OUTPUTS: dict[str, str] = {
+    "full": f"{_OUTPUTS}:AllDistances",
+    "none": f"{_OUTPUTS}:MetricsAlone",
+}
+
+
+def code_of(entry: str) -> Any:
+    """Return the function or class that `entry` of a registry names."""
+    module, _, name = entry.partition(":")
+    return getattr(import_module(module), name)
+
+
+class NameIn:
+    """Makes `str` in a model one of `others` or a name in a registry, as `Annotated[str, NameIn(FORMATS, "auto")]`."""
+
+    def __init__(self, registry: Mapping[str, str], *others: str) -> None:
+        self._registry, self._others = registry, others
+
+    def _names(self) -> list[str]:
+        return [*self._others, *self._registry]
+
+    def _checked(self, value: Any) -> str:
+        if not isinstance(value, str) or value not in self._names():
+            names = ", ".join(self._names())
+            raise PydanticCustomError(
+                "literal_error", "Input should be one of {expected}", {"expected": names}
+            )
+        return value
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self._checked, serialization=core_schema.plain_serializer_function_ser_schema(str)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"enum": self._names(), "type": "string"}

@@ -1,0 +1,222 @@
+"""The memory layouts and the constants that Python repeats are those of the compiled CUDA code.
+
+Each `.cu` file is compiled with two more tables behind it: the address of every field, and the values of `sizeof` and
+of constants. Both are read from the PTX.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.kernels import SOLVERS, gpu
+from sssp_pipeline.kernels.gpu.adaptive_threads import adaptive_threads
+from sssp_pipeline.kernels.gpu.adds import adds, hub_chunks
+from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
+from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
+from sssp_pipeline.kernels.gpu.bellman_ford import bellman_ford
+from sssp_pipeline.kernels.gpu.common import device_rows, gpu_solver, pausing
+from sssp_pipeline.kernels.gpu.common.compile import Unit, kernel_options
+from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
+from sssp_pipeline.kernels.gpu.near_far import near_far
+from sssp_pipeline.kernels.gpu.work_efficient import work_efficient
+from sssp_pipeline.kernels.solver import TRACE
+
+_spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
+nvrtc = sys.modules.setdefault("nvrtc", importlib.util.module_from_spec(_spec))
+_spec.loader.exec_module(nvrtc)
+
+pytestmark = pytest.mark.skipif(
+    nvrtc.library() is None, reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12"
+)
+
+#: Fields that stand in a struct within the struct.
+BARRIER = {"arrived": "barrier.arrived", "poison": "barrier.poison"}
+PAST_DEADLINE = {"kPastDeadline": gpu_solver.PAST_DEADLINE, "sizeof(BarrierWords)": pausing._BARRIER_BYTES}
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """What Python repeats of one compiled unit.
+
+    Attributes
+    ----------
+    unit
+        What is compiled.
+    records
+        The NumPy type of each struct, by the struct's name.
+    numbers
+        The value of each C++ expression.
+    paths
+        The C++ name of each field whose NumPy name differs.
+    """
+
+    unit: Unit
+    records: dict[str, np.dtype] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=lambda: BARRIER)
+
+
+def unit_of(solver: str) -> Unit:
+    return next(unit for unit in SOLVERS[solver].units if unit.stem == solver.replace("-", "_"))
+
+
+def lanes(*, narrow: bool) -> Mirrored:
+    n_lanes = 64 if narrow else 32
+    numbers = {
+        "kLanes": n_lanes,
+        "kChunk": adds_lanes._CHUNK,
+        "kPushShare": adds_lanes._PUSH_SHARE,
+        "kNoSource": adds_lanes._NO_SOURCE,
+        **({"kLaneLimit": adds_lanes._NARROW_LIMIT} if narrow else {}),
+    }
+    unit = SOLVERS["adds-lanes"].unit(narrow=narrow)
+    return Mirrored(
+        unit,
+        {"State": adds_lanes._state(n_lanes)},
+        numbers | PAST_DEADLINE,
+        BARRIER,
+    )
+
+
+MIRRORED = {
+    "adaptive-threads": Mirrored(
+        unit_of("adaptive-threads"), {"State": adaptive_threads._STATE}, PAST_DEADLINE
+    ),
+    "adds": Mirrored(
+        unit_of("adds"),
+        {"Tuning": adds._TUNING, "Report": adds._REPORT, "Trace": adds._MOMENT},
+        {
+            "kHubEdges": hub_chunks.HUB_EDGES,
+            "kChunkEdges": hub_chunks.CHUNK_EDGES,
+            "kMostChain": adds._MOST_CHAIN,
+            "kBuckets": adds._BUCKETS,
+            "kPageEntries": adds._PAGE_ENTRIES,
+            "kSegments": adds._SEGMENTS,
+            "kMostHeads": adds._MOST_HEADS,
+            "kFlagsEach": adds._FLAGS_EACH,
+            "kPoolExhausted": adds._POOL_EXHAUSTED,
+            "kDeadline": adds._DEADLINE,
+            "kInvariant": adds._INVARIANT,
+            "kStalled": min(adds._POISON),
+            "kIndexSpent": max(adds._POISON),
+        },
+        {
+            "arrived": "barrier.arrived",
+            "barrier_poison": "barrier.poison",
+        },
+    ),
+    "adds-lanes": lanes(narrow=False),
+    "adds-lanes-narrow": lanes(narrow=True),
+    "adds-slots": Mirrored(
+        unit_of("adds-slots"),
+        {"Progress": adds_slots._PROGRESS, "Counts": adds_slots._COUNTS},
+        {
+            "kPacked": adds_slots._PACKED_EDGES,
+            "sizeof(Entry) / sizeof(distance_bits)": 2,
+            "sizeof(PackedRow) / (sizeof(word32) + sizeof(distance_bits))": adds_slots._PACKED_EDGES,
+        },
+    ),
+    "bellman-ford": Mirrored(
+        unit_of("bellman-ford"), {"State": bellman_ford._BellmanFordSearch.state_type}, PAST_DEADLINE
+    ),
+    "edge-classes": Mirrored(
+        edge_classes.EDGE_CLASSES,
+        numbers={
+            "kIntoLeaf": edge_classes._INTO_LEAF,
+            "kSingle + 1": edge_classes._CLASSES,
+            "kTargetMask + 1": edge_classes.MOST_VERTICES,
+        },
+    ),
+    "frontier-bellman-ford": Mirrored(
+        unit_of("frontier-bellman-ford"), {"State": frontier_bellman_ford._STATE}, PAST_DEADLINE
+    ),
+    "near-far": Mirrored(
+        unit_of("near-far"),
+        {"State": near_far._STATE},
+        {"kHubEdges": near_far._HUB_EDGES, "kChunkEdges": near_far._CHUNK_EDGES} | PAST_DEADLINE,
+    ),
+    "summary": Mirrored(device_rows.SUMMARY, {"Summary": device_rows._SUMMARY}),
+    "work-efficient": Mirrored(
+        unit_of("work-efficient"), {"State": work_efficient._WorkEfficientSearch.state_type}, PAST_DEADLINE
+    ),
+}
+
+#: The kind of a type, as NumPy names it. Only a floating type holds one half.
+KIND = """
+template <class T> constexpr int test_kind = static_cast<T>(0.5f) != T(0) ? 'f' : static_cast<T>(-1) < T(0) ? 'i' : 'u';
+template <class T, int n> constexpr int test_kind<T[n]> = test_kind<T>;
+"""
+
+
+def probed(unit: Unit, dtype: np.dtype, fields: list[tuple[str, str]], expressions: list[str]):
+    """Return the offset, size and kind of each (struct, field), and the value of each C++ expression."""
+    structs = list(dict.fromkeys(struct for struct, _ in fields))
+    numbers = []
+    for struct, path in fields:
+        member = f"static_cast<{struct}*>(nullptr)->{path}"
+        numbers += [f"sizeof({member})", f"test_kind<decltype({member})>"]
+    tables = {
+        "const void* const test_addresses": [f"&test_{struct}.{path}" for struct, path in fields],
+        "const unsigned long long test_numbers": numbers + expressions,
+    }
+    source = "\n".join(
+        [
+            unit.source,
+            KIND,
+            *(f"__device__ {struct} test_{struct};" for struct in structs),
+            *(f'extern "C" __device__ {name}[] = {{{", ".join(of)}}};' for name, of in tables.items() if of),
+        ]
+    )
+    options = (*kernel_options(unit, dtype), "-arch=compute_80")
+    ptx = nvrtc.ptx_of(source, f"{unit.stem}.cu", options)
+    offsets = [
+        int(plus or 0) for plus in re.findall(r"generic\(test_\w+\)(?:\+(\d+))?", table(ptx, "addresses"))
+    ]
+    # The compiler leaves out the zeros at the end of a table of bytes.
+    values = bytes(map(int, table(ptx, "numbers").split(",")))
+    values = np.frombuffer(values.ljust(8 * (len(numbers) + len(expressions)), b"\0"), np.uint64).tolist()
+    found = values[: len(numbers)]
+    kinds = [chr(kind) for kind in found[1::2]]
+    return list(zip(offsets, found[::2], kinds, strict=True)), values[len(numbers) :]
+
+
+def table(ptx: str, name: str) -> str:
+    """Return what stands between the braces of a table in the PTX; nothing if there is no such table."""
+    found = re.search(rf"\btest_{name}\[\d+\] = \{{(.*?)\}};", ptx)
+    return found[1] if found else ""
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "float64"])
+@pytest.mark.parametrize("name", MIRRORED)
+def test_python_repeats_what_the_compiler_laid_out(name, dtype):
+    mirrored, dtype = MIRRORED[name], np.dtype(dtype)
+    fields, expected = [], []
+    for struct, record in mirrored.records.items():
+        for field_name, (type_, offset, *_) in record.fields.items():
+            fields.append((struct, mirrored.paths.get(field_name, field_name)))
+            expected.append((offset, type_.itemsize, type_.base.kind))
+    sizes = {f"sizeof({struct})": record.itemsize for struct, record in mirrored.records.items()}
+    numbers = sizes | mirrored.numbers
+    laid_out, values = probed(mirrored.unit, dtype, fields, list(numbers))
+    assert dict(zip(fields, laid_out, strict=True)) == dict(zip(fields, expected, strict=True))
+    assert dict(zip(numbers, values, strict=True)) == numbers
+
+
+def test_every_record_of_a_gpu_solver_is_compared():
+    compared = {record for mirrored in MIRRORED.values() for record in mirrored.records.values()}
+    for module in pkgutil.walk_packages(gpu.__path__, f"{gpu.__name__}."):
+        module = importlib.import_module(module.name)
+        classes = [cls for _, cls in inspect.getmembers(module, inspect.isclass)]
+        for holder in (module, *classes):
+            records = [v for v in vars(holder).values() if isinstance(v, np.dtype) and v.names]
+            assert {record for record in records if record is not TRACE} <= compared, holder

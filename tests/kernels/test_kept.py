@@ -1,0 +1,40 @@
+"""What is kept of a row, on the host; the conformance tests have every solver keep it, on devices too."""
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+
+ROW = np.array([0, 7, 3, 9], np.int32)
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected", "is_whole"),
+    [
+        (EveryVertex(), [0, 7, 3, 9], True),
+        (Targets(np.array([3, 0, 3])), [9, 0, 9], False),
+        (Nothing(), [], False),
+    ],
+)
+def test_a_row_is_reduced_to_what_is_kept(kept, expected, is_whole):
+    assert kept.n_columns(len(ROW)) == len(expected)
+    into = np.empty(len(expected), kept.dtype(ROW.dtype))
+    kept.checked(len(ROW)).reduce(ROW, into)
+    assert (into.tolist(), into.dtype, kept.is_whole_row) == (expected, np.int32, is_whole)
+
+
+def test_only_targets_take_memory_on_the_device_beside_a_row():
+    assert Targets(np.array([3, 0, 3])).device_bytes(ROW.dtype) == 12
+    assert EveryVertex().device_bytes(ROW.dtype) == Nothing().device_bytes(ROW.dtype) == 0
+
+
+def test_whole_rows_and_no_columns_are_views_of_the_rows():
+    rows = np.zeros((2, 4), np.uint32)
+    assert EveryVertex().on_device(2, rows.dtype)(rows) is rows
+    assert Nothing().on_device(2, rows.dtype)(rows).shape == (2, 0)
+
+
+def test_a_target_that_is_no_vertex_is_refused():
+    with pytest.raises(InputError, match="target 4 is not in the graph"):
+        Targets(np.array([0, 4])).checked(4)

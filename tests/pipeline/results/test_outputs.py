@@ -1,0 +1,70 @@
+"""The kinds of output: which one a workflow asks for, and what a finished or an unfinished run has of it."""
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import (
+    AllDistances,
+    MetricsAlone,
+    TargetDistances,
+    output_kind,
+    output_of,
+    recorded_output,
+)
+from sssp_pipeline.pipeline.results.run_files import ParquetShape
+from sssp_pipeline.vertex_ids import digest_of
+from sssp_pipeline.workflow.models import Output
+
+LONG = DistanceFormat("long", None, "none", predecessors=False)
+WIDE = DistanceFormat("wide", None, "none", predecessors=False)
+VERTICES = np.array([5, 2, 7], np.uint32)
+DIGEST = digest_of(VERTICES)
+
+
+def asked(**spec):
+    return output_of(LONG, Output(path="x", **spec), lambda targets: np.array(targets.ids, np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "kept", "identity", "n_targets"),
+    [
+        ({}, AllDistances, EveryVertex, None, None),
+        ({"targets": {"ids": [5, 2, 7]}}, TargetDistances, Targets, DIGEST, 3),
+        ({"distances": "none"}, MetricsAlone, Nothing, "none", 0),
+    ],
+)
+def test_a_kind_is_asked_for_recorded_and_found_again(spec, kind, kept, identity, n_targets):
+    output = asked(**spec)
+    assert (type(output), type(output.kept)) == (kind, kept)
+    assert (output.identity(), output.n_targets) == ({"targets": identity}, n_targets)
+    record = {"identity": {**output.identity(), **LONG.identity()}, "targets": output.n_targets}
+    found = recorded_output(record)
+    assert (type(found), found.form, found.n_targets) == (kind, LONG, n_targets)
+    assert found.identity() == output.identity()
+    assert found.n_columns(100) == output.n_columns(100) == (100 if n_targets is None else n_targets)
+
+
+def test_a_run_of_release_0_1_0_without_targets_has_all_distances():
+    assert output_kind({"layout": "long"}) is AllDistances
+
+
+def test_tasks_carry_no_targets_and_workers_read_them():
+    output = TargetDistances.of(LONG, VERTICES)
+    sent = output.in_tasks()
+    assert sent.vertices is None
+    assert sent.for_solving(lambda: VERTICES).kept.vertices.tolist() == [5, 2, 7]
+    assert AllDistances(LONG).note() is None
+
+
+def test_a_batch_has_so_many_rows_and_columns():
+    output = TargetDistances.of(WIDE, VERTICES)
+    assert output.batch_shape(3, 10, 100) == ParquetShape("distances/batch-00003.parquet", 3, 11)
+    assert AllDistances(LONG).batch_shape(3, 10, 100) == ParquetShape("distances/batch-00003.parquet", 1000)
+
+
+def test_an_example_of_a_query_fits_the_kind():
+    assert AllDistances(LONG).query("run").startswith("SELECT source, avg(distance)")
+    assert AllDistances(WIDE).query("run") == "SELECT * FROM 'run/distances/*.parquet' LIMIT 10"
+    assert MetricsAlone(LONG).query("run").endswith("FROM 'run/metrics.parquet'")
