@@ -1,1 +1,1 @@
-"""Readers of edge lists, one module a format; `registry` lists them."""
+"""Readers of edge lists, one module a format; `workflow/registries.py` lists them."""

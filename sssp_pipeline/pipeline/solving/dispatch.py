@@ -166,7 +166,7 @@ def _solved(task: SolveTask) -> TaskDone:
     stored = resident(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
-    output = task.output.for_solving(lambda: _noted(task.run, str(task.identity.get("targets"))))
+    output = task.output.for_solving(lambda: _noted(task.run, str(task.identity)))
     try:
         solver, solution = _solution(task, graph, output)
     except SsspError as error:
