@@ -90,7 +90,7 @@ def verify_run(
     with ExitStack() as resources:
         source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
         still_ours = resources.enter_context(exclusive(folder.url))
-        record["verify"] = asdict(verifying.by(source))
+        record["verify"] = asdict(verifying.verify_on(source))
         still_ours()
         finish_run(folder, record, report=files.exists(folder.path(REPORT_FILE)))
     return record

@@ -321,7 +321,7 @@ class _Job:
             record = self._record(solved)
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
-                record["verify"] = asdict(self._verifying.by(self._worker_source()))
+                record["verify"] = asdict(self._verifying.verify_on(self._worker_source()))
             self._cluster.close()
         if not is_finished:
             record["timings"] = self.timings.seconds
@@ -419,7 +419,7 @@ class _Job:
                 self.progress,
                 self.still_ours,
                 self._verifying.task_bytes if will_verify else 0,
-            ).by(source)
+            ).solve_on(source)
         except InputError as error:
             self._cluster.close()  # its workers may still write, so it ends before files are removed
             if isinstance(error, UnsolvableError) or not self.folder.committed():

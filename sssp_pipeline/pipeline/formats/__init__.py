@@ -1,1 +1,1 @@
-"""Formats: a reader for each format of edge lists, listed in `registry`; `parsing/` has what several readers share."""
+"""Readers of edge lists, one module a format, listed in `workflow/registries.py`; `parsing/` has what readers share."""

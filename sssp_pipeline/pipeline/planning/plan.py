@@ -1,7 +1,7 @@
-"""The plan: which solver and why, how the sources are cut into batches, and what that needs.
+"""The plan of a run: its solver and why, its batches, and the memory and time that they take.
 
-The size of a batch depends on the graph, the sources and the workflow alone, never on the machines, so that the
-same workflow writes the same files everywhere.
+The size of a batch depends on the graph, the sources and the workflow, never on the machines. So the same workflow
+writes the same files everywhere.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.workflow.models import Solve
 
-#: Distances of one batch: large enough that a task's overhead does not show, small enough to be held per thread.
+#: The most bytes of distances in a batch. The overhead of a task is small beside them, and each thread can hold them.
 BATCH_BYTES = 32 * 2**20
-#: No batch is made smaller than this for the sake of their number: tiny files cost more than they share.
+#: `BATCHES` makes no batch smaller than this: the overhead of tiny files would outweigh the gain.
 SMALL_BATCH_BYTES = 2**20
-#: The most sources of a batch: where few distances are kept of each, their time is what is lost with a batch. A GPU
-#: solves as many together, or fewer.
+#: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
+#: solves at most this many sources together.
 BATCH_SOURCES = 4096
-#: Batches to aim at where that allows it, so that many workers share the work and little is lost with one of them.
+#: The number of batches to aim at, so that many workers share the work and little is lost with one batch.
 BATCHES = 64
-#: Distances of one call of a solver that solves many sources together: several batches.
+#: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
 CALL_BYTES = 2**30
-#: Calls to make at least, so that one is solved while another is written, and several GPUs share them.
+#: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
 
-#: Core-seconds to encode and write a byte of distances: 260 MB/s (benchmarks/results/distances.jsonl, long layout).
+#: Core-seconds to encode and write a byte of distances (benchmarks/results/distances.jsonl, long layout).
 WRITE_S_PER_BYTE = 1 / 260e6
-#: Of the solvers that `auto` passed over, so many are told with their times.
-SHOWN = 3
+#: How many of the other solvers the reason of `auto` names with their times.
+N_NAMED = 3
 
 
 @dataclass(frozen=True)
 class GpuShare:
-    """What a run takes of the GPU's memory.
+    """The memory of a GPU that a run takes.
 
     Attributes
     ----------
     free_bytes
-        What was free when the plan was made.
+        Memory that was free when the plan was made.
     graph_bytes
-        The graph's copy on the device.
+        Memory of the graph on the device.
     source_bytes
-        A source under way, with its row of distances.
+        Memory of each source under way, with its row of distances.
     fixed_bytes
-        What the solver takes however many sources there are.
+        Memory that the solver takes however many sources there are.
     sources_at_once
-        How many are under way together.
+        How many sources are under way together.
     """
 
     free_bytes: int
@@ -76,7 +76,7 @@ class GpuShare:
 
     @property
     def least_bytes(self) -> int:
-        """What a GPU must have free: one source at a time always goes."""
+        """Memory that a GPU must have free: for one source at a time."""
         return self.graph_bytes + self.fixed_bytes + self.source_bytes
 
 
@@ -87,31 +87,31 @@ class Plan:
     Attributes
     ----------
     work, machine
-        What it was made for.
+        What the plan was made for.
     solver, solver_reason
         Name in the registry, and why it was chosen.
     others
-        Where the workflow leaves the choice open, the other solvers that could do this on the same device, its cores
-        shared in the same way.
+        The other solvers that could do this, on the same device and with its cores shared in the same way. Empty if the
+        workflow names the solver.
     n_compared
-        How many solvers could do this; 1 where the workflow names one.
+        How many solvers could do this; 1 if the workflow names the solver.
     expected_s
-        About how long solving and writing take on this machine, once the graph is loaded.
+        Estimated seconds to solve and write on this machine, once the graph is loaded.
     batches
         The sources (n,) uint32 of each batch.
     output
         What is stored of each row.
     batches_per_call
-        Batches of a call: as many as suit the one of `solver` and `others` that gains most from many sources.
+        The most batches of a call. It suits that one of `solver` and `others` which gains most from many sources.
     graph_bytes
         Host memory of the graph on each worker.
     batch_bytes
         Host memory of the distances (and predecessors) of one batch on each thread, and of the one whole row that a CPU
         solver holds if it does not keep whole rows.
     written_bytes
-        About how much the distances take on storage, before compression.
+        Estimated bytes of the distances in storage, before compression.
     gpu
-        What it takes of the GPU; None for a solver on the CPU.
+        The memory of the GPU; None for a solver on the CPU.
     """
 
     work: Work
@@ -130,14 +130,17 @@ class Plan:
     gpu: GpuShare | None
 
 
-def solve_options(spec: Solve, kept: Kept | None = None, scale: int | None = None) -> SolveOptions:
-    """Return the solver's options that the workflow's `solve` asks for, to keep every vertex unless `kept` is given.
+def solve_options(
+    spec: Solve,
+    kept: Kept = EveryVertex(),  # noqa: B008 - frozen
+    scale: int | None = None,
+) -> SolveOptions:
+    """Return the options of the solver that the workflow's `solve` asks for.
 
-    Its lengths are in the input's unit, of which the weights are `scale` times as large.
+    Lengths in `spec` are in the input's unit; the weights are `scale` times as large.
     """
     delta = None if spec.delta == "auto" else float(spec.delta) * (scale or 1)
     cutoff = scaled_limit(spec.cutoff, scale)
-    kept = kept or EveryVertex()
     return SolveOptions(delta, cutoff, spec.predecessors, spec.trace_every_us, kept, float(spec.deadline_s))
 
 
@@ -177,8 +180,8 @@ class Work:
     def batches_per_call(self, solver: str) -> int:
         """Return how many batches one call of `solver` takes: as many as it solves together, within bounds.
 
-        One with predecessors: the thread of a call makes them on one core, which takes far longer than solving, so
-        the cores share small calls.
+        With predecessors it is one. The thread of a call makes them on one core, which takes far longer than solving.
+        Small calls let all cores work.
         """
         if self.options.predecessors:
             return 1
@@ -186,9 +189,18 @@ class Work:
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), self.n_batches // CALLS))
 
     def source_wall_s(self, device: str, source_s: float, machine: Machine, is_shared: bool = False) -> float:
-        """Return the seconds by which a source lengthens the work if solving it takes `source_s` on `device`.
+        """Return the seconds by which a source lengthens the work.
 
-        That is on one core, on a CPU, with others of other sources beside it; or on all, if they share each source.
+        Parameters
+        ----------
+        device
+            "cpu" or "gpu".
+        source_s
+            Seconds to solve it: of the GPU, of one core, or of all cores if `is_shared`.
+        machine
+            Its cores and GPUs work at the same time.
+        is_shared
+            Whether all cores work on one source. Otherwise each core has a source of its own.
         """
         write_s = WRITE_S_PER_BYTE * self.source_bytes
         cores = max(1, min(self.n_batches, machine.cores)) ** CORES_EXPONENT
@@ -205,9 +217,9 @@ class Work:
 
 
 def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str, tuple[str, ...]]:
-    """Return a solver, why, and the others that could do it on the same device, its cores shared in the same way.
+    """Return the solver for `work`, the reason for it, and `Plan.others`.
 
-    It is the one called `name`, and no others, or the one expected to be done first when `name` is "auto".
+    It is the solver called `name`. If `name` is "auto", it is the one that is expected to finish first.
 
     Raises
     ------
@@ -223,13 +235,13 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
 
     def order(name: str) -> tuple[float, float]:
-        # Where writing takes longer than solving, the one that is done solving first.
+        # If writing takes longer than solving, all solvers finish together: then the fastest search comes first.
         return expected[name], work.of_a_call(name).wall_s(machine.cores)
 
     first, *rest = sorted(expected, key=order)
-    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest[:SHOWN])
+    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest[:N_NAMED])
     why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
-    # What a source takes alone and with all cores says little of each other: how busy they are is in both.
+    # Times of a source on one core and on all cores cannot be compared: both depend on how busy the cores are.
     alike = SOLVERS[first].device, work.of_a_call(first).is_shared
     others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
     how = _how(SOLVERS[first], work)
@@ -252,7 +264,7 @@ def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> N
 
 
 def _how(solver: Solver, work: Work) -> str:
-    """Return what the reason says of negative weights where the solver takes none."""
+    """Return what the reason says about negative weights; empty if the solver takes them or there are none."""
     return (
         "; on reweighted edges, as some weights are negative" if _is_reweighted(solver, work.traits) else ""
     )
@@ -295,7 +307,7 @@ def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
 
 
 def _instead_of(name: str, refused: dict[str, str]) -> str:
-    """Return the hint beside the refusal of the solver called `name`: which can, or why none of the others can."""
+    """Return the hint beside the refusal of the solver called `name`: the solvers that can, or why no other can."""
     if able := ", ".join(n for n in SOLVERS if n not in refused):
         return f"these can: {able}"
     clauses = _by_reason({n: why for n, why in refused.items() if why != refused[name]}, ", ")
@@ -303,7 +315,7 @@ def _instead_of(name: str, refused: dict[str, str]) -> str:
 
 
 def _by_reason(refused: dict[str, str], between: str) -> list[str]:
-    """Return a clause a reason, with the solvers that it holds for."""
+    """Return a clause for each reason, with the solvers that it holds for."""
     names: dict[str, list[str]] = {}
     for name, reason in refused.items():
         names.setdefault(reason, []).append(name)
@@ -326,7 +338,7 @@ def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: Kept) ->
         return solve.batch
     per_source = _source_bytes(traits, kept, solve.predecessors)
     largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
-    # Whatever is kept of a row, the whole of it is solved.
+    # Whatever is kept of a row, the solver computes the whole row.
     smallest = SMALL_BATCH_BYTES // max(_row_bytes(traits), per_source, 1)
     return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
 

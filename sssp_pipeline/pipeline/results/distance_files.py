@@ -1,7 +1,7 @@
-"""The Parquet file of one batch's distances, in either layout, and how it is read back.
+"""Writes and reads the Parquet file of the distances of one batch, in either layout.
 
-The encodings are chosen, not left to pyarrow: in the long layout a source is one dictionary entry, vertices are
-differences of 1 and take next to nothing, distances are plain.
+The encodings are set here, not left to pyarrow. In the long layout a source is one dictionary entry, vertices in order
+are differences of 1 that take almost no space, and distances are plain.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ else:
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
     pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.graph_store.units")
 
-#: Rows of one row group in the long layout where several sources fit; a reader of one source skips the others.
+#: Rows of a row group in the long layout, if several sources fit into it. A reader of one source skips other groups.
 LONG_GROUP_ROWS = 2**20
-#: Rows of one row group in the wide layout: of a thousand sources as many as a file has of all batches (`wide_files`).
+#: Rows of a row group in the wide layout. With a thousand sources, a file of all batches has one group (`wide_files`).
 WIDE_GROUP_ROWS = 2**16
-#: The most rows of any row group: a source with more vertices takes several, and a writer holds one at a time.
+#: The most rows of a row group. A source with more vertices takes several groups, and a writer holds one at a time.
 LARGEST_GROUP_ROWS = 2**22
 
 
 @dataclass(frozen=True)
 class DistanceFormat:
-    """How distances are written; part of a run's identity.
+    """How distances are written; part of the identity of a run.
 
-    With a `scale` the solved distances are integers, and those written are float64 in the input's unit (`units`).
+    With a `scale`, solved distances are integers, and written distances are float64 in the input's unit (`units`).
     """
 
     layout: str
@@ -53,11 +53,11 @@ class DistanceFormat:
     scale: int | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Return what stands for the format in a run's identity; runs of release 0.1.0 know no scale."""
+        """Return the part of the format in the identity of a run; a run of release 0.1.0 has no key `scale`."""
         return {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
 
     def dtype(self, solved: np.dtype) -> np.dtype:
-        """Return the type in which distances that were solved in the type `solved` are written."""
+        """Return the type of written distances, if they are solved in the type `solved`."""
         return solved if self.scale is None else np.dtype(np.float64)
 
 
@@ -123,7 +123,7 @@ def _write_long(
 
 
 def _long_groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice]]:
-    """Yield the sources and the vertices of each row group: several whole sources, or a part of one."""
+    """Yield the sources and the vertices of each row group: several whole sources, or part of one source."""
     per_group = max(1, LONG_GROUP_ROWS // n_vertices)
     for first in range(0, n_sources, per_group):
         some = slice(first, min(first + per_group, n_sources))
@@ -151,7 +151,7 @@ def _write_wide(
 
 
 def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
-    """Return how a table in the wide layout is written, as options of `pyarrow.parquet.write_table`."""
+    """Return the options of `pyarrow.parquet.write_table` for a table in the wide layout."""
     integer_ids = pa.types.is_integer(schema.field("vertex").type)
     encoding = {"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}
     return {
@@ -230,7 +230,7 @@ def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat)
 
 @contextmanager
 def opened(url: str) -> Iterator[pq.ParquetFile]:
-    """Give the Parquet file at `url`; what goes wrong with it is raised as `InputError`."""
+    """Give the Parquet file at `url`; an error in the block is raised as `InputError` that names the file."""
     try:
         with files.open_read(url) as handle:
             yield pq.ParquetFile(handle)
@@ -257,8 +257,8 @@ def _long_rows(
         holding = range(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, last)))
         source: Any = None
         distances: list[pa.Array] = []
-        for number in holding:  # one at a time: a row of many vertices is held without its ids
-            if number != group:  # small sources share a row group, which is read once
+        for number in holding:  # one group at a time: the ids of a long row are not held together
+            if number != group:  # a group with several sources is read once
                 group, table = number, file.read_row_group(number, columns=["source", "vertex", "distance"])
             begin = max(first - int(starts[group]), 0)
             rows = table.slice(begin, last - int(starts[group]) - begin)
@@ -289,24 +289,24 @@ OTHER_VERTICES = "column vertex does not list the expected vertices in order"
 
 
 def as_solved(column: pa.ChunkedArray, form: DistanceFormat, dtype: np.dtype) -> np.ndarray:
-    """Return stored distances as solved in `dtype`: `csr.unreached_distance(dtype)` where there is none.
+    """Return stored distances as they were solved in `dtype`, with `csr.unreached_distance(dtype)` for unreached ones.
 
     Raises
     ------
     ValueError
-        They are of another type, or no distances of weights with such a scale.
+        They have another type, or cannot come from weights with this scale.
     """
     written = form.dtype(dtype)
     if column.type != pa.from_numpy_dtype(written):
         raise ValueError(f"distances have type {column.type}, wanted {written}")
-    nobody = csr.unreached_distance(written)
-    filled: np.ndarray = pc.fill_null(column, pa.scalar(nobody.item(), column.type)).to_numpy()
+    unreached = csr.unreached_distance(written)
+    filled: np.ndarray = pc.fill_null(column, pa.scalar(unreached.item(), column.type)).to_numpy()
     if form.unreached is not None:
-        filled = np.where(filled == written.type(form.unreached), nobody, filled)
+        filled = np.where(filled == written.type(form.unreached), unreached, filled)
     return (
         filled
         if form.scale is None
-        else units.distances_as_solved(filled, filled == nobody, form.scale, dtype)
+        else units.distances_as_solved(filled, filled == unreached, form.scale, dtype)
     )
 
 

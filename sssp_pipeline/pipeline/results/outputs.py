@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from sssp_pipeline.workflow.models import Output
     from sssp_pipeline.workflow.vertices import Vertices
 else:  # `inspect` needs none of them
-    np, csr, vertex_ids = (LazyModule(n) for n in ("numpy", "sssp_pipeline.csr", "sssp_pipeline.vertex_ids"))
-    kept, units = (
-        LazyModule("sssp_pipeline.kernels.kept"),
-        LazyModule("sssp_pipeline.pipeline.graph_store.units"),
-    )
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
+    kept, vertex_ids = LazyModule("sssp_pipeline.kernels.kept"), LazyModule("sssp_pipeline.vertex_ids")
+    units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
     distance_files = LazyModule("sssp_pipeline.pipeline.results.distance_files")
     wide_files = LazyModule("sssp_pipeline.pipeline.results.wide_files")
 

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 else:  # `inspect` needs neither
     pa, pq = LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
 
-#: Files looked at side by side: an object store answers each request after some milliseconds.
+#: Files that are looked at in parallel: an object store takes some milliseconds for each request.
 _READERS = 16
-#: Bytes of the end of a file that are read at first; few footers are longer.
+#: Bytes that are read first at the end of a file; few footers are longer.
 _TAIL_BYTES = 64 * 1024
+#: Stands at both ends of a Parquet file.
 _MARK = b"PAR1"
-#: The mark, and at the end the length of the footer and the mark.
+#: The least size of a Parquet file: two marks, and the length of the footer.
 _LEAST_BYTES = 12
+#: What a hint says about a damaged run.
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
 METRICS_FILE = "metrics.parquet"
 
@@ -39,7 +41,7 @@ def batch_file(batch: int) -> str:
 
 @dataclass(frozen=True)
 class ParquetShape:
-    """A Parquet file below a folder, and what it must be; None stands for what is not known."""
+    """What a Parquet file below a folder must be; None for what is not known."""
 
     name: str
     rows: int | None
@@ -48,7 +50,7 @@ class ParquetShape:
 
 
 def faults_of(folder: str, files: Iterable[ParquetShape]) -> dict[str, str]:
-    """Return what is wrong with `files` of a folder, by name; empty if they are as they must be."""
+    """Return what is wrong with `files` of a folder, by name; empty if nothing is."""
     files = list(files)
     sizes = storage.file_sizes(folder)
     with ThreadPoolExecutor(_READERS) as readers:
@@ -57,7 +59,7 @@ def faults_of(folder: str, files: Iterable[ParquetShape]) -> dict[str, str]:
 
 
 def check_files(folder: str, files: Iterable[ParquetShape]) -> None:
-    """Raise `InputError` for the first of `files` that is not as it must be, with the number of the others."""
+    """Raise `InputError` for the first of `files` that is damaged; the message says how many others are."""
     faults = faults_of(folder, files)
     if faults:
         name, fault = next(iter(faults.items()))
@@ -84,7 +86,7 @@ def _fault_of(folder: str, file: ParquetShape, size: int | None) -> str | None:
 
 
 def _footer(url: str, size: int) -> pq.FileMetaData | None:
-    """Return the footer of a Parquet file of `size` bytes, None where it is not a whole one."""
+    """Return the footer of a Parquet file of `size` bytes, None if the file is not whole."""
     if size < _LEAST_BYTES or storage.read_range(url, 0, len(_MARK)) != _MARK:
         return None
     tail = storage.read_range(url, max(0, size - _TAIL_BYTES), size)

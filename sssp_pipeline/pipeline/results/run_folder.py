@@ -1,19 +1,19 @@
-"""The folder a run writes: distances batch by batch, metrics, and `run.json`, which commits the whole.
+"""The folder of a run: distances batch by batch, metrics, and `run.json`, which commits the run.
 
 ```
 <run>/run.json                       written last
-<run>/distances/batch-*.parquet      a batch is there whole, or not at all
-<run>/distances/wide-*.parquet       instead, once a run in the wide layout has all of several batches (`wide_files`)
-<run>/metrics.parquet                a row a source
+<run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
+<run>/distances/wide-*.parquet       replace the batches of a run in the wide layout when all are there (`wide_files`)
+<run>/metrics.parquet                one row for each source
 <run>/report.html
 <run>/_run/                          only while the run is unfinished: its identity, its last start, its
                                      targets, the metrics so far, and whether wide files replace the batches
-<run>/_lease/                        only in an object store and while a process writes to the folder: which one
+<run>/_lease/                        only in an object store: names the process that is writing to the folder
 ```
 
-A batch's metrics are written before its distances: where the distances are, the batch is done; where the metrics are,
-in a run that writes no distances. A folder that has other files and no run is refused, and in one that has a run only
-these files are overwritten or removed. Readers such as Spark, Dask and DuckDB leave out names that begin with `_`.
+The metrics of a batch are written before its distances. The file of distances commits the batch; in a run without
+distances, the file of metrics does. A folder with other files and no run is refused. In a folder with a run, only the
+files above are overwritten or removed. Spark, Dask and DuckDB do not read names that begin with `_`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,14 @@ _REMOVED = {"removed": True}
 class Place:
     """Where a batch was solved, and at which attempt.
 
-    `worker` is host and process, `device` the name of the GPU, or the CPU's.
+    Attributes
+    ----------
+    worker
+        Host and process.
+    device
+        The name of the GPU, or of the CPU.
+    attempts
+        Counts from 1.
     """
 
     worker: str
@@ -82,7 +89,7 @@ class Place:
     attempts: int
 
 
-#: What the metrics have of `SourceMetrics`, in this order and as these types.
+#: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.
 _MEASURED = {
     "solver": "string",
     "solve_s": "float64",
@@ -107,10 +114,10 @@ def _moment() -> pa.StructType:
 
 
 class RunFolder:
-    """The run folder at one URL: what is committed there, and how to commit more."""
+    """The run folder at one URL: reads what is committed there, and commits more."""
 
     def __init__(self, url: str) -> None:
-        files.filesystem(url)  # an unknown scheme is told with the URL the user gave
+        files.filesystem(url)  # raises here for an unknown scheme, with the URL that the user gave
         self.url = url
 
     def path(self, *names: str) -> str:
@@ -125,7 +132,7 @@ class RunFolder:
         return self.path(_UNFINISHED, f"metrics-{batch:05d}.arrow")
 
     def begin(self, identity: dict[str, Any]) -> bool:
-        """Claim the folder for the run that `identity` describes; return whether that run is already finished.
+        """Claim the folder for the run with this `identity`; return whether that run is finished already.
 
         Raises
         ------
@@ -133,18 +140,18 @@ class RunFolder:
             The folder holds another run or other files, or cannot be written.
         """
         self.check_ours()
-        finished = files.exists(self.path(RUN_FILE))
-        if finished:
-            there = self.read_run()["identity"]
+        is_finished = files.exists(self.path(RUN_FILE))
+        if is_finished:
+            stored = self.read_run()["identity"]
         elif files.exists(self.path(_IDENTITY)):
-            there = _read_object(self.path(_IDENTITY), ())
+            stored = _read_object(self.path(_IDENTITY), ())
         else:
-            there = _REMOVED
+            stored = _REMOVED
         differ = [
-            key for key in sorted(identity.keys() | there.keys()) if identity.get(key) != there.get(key)
+            key for key in sorted(identity.keys() | stored.keys()) if identity.get(key) != stored.get(key)
         ]
-        if there == _REMOVED or (differ and not finished and not self.committed()):
-            # What a run left of which no batch is done, or that is being removed, must not count for this one.
+        if stored == _REMOVED or (differ and not is_finished and not self.committed()):
+            # No batch of the other run is done, or its removal was interrupted: its files must not count for this run.
             self.remove()
             files.write_atomic(self.path(_IDENTITY), json.dumps(identity, indent=1).encode())
         elif differ:
@@ -152,17 +159,17 @@ class RunFolder:
                 f"`{files.redacted(self.url)}` holds another run: it differs in {', '.join(differ)}",
                 hint="choose another `output.path`, or replace that run with `--overwrite`",
             )
-        return finished
+        return is_finished
 
     def check_ours(self) -> None:
         """Raise `InputError` unless the folder holds a run, finished or not, or is empty, or is not there yet.
 
-        What a killed process may have left of a run does not count.
+        Files that a killed process may have left of a run do not count.
         """
-        shown = files.redacted(self.url)
+        url = files.redacted(self.url)
         if files.is_local(self.url) and os.path.abspath(files.filesystem(self.url)[1]) == "/":  # noqa: PTH100
             raise InputError(
-                f"`output.path` is `{shown}`, the root of the filesystem",
+                f"`output.path` is `{url}`, the root of the filesystem",
                 hint="name a folder for the results",
             )
         if self._has_run_file() or files.exists(self.path(_IDENTITY)):
@@ -170,7 +177,7 @@ class RunFolder:
         foreign = [name for name in files.list_names(self.url) if not self._is_left_over(name)]
         if foreign:
             raise InputError(
-                f"`{shown}` is not empty and does not hold a run: it has {shortened(foreign)}",
+                f"`{url}` is not empty and does not hold a run: it has {shortened(foreign)}",
                 hint="name an empty or a new folder as `output.path`",
             )
 
@@ -188,19 +195,19 @@ class RunFolder:
         return isinstance(content, dict) and content.get("format") == RUN_FORMAT
 
     def _is_left_over(self, name: str) -> bool:
-        """Return whether `name`, right in the folder, is of a run of which there is nothing else."""
+        """Return whether a killed run may have left `name`, an entry of the folder, and no more."""
         if name in ("distances", _UNFINISHED):
             below = files.list_files(self.path(name))
             return all(_OURS.fullmatch(f"{name}/{file}") and not _BATCH.fullmatch(file) for file in below)
         return name == "_lease" or name.startswith(files.TEMP_PREFIX)
 
     def remove(self) -> None:
-        """Remove what runs wrote here, and nothing else, but for a mark that the folder is a run's: for `begin`.
+        """Remove what runs wrote here, and nothing else. A mark stays, by which `begin` knows the folder.
 
-        If that is cut short, `begin` goes on with it.
+        If this is interrupted, `begin` continues it.
         """
         files.write_atomic(self.path(_IDENTITY), json.dumps(_REMOVED).encode())
-        files.remove(self.path(RUN_FILE))  # from here on, the folder holds a run that is being removed
+        files.remove(self.path(RUN_FILE))  # from here on, `begin` continues an interrupted removal
         ours = [name for name in files.list_files(self.url) if _OURS.fullmatch(name) and name != _IDENTITY]
         files.remove_files(self.url, ours)
         files.remove_if_empty(self.path("distances"))
@@ -223,12 +230,12 @@ class RunFolder:
         return files.exists(self.path(_MERGED))
 
     def awaits(self, identity: dict[str, Any]) -> bool:
-        """Return whether the folder holds the run of this `identity`, and it is not finished."""
-        there = files.read_if_there(self.path(_IDENTITY))
-        return there is not None and json.loads(there) == identity
+        """Return whether the folder holds the unfinished run with this `identity`."""
+        content = files.read_if_there(self.path(_IDENTITY))
+        return content is not None and json.loads(content) == identity
 
     def note_start(self, facts: dict[str, Any]) -> None:
-        """Write down for `noted` what is known when the solving of the run begins, or goes on."""
+        """Store what is known when solving begins or continues; `noted` reads it."""
         files.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
 
     def note_output(self, note: np.ndarray) -> None:
@@ -240,7 +247,7 @@ class RunFolder:
         return np.frombuffer(files.read_bytes(self.path(_TARGETS)), "<u4")
 
     def noted(self) -> dict[str, Any]:
-        """Return what was noted at the last start of an unfinished run; empty if it did not come so far."""
+        """Return what `note_start` stored at the last start of an unfinished run; empty if solving never began."""
         return _read_object(self.path(_STARTED), ()) if files.exists(self.path(_STARTED)) else {}
 
     def is_unfinished(self) -> bool:
@@ -253,17 +260,17 @@ class RunFolder:
             files.remove_temporaries(folder)
 
     def abandon(self) -> None:
-        """Remove all that an unfinished run wrote; whoever holds the folder removes it if nothing else is in it."""
+        """Remove all that an unfinished run wrote. The holder of the lease removes the folder itself if it is empty."""
         self.remove()
         files.remove(self.path(_IDENTITY))
         files.remove_if_empty(self.path(_UNFINISHED))
 
     def committed(self) -> set[int]:
-        """Return the numbers of the batches that are done; of a finished run without distances, none."""
+        """Return the numbers of the committed batches; none for a finished run without distances."""
         return set(self.commits())
 
     def commits(self) -> dict[int, datetime | None]:
-        """Return when each batch of `committed` was, in UTC, None where the storage does not tell."""
+        """Return the time in UTC at which each batch was committed, None if the storage has no times."""
         folder, pattern = "distances", _BATCH
         if files.exists(self.path(_IDENTITY)):
             identity = _read_object(self.path(_IDENTITY), ())
@@ -288,7 +295,7 @@ class RunFolder:
         Returns how many bytes were written.
         """
         metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place, output.form.scale)
-        # Of a few rows Arrow's own format is written and read several times as fast as Parquet.
+        # For a few rows, Arrow's own format is several times as fast as Parquet to write and to read.
         with files.open_atomic(self._batch_metrics_path(batch)) as handle:
             with pa.ipc.new_stream(handle, metrics.schema) as stream:
                 stream.write_table(metrics)
@@ -306,8 +313,8 @@ class RunFolder:
             with pa.ipc.open_stream(files.read_bytes(self._batch_metrics_path(batch))) as stream:
                 return stream.read_all()
 
-        # An object store answers each after some milliseconds, whatever else it is asked. A table of its own takes
-        # 18 kB of memory however few its rows, so they do not stay apart.
+        # An object store takes some milliseconds for each request, so several are sent at once. A table takes 18 kB
+        # of memory however few rows it has, so tables are joined in groups.
         with ThreadPoolExecutor(1 if files.is_local(self.url) else _READERS) as readers:
             tables = [
                 pa.concat_tables(
@@ -323,8 +330,8 @@ class RunFolder:
     def merge(self, n_batches: int, compression: str, progress: Progress) -> None:
         """Replace the batches of a run in the wide layout by files that have all sources.
 
-        A kill before the files are whole leaves the batches, from which they are written again; one after that leaves
-        the files, which count for all batches.
+        If the process is killed before all files are written, the batches are still there and the next run writes the
+        files again. If it is killed later, the files stand for all batches.
         """
         from sssp_pipeline.pipeline.results.wide_files import write_wide_files
 
@@ -338,7 +345,7 @@ class RunFolder:
         files.remove_files(distances, self._named(_BATCH))
 
     def wide_paths(self) -> list[str]:
-        """Return the URLs of the files that hold all sources of a run, in order; none where each batch has a file."""
+        """Return the URLs of the files that hold all sources of a run, in order; none if each batch has a file."""
         return [self.path("distances", name) for name in self._named(_WIDE)]
 
     def _named(self, pattern: re.Pattern[str]) -> list[str]:
@@ -354,24 +361,27 @@ class RunFolder:
         }
 
     def read_metrics(self) -> pa.Table:
-        """Return the metrics of a finished run, a row a source; raises `InputError` if they are gone or damaged."""
-        shown = files.redacted(self.path(METRICS_FILE))
+        """Return the metrics of a finished run, one row for each source.
+
+        Raises `InputError` if they are gone or damaged.
+        """
+        url = files.redacted(self.path(METRICS_FILE))
         if (content := files.read_if_there(self.path(METRICS_FILE))) is None:
-            raise InputError(f"`{shown}` is gone", hint=OVERWRITE)
+            raise InputError(f"`{url}` is gone", hint=OVERWRITE)
         try:
             return pq.read_table(pa.BufferReader(content))
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"`{shown}` is damaged: {error}", hint=OVERWRITE) from error
+            raise InputError(f"`{url}` is damaged: {error}", hint=OVERWRITE) from error
 
     def finish(self, run: dict[str, Any]) -> None:
-        """Write `run.json`, which commits the run, and remove what only an unfinished run needs."""
+        """Write `run.json`, which commits the run, and remove the files that only an unfinished run needs."""
         files.write_atomic(self.path(RUN_FILE), json.dumps(run, indent=1, allow_nan=False).encode())
-        # The identity first: a task that comes late then finds the run over.
+        # The identity goes first, so that a late task sees that the run is over.
         files.remove(self.path(_IDENTITY))
         names = [f"{_UNFINISHED}/{name}" for name in files.list_files(self.path(_UNFINISHED))]
         files.remove_files(self.url, [name for name in names if _OURS.fullmatch(name)])
         files.remove_if_empty(self.path(_UNFINISHED))
-        if self._named(_WIDE):  # a worker that stood still may have written a batch once more
+        if self._named(_WIDE):  # a worker that was paused may have written a batch again
             files.remove_files(self.path("distances"), self._named(_BATCH))
 
     def read_run(self) -> dict[str, Any]:
@@ -384,11 +394,12 @@ class RunFolder:
         """
         url = self.path(RUN_FILE)
         if not files.exists(url):
-            unfinished = self.is_unfinished()
+            is_unfinished = self.is_unfinished()
             raise InputError(
-                f"`{files.redacted(self.url)}` " + ("is an unfinished run" if unfinished else "is not a run"),
+                f"`{files.redacted(self.url)}` "
+                + ("is an unfinished run" if is_unfinished else "is not a run"),
                 hint="finish it by the same `sssp-pipeline run` command"
-                if unfinished
+                if is_unfinished
                 else "name an `output.path`",
             )
         run = _read_object(url, ("format", "version"))
@@ -402,22 +413,23 @@ class RunFolder:
 
 
 def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return the JSON object in the file `url`; raise `InputError` unless it is one and has all `keys`."""
-    shown = files.redacted(url)
+    """Return the JSON object in the file `url`; raise `InputError` if it is none or lacks one of `keys`."""
+    name = files.redacted(url)
     try:
         content = json.loads(files.read_bytes(url))
     except ValueError as error:
-        raise InputError(f"`{shown}` is damaged: {error}", hint=OVERWRITE) from error
+        raise InputError(f"`{name}` is damaged: {error}", hint=OVERWRITE) from error
     if not isinstance(content, dict):
-        raise InputError(f"`{shown}` is damaged: it is no object", hint=OVERWRITE)
+        raise InputError(f"`{name}` is damaged: it is no object", hint=OVERWRITE)
     for key in keys:
         if key not in content:
-            raise InputError(f"`{shown}` is damaged: it has no `{key}`", hint=OVERWRITE)
+            raise InputError(f"`{name}` is damaged: it has no `{key}`", hint=OVERWRITE)
     return content
 
 
-#: Files of metrics that an object store is asked for at a time, and those made one table before the next are read.
+#: Files of metrics that are requested from an object store at a time.
 _READERS = 16
+#: Files of metrics that are joined into one table before the next are read.
 _GATHERED = 1024
 
 
@@ -428,9 +440,9 @@ def metrics_table(
     place: Place,
     scale: int | None = None,
 ) -> pa.Table:
-    """Return the metrics of a batch as a table, a row a source, which is called by its id in the input.
+    """Return the metrics of a batch as a table: one row for each source, with the ids `source_ids` of the input.
 
-    Lengths are in the input's unit, of which the solved ones are `scale` times as large.
+    Lengths are in the input's unit; those in `metrics` are `scale` times as large.
     """
     n_rows = len(metrics)
     columns = {
@@ -445,7 +457,7 @@ def metrics_table(
         values = solvers.metrics_column(metrics, name)
         if isinstance(values, np.ndarray):
             values = values.astype(of_type.to_pandas_dtype())
-        elif name == "max_distance":  # of integers Arrow takes only those that a float holds
+        elif name == "max_distance":  # Arrow refuses integers that a float cannot hold
             values = list(map(float, values))
         columns[name] = pa.array(values, of_type)
         if scale is not None and name in OF_LENGTHS:
@@ -455,8 +467,8 @@ def metrics_table(
 
 def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
     """Return a list of moments for each trace, and NULL for each None."""
-    there = [trace for trace in traces if trace is not None]
-    moments = np.concatenate(there) if there else np.empty(0, solvers.TRACE)
+    recorded = [trace for trace in traces if trace is not None]
+    moments = np.concatenate(recorded) if recorded else np.empty(0, solvers.TRACE)
     if scale is not None:
         moments["delta"] /= scale
     begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])

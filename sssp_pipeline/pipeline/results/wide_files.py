@@ -1,16 +1,16 @@
-"""The wide layout of a run with several batches: a row per vertex, and a column for every source of the run.
+"""The wide layout of a run with several batches: a row for each vertex, and a column for each source of the run.
 
-Batches are committed one by one, each with columns of its own. Read together as one data set, such files give nonsense:
-readers take the columns of the first file and add the rows of the others below. So when all batches are there, they are
-cut along the vertices instead:
+Batches are committed one by one, and each has other columns. Readers of several files take the columns of the first one
+and append the rows of the others, which would be wrong here. So when all batches are there, they are replaced by files
+that are cut along the vertices:
 
 ```
 <run>/distances/wide-00000.parquet      the first vertices, all sources
 <run>/distances/wide-00001.parquet      the next vertices, all sources
 ```
 
-All files have the same columns, so that any reader of several Parquet files reads them as the one table that they are.
-Where they are cut depends on the number of sources and the type of the distances alone, so that the bytes do too.
+All files have the same columns, so any reader of several Parquet files reads them as one table. The number of rows in a
+file depends only on the number of sources and the type of the distances, so the bytes are the same on every machine.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from sssp_pipeline.pipeline.results.distance_files import (
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 
-#: Distances of one file: the process that cuts the batches holds about twice as much, whatever the run.
+#: Bytes of distances in a file. The process that writes the files holds about twice as much, however long the run is.
 PART_BYTES = 2**28
-#: The fewest rows of a file, however many the sources: a footer describes every column of each file.
+#: The fewest rows of a file, however many sources there are: the footer of each file describes every column.
 LEAST_ROWS = 1024
 
 
 def write_wide_files(batches: Sequence[str], folder: str, compression: str) -> Iterator[int]:
     """Write the columns of all `batches`, URLs of files in the wide layout, to files below `folder`.
 
-    Yields how many vertices are written, after each file.
+    Yields the number of vertices that are written, after each file.
 
     Raises
     ------
@@ -76,9 +76,9 @@ def read_wide_files(
     wanted: Sequence[int],
     vertex: pa.Array,
 ) -> Iterator[tuple[int | str, np.ndarray]]:
-    """Yield the sources at the `wanted` places of a run: ids and distances, as `read_distances` does of one batch.
+    """Yield the id and the distances of each source at the `wanted` places of a run, as `read_distances` does.
 
-    All that are wanted are read at once, so that each file is opened once.
+    All of them are read at once, so each file is opened once.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""Scatter: batches of sources go out to the workers, a bounded number at a time; their distances go to storage.
+"""Sends tasks to the workers, a bounded number at a time, and tries failed tasks again.
 
-A batch is what is committed, a task is what is solved by one call of a solver: several batches, where the solver is
-faster the more sources it has.
+A batch is committed as a whole. A task is solved by one call of a solver. It has several batches if the solver is
+faster with more sources.
 
-A worker loads the graph itself, once, and keeps it. It writes what it solved and gives back a few numbers, so that
-neither Dask's scheduler nor its client ever carries a graph or a distance.
+A worker loads the graph itself, once, and keeps it. It writes distances to storage and returns a few numbers, so
+neither Dask's scheduler nor its client carries a graph or a distance.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline import interrupts
+from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import (
     DeadlineError,
     InputError,
@@ -36,7 +37,7 @@ from sssp_pipeline.errors import (
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.options import Value
-from sssp_pipeline.kernels.solver import Solution, SolveOptions, metrics_column
+from sssp_pipeline.kernels.solver import Solution, SolveOptions, Solver, metrics_column
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.outputs import RowOutput
@@ -56,11 +57,10 @@ from sssp_pipeline.progress import (
 )
 from sssp_pipeline.vertex_ids import VertexIds
 
-#: Distances of a task that are written by its own thread: to start others takes longer.
+#: Up to this many bytes of distances, a task writes its batches itself: starting threads would take longer.
 _SMALL_BYTES = 2**18
-#: How long a thread that runs Python may keep another from it, in a process that solves. One that writes comes back
-#: from Arrow many times a batch: beside a thread that made metrics, four took 52 ms for a batch of 256 x 1,000
-#: distances at Python's usual 5 ms, and 10 ms like this.
+#: Python's switch interval in a process that solves. A thread that writes returns from Arrow many times for each batch,
+#: and waits for the interpreter each time. With Python's default of 5 ms, writing takes several times as long.
 _SWITCH_S = 0.5e-3
 
 
@@ -75,7 +75,7 @@ _switching_sooner = WhileNeeded(_switch_sooner)
 
 @dataclass(frozen=True, eq=False)
 class SolveTask(Task):
-    """All a worker needs to solve some batches, and to commit each.
+    """All that a worker needs to solve some batches and commit them.
 
     Attributes
     ----------
@@ -86,8 +86,8 @@ class SolveTask(Task):
     tuning
         Options of the solver alone.
     limit_s
-        If a source takes longer than this, or cannot be solved, the task is ended and its batches are not solved; None:
-        that is an error.
+        The task of a trial ends without a result if a source takes longer than this, or cannot be solved. None for
+        other tasks: a source that cannot be solved is an error.
     """
 
     solver: str
@@ -99,22 +99,22 @@ class SolveTask(Task):
 
 @dataclass(frozen=True)
 class TaskDone:
-    """What a worker tells of committed batches, at few bytes, which all go through Dask's scheduler.
+    """What a worker returns of a task. It is small, because it passes through Dask's scheduler.
 
     Attributes
     ----------
     batches, n_sources
         The numbers of the batches, and how many sources they have together.
     source_s
-        What a source took in the mean: of the thread, or of the GPU.
+        Mean seconds for a source, of the thread or of the GPU.
     load_s, solve_s, write_s
         Seconds of one thread.
     n_bytes
-        What was written, distances and metrics.
+        Bytes of distances and metrics written.
     worker, attempt
-        Host and process, and which attempt it was.
+        Host and process, and the number of the attempt.
     is_ended
-        Whether a task with a limit was ended, and none of its batches was solved.
+        Whether this was a trial that ended without a result.
     """
 
     solver: str
@@ -133,12 +133,12 @@ class TaskDone:
 @lru_cache(maxsize=1)
 def _noted(run: str, identity: str) -> np.ndarray:
     """Return what is noted of the output of a run; this process keeps that of one run."""
-    del identity  # of another run in the same folder, another array is kept
+    del identity  # tells apart two runs in the same folder
     return RunFolder(run).noted_output()
 
 
 def solve_task(task: SolveTask) -> TaskDone:
-    """Return what it took to solve a task's batches and commit them; runs on a worker.
+    """Solve the batches of a task, commit them, and return what that took; runs on a worker.
 
     Raises
     ------
@@ -166,61 +166,22 @@ def _solved(task: SolveTask) -> TaskDone:
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
+    output = task.output.for_solving(lambda: _noted(task.run, str(task.identity)))
     try:
-        solver = solver_named(task.solver, task.tuning)
-        sources = np.concatenate([sources for _, sources in task.batches])
-        output = task.output.for_solving(lambda: _noted(task.run, str(task.identity.get("targets"))))
-        options = replace(task.options, kept=output.kept)
-        if task.limit_s is not None:
-            options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
-        solution = solver.solve(graph, sources, options)
+        solver, solution = _solution(task, graph, output)
     except SsspError as error:
         if task.limit_s is None:
-            if (named := _in_ids(error, ids)) is not error:
-                raise named from error
+            if (in_ids := _in_ids(error, ids)) is not error:
+                raise in_ids from error
             raise
-        # It took too long, or has no memory: the run goes on without a solver that is only tried.
+        # The solver of a trial was too slow or had too little memory: the run continues with another solver.
         solve_s = time.perf_counter() - loaded
         return TaskDone(
             task.solver, task.numbers, 0, 0.0, loaded - began, solve_s, 0.0, 0, _worker(), task.attempt, True
         )
     solved = time.perf_counter()
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
-    place = Place(_worker(), device, task.attempt)
-    folder = RunFolder(task.run)
-    # One that was frozen, or that a killed driver left behind, may come to this when the run is over and done with,
-    # or has made room for another.
-    if not folder.awaits(task.identity):
-        raise InputError(
-            f"`{files.redacted(task.run)}` no longer holds the run of this batch",
-            hint="run the same command again, and leave the folder to it until it ends",
-        )
-
-    refused: list[OSError] = []
-
-    def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
-        began = time.perf_counter()
-        try:
-            n_bytes = folder.commit_batch(number, sources, part, place, ids, output)
-        except OSError as error:  # those beside it are written all the same
-            refused.append(error)
-            n_bytes = 0
-        return time.perf_counter() - began, n_bytes
-
-    ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
-    parts = [
-        (number, sources, solution.part(end - len(sources), end))
-        for (number, sources), end in zip(task.batches, ends, strict=True)
-    ]
-    if solution.distances.nbytes < _SMALL_BYTES:
-        written = [commit(*part) for part in parts]
-    else:
-        # The batches of one call are written side by side: writing takes many times as long as solving.
-        with ThreadPoolExecutor(min(len(parts), usable_cores())) as writers:
-            written = list(writers.map(lambda part: commit(*part), parts))
-    if refused:
-        raise refused[0]
-    write_s, n_bytes = map(sum, zip(*written, strict=True))
+    write_s, n_bytes = _commit(task, solution, output, Place(_worker(), device, task.attempt), ids)
     return TaskDone(
         task.solver,
         task.numbers,
@@ -235,8 +196,66 @@ def _solved(task: SolveTask) -> TaskDone:
     )
 
 
+def _solution(task: SolveTask, graph: CsrGraph, output: RowOutput) -> tuple[Solver, Solution]:
+    """Return the solver of a task, and its solution for the sources of all batches."""
+    solver = solver_named(task.solver, task.tuning)
+    sources = np.concatenate([sources for _, sources in task.batches])
+    options = replace(task.options, kept=output.kept)
+    if task.limit_s is not None:
+        options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
+    return solver, solver.solve(graph, sources, options)
+
+
+def _commit(
+    task: SolveTask, solution: Solution, output: RowOutput, place: Place, ids: VertexIds
+) -> tuple[float, int]:
+    """Commit each batch of a task; return the seconds of the threads that wrote, and the bytes written.
+
+    Raises
+    ------
+    InputError
+        The folder no longer holds the run.
+    OSError
+        A batch could not be written. The other batches are committed all the same.
+    """
+    folder = RunFolder(task.run)
+    # A process that was paused, or that outlived its driver, may come here after the run has ended. The folder may then
+    # hold another run.
+    if not folder.awaits(task.identity):
+        raise InputError(
+            f"`{files.redacted(task.run)}` no longer holds the run of this batch",
+            hint="run the same command again, and leave the folder to it until it ends",
+        )
+    refused: list[OSError] = []
+
+    def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
+        began = time.perf_counter()
+        try:
+            n_bytes = folder.commit_batch(number, sources, part, place, ids, output)
+        except OSError as error:
+            refused.append(error)
+            n_bytes = 0
+        return time.perf_counter() - began, n_bytes
+
+    ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
+    parts = [
+        (number, sources, solution.part(end - len(sources), end))
+        for (number, sources), end in zip(task.batches, ends, strict=True)
+    ]
+    if solution.distances.nbytes < _SMALL_BYTES:
+        written = [commit(*part) for part in parts]
+    else:
+        # Writing takes many times as long as solving, so the batches are written in parallel.
+        with ThreadPoolExecutor(min(len(parts), usable_cores())) as writers:
+            written = list(writers.map(lambda part: commit(*part), parts))
+    if refused:
+        raise refused[0]
+    write_s, n_bytes = map(sum, zip(*written, strict=True))
+    return write_s, n_bytes
+
+
 def _in_ids(error: SsspError, ids: VertexIds) -> SsspError:
-    """Return an error with the input's own ids in place of vertex numbers; `error` itself if it has none."""
+    """Return `error` with the ids of the input in place of vertex numbers; `error` itself if it names no vertex."""
     if isinstance(error, PathTooLongError):
         ends = ids.original(int(error.source)), ids.original(int(error.vertex))
         return type(error)(*ends, error.dtype, error.wider)
@@ -254,17 +273,22 @@ def _worker() -> str:
     return f"{platform.node()}:{os.getpid()}"
 
 
-#: A batch under which so many workers have died, the last of them alone with it, is given up.
+#: A task is given up when this many workers died under it, the last one while no other suspect was under way.
 MOST_DEATHS = 3
-#: Seconds between two looks after the workers where no task ends.
-_TEND_S = 1.0
+#: Seconds between two looks at the workers while no task ends.
+_WATCH_S = 1.0
 
 
 @dataclass(eq=False)
-class _Given:
-    """A task on its way; `errors` and `deaths` are what has become of it so far.
+class _TaskState:
+    """A task, and what became of its attempts.
 
-    `alone`: no other task that was there when several workers died is under way beside it.
+    Attributes
+    ----------
+    errors, deaths
+        How many attempts ended with an error, and how many workers died while they ran it.
+    alone
+        Whether it is the only suspect under way. A suspect is a task under which `MOST_DEATHS - 1` workers died.
     """
 
     task: Task
@@ -282,112 +306,124 @@ def scatter(
     one_by_one: Callable[[], bool] = lambda: False,
     work: Callable[[Any], Any] | None = None,
 ) -> dict[int, str]:
-    """Do `tasks`, by `solve_task` or `work`; return the batches that failed for good, each with its last error.
+    """Have the workers do `tasks`; return the batches that failed for good, each with its last error.
 
-    `on_done` is given what a task returns.
+    A failed task is tried again, while the others continue. If a worker dies, its tasks are tried again whatever
+    `retries` says. Tasks whose workers keep dying are run one at a time, to find the one that is the cause.
 
-    A task is asked for when it is submitted, and after each one that ends. One that fails is tried again `retries`
-    times, and holds up no other.
-    One that was there when a worker died is tried again whatever `retries` says, until it is the one to blame.
-    While `one_by_one()`, none is submitted before the last one has ended. `progress` is told what becomes of the
-    workers, and of every attempt that failed.
+    Parameters
+    ----------
+    workers
+        Where the tasks run.
+    tasks
+        The next one is taken when it can be submitted.
+    retries
+        How many times a task is tried again after an error.
+    on_done
+        Gets what each task returns.
+    progress
+        Gets a line for each change of the workers and for each failed attempt.
+    one_by_one
+        While it returns true, a task is submitted only after the last one has ended.
+    work
+        What to call with a task, instead of `solve_task`.
 
     Raises
     ------
     InputError, DeadlineError
-        A task cannot be done whoever tries. Nothing more is submitted then, and what is under way has ended.
+        A task fails on every worker. Nothing more is submitted then, and the tasks under way have ended.
     SsspError
-        There are no workers any more, or the storage is away for good.
+        No worker is left, or the storage cannot be reached any more.
     """
     waiting = iter(tasks)
-    again: deque[_Given] = deque()
-    suspects: deque[_Given] = deque()
-    under_way: dict[Future, _Given] = {}
+    again: deque[_TaskState] = deque()
+    suspects: deque[_TaskState] = deque()
+    under_way: dict[Future, _TaskState] = {}
     ended: SimpleQueue[Future] = SimpleQueue()
     failed: dict[int, str] = {}
     # Errors that end the run, each with the first batch of its task.
-    hopeless: list[tuple[int, SsspError]] = []
-    all_asked_for = False
+    fatal: list[tuple[int, SsspError]] = []
+    all_taken = False
 
-    def following() -> _Given | None:
-        nonlocal all_asked_for
-        if suspects and not any(given.alone for given in under_way.values()):
+    def next_task() -> _TaskState | None:
+        nonlocal all_taken
+        if suspects and not any(state.alone for state in under_way.values()):
             suspect = suspects.popleft()
             suspect.alone = True
             return suspect
         if again:
             return again.popleft()
         task = next(waiting, None)
-        all_asked_for = task is None
-        return None if task is None else _Given(task)
+        all_taken = task is None
+        return None if task is None else _TaskState(task)
 
     def refill() -> None:
         while len(under_way) < (1 if one_by_one() else workers.in_flight):
-            if (given := following()) is None:
+            if (state := next_task()) is None:
                 return
-            future = workers.submit(work or solve_task, given.task)
-            under_way[future] = given
+            future = workers.submit(work or solve_task, state.task)
+            under_way[future] = state
             future.add_done_callback(ended.put)
 
-    def judge(given: _Given, error: BaseException) -> None:
-        tried = given.task
-        given.task = replace(tried, attempt=tried.attempt + 1)
+    def handle_failure(state: _TaskState, error: BaseException) -> None:
+        tried = state.task
+        state.task = replace(tried, attempt=tried.attempt + 1)
         if deaths := workers.deaths(error):
-            given.deaths += deaths
+            state.deaths += deaths
             reason = "its worker died"
-            if given.deaths < MOST_DEATHS - 1:
-                again.append(given)
-            elif not given.alone:
-                suspects.append(given)
+            if state.deaths < MOST_DEATHS - 1:
+                again.append(state)
+            elif not state.alone:
+                suspects.append(state)
             else:
-                give_up(tried, f"{given.deaths} workers died under it")
+                give_up(tried, f"{state.deaths} workers died under it")
                 return
         else:
-            given.errors += 1
-            given.alone = False
+            state.errors += 1
+            state.alone = False
             reason = error_text(error)
-            if given.errors > retries:
-                if isinstance(error, StoreUnavailableError):  # the batches after it would find it away, too
-                    hopeless.append((tried.numbers[0], error))
+            if state.errors > retries:
+                if isinstance(error, StoreUnavailableError):  # every other batch would fail in the same way
+                    fatal.append((tried.numbers[0], error))
                 else:
                     give_up(tried, reason)
                 return
-            again.append(given)
-        tell(tried, "retry", "warning", f"will be tried again: {reason}", reason)
+            again.append(state)
+        report(tried, "retry", "warning", f"will be tried again: {reason}", reason)
 
     def give_up(task: Task, reason: str) -> None:
         failed.update(dict.fromkeys(task.numbers, reason))
-        tell(task, "set_aside", "error", f"is set aside: {reason}", reason)
+        report(task, "set_aside", "error", f"is set aside: {reason}", reason)
 
-    def tell(task: Task, event: str, level: Level, outcome: str, reason: str) -> None:
-        who = ("batch " if len(task.batches) == 1 else "batches ") + shortened(task.numbers)
-        line = f"{who} failed at attempt {task.attempt} and {outcome}"
+    def report(task: Task, event: str, level: Level, outcome: str, reason: str) -> None:
+        batches = ("batch " if len(task.batches) == 1 else "batches ") + shortened(task.numbers)
+        line = f"{batches} failed at attempt {task.attempt} and {outcome}"
         progress.say(line, event, level=level, batches=task.numbers, attempt=task.attempt, error=reason)
 
     try:
         refill()
-        while under_way or (not hopeless and (again or suspects or not all_asked_for)):
+        while under_way or (not fatal and (again or suspects or not all_taken)):
             interrupts.check()
             for line in workers.watch():
                 progress.say(line, "cluster")
             with suppress(Empty):
-                future = ended.get(timeout=_TEND_S)
-                given = under_way.pop(future)
+                future = ended.get(timeout=_WATCH_S)
+                state = under_way.pop(future)
                 if future.cancelled():
                     reason = "its worker stopped or is paused"
-                    tell(given.task, "retry", "warning", f"will be tried again: {reason}", reason)
-                    (suspects if given.alone else again).append(given)
+                    report(state.task, "retry", "warning", f"will be tried again: {reason}", reason)
+                    (suspects if state.alone else again).append(state)
                 elif (error := future.exception()) is None:
                     on_done(future.result())
                 elif isinstance(error, (InputError, DeadlineError)):  # another attempt fails too
-                    hopeless.append((given.task.numbers[0], error))
+                    fatal.append((state.task.numbers[0], error))
                 else:
-                    judge(given, error)
-            if not hopeless:
+                    handle_failure(state, error)
+            if not fatal:
                 refill()
     finally:
         for future in under_way:
             future.cancel()
-    if hopeless:  # the message must not depend on which came first
-        raise min(hopeless, key=lambda each: each[0])[1]
+    if fatal:  # the message must not depend on which came first
+        raise min(fatal, key=lambda each: each[0])[1]
     return failed

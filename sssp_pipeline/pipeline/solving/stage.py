@@ -1,4 +1,4 @@
-"""Solving: the missing batches of a run, from its plan to their commits, by whoever is there."""
+"""The stage that solves a run: its missing batches become tasks for the workers, until all are committed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from sssp_pipeline.workflow.models import Workflow
 
 @dataclass
 class Solved:
-    """What the batches were solved with, and the seconds all threads spent on it, by kind of work."""
+    """The solver of the batches and why it was chosen, and the seconds of all threads by kind of work."""
 
     solver: str
     reason: str
@@ -43,14 +43,14 @@ class Solved:
 
 @dataclass
 class Solving:
-    """The batches of a run that are missing, and how they are to be solved.
+    """Solves the missing batches of a run.
 
     Attributes
     ----------
     batches
         The sources (n,) of every batch of the run.
     missing
-        The numbers of those not yet committed.
+        The numbers of the batches that are not committed yet.
     output
         What is stored of each row.
     identity
@@ -58,7 +58,7 @@ class Solving:
     still_ours
         As `lease.exclusive` gives it.
     least_bytes
-        What a worker must have beside the graph: what `verify` will need there.
+        Memory that a worker must have beside the graph. `verify` may need more than solving.
     """
 
     workflow: Workflow
@@ -78,21 +78,21 @@ class Solving:
         self._solved = Solved(self.plan.solver, self.plan.solver_reason)
         self._n_done = len(self.batches) - len(self.missing)
         self._n_solved = 0
-        #: Sources that are not yet on their way.
+        #: Sources that are not in a task yet.
         self._n_left = sum(len(self.batches[number]) for number in self.missing)
-        # The longest first, so that at the end nobody waits for one that began late.
+        # The longest first, so that no worker waits at the end for a long batch that began late.
         self._waiting = deque(sorted(self.missing, key=lambda number: -len(self.batches[number])))
         self._on_gpu = solver_named(self.plan.solver).device == "gpu"
 
-    def by(self, source: WorkerSource) -> Solved:
-        """Let the workers of `source` solve and commit the missing batches; return what that took.
+    def solve_on(self, source: WorkerSource) -> Solved:
+        """Solve and commit the missing batches on the workers of `source`; return what that took.
 
         Raises
         ------
         InputError
-            Something given cannot be used.
+            The input or an option of the workflow cannot be used.
         SsspError
-            Batches failed for good; or there are no workers any more, or the storage is away.
+            Batches failed for good, no worker is left, or the storage cannot be reached any more.
         """
         if not self.missing:
             return self._solved
@@ -123,31 +123,31 @@ class Solving:
             n_threads = workers.n_threads
 
             def one_by_one() -> bool:
-                # A GPU solves one call at a time, so little waits until the trials are over.
+                # A GPU solves one call at a time, so hardly any work waits until the trials are over.
                 return self._on_gpu and not workers.n_processes and not self._trials.is_done
 
             retries = self.workflow.solve.retries
             try:
-                failed = scatter(workers, self, retries, self._take_in, self.progress, one_by_one)
+                failed = scatter(workers, self, retries, self._on_task_done, self.progress, one_by_one)
             except KeyboardInterrupt:
                 if not workers.n_processes:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
                 raise
-        self._refuse(failed)
-        self.progress.say(self._what_is_solved(n_threads), "all_solved", sources=self._n_solved)
+        self._check_committed(failed)
+        self.progress.say(self._summary(n_threads), "all_solved", sources=self._n_solved)
         return self._solved
 
-    def _what_is_solved(self, n_threads: int) -> str:
-        to = self.output.covered(self.stored.manifest.n_vertices)
-        return f"solved {plural(self._n_solved, 'source')} x {to} with {plural(n_threads, 'thread')}"
+    def _summary(self, n_threads: int) -> str:
+        covered = self.output.covered(self.stored.manifest.n_vertices)
+        return f"solved {plural(self._n_solved, 'source')} x {covered} with {plural(n_threads, 'thread')}"
 
     def __iter__(self) -> Iterator[SolveTask]:
         return self
 
     def __next__(self) -> SolveTask:
-        """Return the task of the next call; `Trials` says who solves it, and how many batches it has.
+        """Return the next task; `Trials` chooses its solver and how many batches it has.
 
-        After the last one there may be more, if a trial is ended.
+        After `StopIteration` there may be further tasks, if a trial ended without a result.
         """
         if not self._waiting:
             raise StopIteration
@@ -169,11 +169,11 @@ class Solving:
         )
 
     def _begin(self, workers: Workers) -> None:
-        """Say who solves, and note it for `inspect`."""
+        """Report the workers, and note them for `inspect`."""
         self.progress.say(
-            _who(workers),
+            _workers_text(workers),
             "workers",
-            # The dashboard is worth a line before the work begins.
+            # With a cluster this line has the address of the dashboard.
             level="info" if workers.n_processes else "detail",
             workers=workers.n_processes,
             threads=workers.n_threads,
@@ -196,8 +196,8 @@ class Solving:
             }
         )
 
-    def _take_in(self, task: TaskDone) -> None:
-        """Tell what a task has done, and learn from it."""
+    def _on_task_done(self, task: TaskDone) -> None:
+        """Report what a task has done, and let the trials learn from it."""
         self.still_ours()
         solved, trials = self._solved, self._trials
         for work in solved.thread_s:
@@ -229,11 +229,11 @@ class Solving:
             self.progress.say(change, "solver", solver=trials.solver)
             solved.solver, solved.reason = trials.solver, trials.reason
 
-    def _refuse(self, failed: dict[int, str]) -> None:
-        """Raise `SsspError` if batches have `failed` and are not there all the same."""
+    def _check_committed(self, failed: dict[int, str]) -> None:
+        """Raise `SsspError` if batches that have `failed` are not committed."""
         if not failed:
             return
-        committed = self.folder.committed()  # of a task that failed, too
+        committed = self.folder.committed()  # a task may commit some batches before it fails
         failed = {number: reason for number, reason in failed.items() if number not in committed}
         if failed:
             number, reason = next(iter(sorted(failed.items())))
@@ -244,7 +244,7 @@ class Solving:
             )
 
     def _warn_of_space(self, wanted: float) -> None:
-        """Say so when the bytes still to be written may not fit; how much is unreached decides."""
+        """Report it if the bytes still to be written may not fit. Unreached vertices make them fewer."""
         free = files.free_bytes(self.folder.url)
         if free is not None and wanted > free:
             self.progress.say(
@@ -256,7 +256,7 @@ class Solving:
             )
 
 
-def _who(workers: Workers) -> str:
+def _workers_text(workers: Workers) -> str:
     threads = plural(workers.n_threads, "thread")
     if workers.dashboard is None:
         return f"solving with {threads} of this process"

@@ -1,4 +1,4 @@
-"""What every task of a run tells the worker that does it."""
+"""What every task of a run tells the worker that runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Task:
     store, content_id
         The graph store and the identity of its graph.
     run, identity
-        The run folder, and the identity of the run that is to be there.
+        The run folder, and the identity of the run that must be there.
     batches
         Numbers, each with its sources (n,) uint32.
     attempt
@@ -35,7 +35,7 @@ class Task:
     def numbers(self) -> tuple[int, ...]:
         return tuple(number for number, _ in self.batches)
 
-    # On the way its batches are three arrays: each pickled array takes 60 bytes, and a small batch has one source.
+    # Pickled, the batches are three arrays. Each pickled array takes 60 bytes, and a small batch has one source.
     def __getstate__(self) -> dict[str, Any]:
         numbers, sources = zip(*self.batches, strict=True)
         ends = np.cumsum([len(some) for some in sources])

@@ -1,7 +1,7 @@
-"""Worker metrics: what a worker process has done since it began, as Prometheus counters.
+"""What a worker process has done since it began, as Prometheus counters.
 
-Dask's workers answer `/metrics` with all that is in `prometheus_client`'s own registry of their process, and so with
-these. Without that package nothing is counted. `docs/guides/operations.md` says what each means and how to scrape them.
+A Dask worker serves every counter of its process at `/metrics`, these too. Without `prometheus_client` nothing is
+counted. `docs/guides/operations.md` says what each counter means and how to scrape them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prometheus_client import Counter
 
-#: Counters can be registered once only, and a worker's threads begin at the same time.
+#: A counter can be registered only once, and the threads of a worker begin at the same time.
 _registering = Lock()
 
 
@@ -27,8 +27,8 @@ def _counters() -> dict[str, Counter]:
     except ImportError:
         return {}
     return {
-        name: Counter(f"sssp_{name}", told, labels)
-        for name, told, labels in (
+        name: Counter(f"sssp_{name}", meaning, labels)
+        for name, meaning, labels in (
             ("task_attempts", "Tasks begun, each of one batch or several.", ()),
             ("task_retries", "Tasks begun that had failed before, here or elsewhere.", ()),
             ("tasks_failed", "Tasks that ended with an error; not those whose worker died.", ()),
@@ -64,7 +64,7 @@ def add(
     write_s: float,
     n_bytes: int,
 ) -> None:
-    """Count what a task has done; `solve_s` is what its sources took together, of a thread or of the GPU."""
+    """Count what a task has done; `solve_s` are the seconds of all its sources, of a thread or of the GPU."""
     _add("sources_solved", n_sources, solver)
     _add("solve_seconds", solve_s, solver)
     _add("batches_committed", n_batches)
@@ -75,7 +75,7 @@ def add(
 
 def _add(name: str, amount: float, *labels: str) -> None:
     if "distributed" not in sys.modules:
-        return  # only Dask's workers show their counters
+        return  # only Dask workers serve their counters
     with _registering:
         counter = _counters().get(name)
     if counter is not None:

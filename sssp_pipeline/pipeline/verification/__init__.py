@@ -1,1 +1,1 @@
-"""The last stage: distances are read back and proved or refuted on the workers."""
+"""The last stage: stored distances are read back on the workers and compared with true ones."""

@@ -1,6 +1,6 @@
-"""Verifying: the sources to check go out as tasks to the workers, and their verdicts come back as one.
+"""The stage that verifies a run: tasks go to the workers, and their findings become one verdict.
 
-This process reads neither graph nor distances, unless it is its own threads that check them.
+This process reads neither the graph nor distances, unless its own threads are the workers.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from sssp_pipeline.pipeline.verification.task import (
 )
 from sssp_pipeline.progress import Progress, plural, shortened
 
-#: Sources that `sample` solves again, spread evenly over all of them.
+#: Sources that `sample` solves again, spread evenly over all sources.
 SAMPLE = 8
-#: Most distances of small batches that share a task, and tasks that each thread has at least: to give out a task takes
-#: as long as to verify a few thousand distances.
+#: The most bytes of distances that small batches may have in one task. To send a task takes as long as to verify a few
+#: thousand distances.
 SHARED_BYTES = 2**20
+#: Each thread gets at least this many tasks.
 TASKS_EACH = 8
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verify found; `refuted` is None, or the sentence that says where storage is wrong."""
+    """What `verify` found; `refuted` is the sentence on the first wrong value in storage, None if there is none."""
 
     mode: str
     checked_sources: int
@@ -52,7 +53,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Verifying:
-    """The verification of a run whose batches are all committed.
+    """Verifies a run whose batches are all committed.
 
     Attributes
     ----------
@@ -63,9 +64,9 @@ class Verifying:
     identity
         What decides the bytes of the run's distances.
     mode
-        "sample" or "certificate"; only "sample" can judge rows that are not stored whole.
+        "sample" or "certificate". The certificate needs whole rows.
     retries
-        How often a task that fails is tried again.
+        How many times a failed task is tried again.
     """
 
     stored: StoredGraph
@@ -77,24 +78,24 @@ class Verifying:
     retries: int
     progress: Progress
 
-    def by(self, source: WorkerSource) -> Verdict:
-        """Return the verdict of `source` on what is in storage: the distances, or the metrics alone.
+    def verify_on(self, source: WorkerSource) -> Verdict:
+        """Return the verdict on what is in storage, found by the workers of `source`.
 
         Raises
         ------
         InputError
-            A file is missing or damaged, or a task does not fit the memory of those who are to do it.
+            A file is missing or damaged, or a task does not fit the memory of the workers.
         SsspError
-            A task failed for good; or there are no workers any more, or the storage is away.
+            A task failed for good, no worker is left, or the storage cannot be reached any more.
         """
         self.progress.stage("verify")
         began = time.perf_counter()
-        wanted = _wanted(self.batches, self.mode)
+        wanted = _places_to_check(self.batches, self.mode)
         chosen = [number for number, places in enumerate(wanted) if len(places)]
         total, done = sum(map(len, wanted)), 0
         refuted: tuple[int, str] | None = None
 
-        def take_in(checked: Checked) -> None:
+        def on_done(checked: Checked) -> None:
             nonlocal done, refuted
             done += checked.n_sources
             if checked.refuted is not None:
@@ -118,7 +119,7 @@ class Verifying:
         with share_with_tasks(self.stored), source.workers(needs) as workers:
             shared = min(SHARED_BYTES // max(batch_bytes, 1), len(chosen) // (TASKS_EACH * workers.n_threads))
             tasks = self._tasks(wanted, chosen, max(needs.batches_per_task, shared))
-            failed = scatter(workers, tasks, self.retries, take_in, self.progress, work=verify_task)
+            failed = scatter(workers, tasks, self.retries, on_done, self.progress, work=verify_task)
         if failed:
             number, reason = min(failed.items())
             raise SsspError(
@@ -142,29 +143,29 @@ class Verifying:
 
     @property
     def task_bytes(self) -> int:
-        """Host memory that a task takes beside the graph."""
+        """Host memory of a task in bytes, beside the graph."""
         manifest, form = self.stored.manifest, self.output.form
         n_vertices, dtype = manifest.n_vertices, manifest.traits.weight_dtype
         n_columns = self.output.n_columns(n_vertices)
         id_bytes = 8 + sum(part.bytes for part in manifest.vertices) // max(n_vertices, 1)
-        # Those that stand beside each other in `wide_files` are read at once.
+        # From files that have all sources, the rows of a task are read at once.
         is_merged = form.layout == "wide" and len(self.batches) > 1
-        at_once = max(map(len, _wanted(self.batches, self.mode)), default=0) if is_merged else 1
-        # As stored, then without NULLs and as solved; and the ids that should stand beside them.
+        at_once = max(map(len, _places_to_check(self.batches, self.mode)), default=0) if is_merged else 1
+        # A row is held as stored, without NULLs, and as solved; the ids that are expected beside it take as much again.
         rows_bytes = (at_once + 2) * self._row_bytes + 2 * n_columns * id_bytes
         largest = max(map(len, self.batches), default=0)
         group_rows = min(LARGEST_GROUP_ROWS, max(LONG_GROUP_ROWS, n_columns), n_columns * largest)
         group_bytes = group_rows * 2 * (id_bytes + form.dtype(dtype).itemsize)
-        # Row, heap, keys and places of the oracle; the certificate takes less.
+        # The oracle holds a row, a heap, keys and places; the certificate takes less.
         return rows_bytes + group_bytes + n_vertices * (8 + 2 * dtype.itemsize)
 
-    def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], together: int) -> Iterator[VerifyTask]:
-        """Yield the tasks, each for `together` of the `chosen` batches; `wanted` has the places of every batch."""
+    def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:
+        """Yield the tasks, each with `n_each` of the `chosen` batches; `wanted` has the places of every batch."""
         metrics = {} if self.output.has_files else self._metrics(wanted)
         content_id, task_bytes = self.stored.manifest.content_id, self.task_bytes
         cutoff, verification = scaled_limit(self.identity["cutoff"], self.output.form.scale), uuid.uuid4().hex
-        for first in range(0, len(chosen), together):
-            numbers = chosen[first : first + together]
+        for first in range(0, len(chosen), n_each):
+            numbers = chosen[first : first + n_each]
             yield VerifyTask(
                 self.stored.store,
                 content_id,
@@ -191,8 +192,8 @@ class Verifying:
         }
 
 
-def _wanted(batches: list[np.ndarray], mode: str) -> list[Sequence[int]]:
-    """Return, for each batch, the places of the sources to check."""
+def _places_to_check(batches: list[np.ndarray], mode: str) -> list[Sequence[int]]:
+    """Return, for each batch, the places in it of the sources to check."""
     if mode == "certificate":
         return [range(len(b)) for b in batches]
     ends = np.cumsum([0, *map(len, batches)]).tolist()

@@ -1,10 +1,9 @@
-"""Verify: what stands in storage, read back on a worker and proved or refuted.
+"""Verifies some sources of a run on a worker: reads what is stored and compares it with the truth.
 
-`sample` solves some sources again with Dijkstra's algorithm (Bellman and Ford's for negative weights) in the distances'
-own type and compares every bit, of the distances or, where a run has none, of the metrics that follow from them;
-`certificate` checks the three conditions that only true distances meet, for every source, in time linear in the edges.
-
-`verifying` gives out the tasks and collects what they found.
+`sample` solves some sources again with an oracle: Dijkstra's algorithm, or Bellman and Ford's for negative weights. It
+works in the type of the distances, so every bit must be equal. A run without distances has its metrics compared.
+`certificate` checks for every source three conditions that only true distances meet, in time linear in the edges.
+`stage.py` sends the tasks and collects what they find.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from sssp_pipeline.vertex_ids import VertexIds
 
 @dataclass(frozen=True, eq=False)
 class VerifyTask(Task):
-    """All a worker needs to check some sources; `batches` has only these.
+    """All that a worker needs to check some sources; `batches` has only these.
 
     Attributes
     ----------
@@ -48,13 +47,13 @@ class VerifyTask(Task):
     cutoff
         In the unit of the graph's weights.
     places
-        For each of `batches` where in it the sources stand, ascending.
+        For each of `batches`, the places of the sources in the whole batch, ascending.
     verification
-        Another name each time a run is verified: what a worker keeps of the run is read anew.
+        Differs each time a run is verified, so that a worker does not use what it read for an earlier verification.
     n_bytes
         Memory that the task takes beside the graph.
     metrics
-        Of a run without distances, the stored rows of the sources by the number of their batch.
+        The stored metrics of the sources by the number of their batch, for a run without distances.
     """
 
     mode: str
@@ -68,14 +67,14 @@ class VerifyTask(Task):
 
 @dataclass(frozen=True)
 class Checked:
-    """What a worker found in some batches: the first that is refuted, by its number, and the sentence that says so."""
+    """What a worker found: the number of the first refuted batch with the sentence on it, None if there is none."""
 
     n_sources: int
     refuted: tuple[int, str] | None
 
 
 def verify_task(task: VerifyTask) -> Checked:
-    """Return what is stored wrong of a task's sources; runs on a worker.
+    """Return what is wrong in storage of the sources of a task; runs on a worker.
 
     Raises
     ------
@@ -90,9 +89,9 @@ def verify_task(task: VerifyTask) -> Checked:
 
 
 class _Room:
-    """The memory of this process for tasks: one that does not fit beside the others waits until they are done.
+    """The memory of this process for tasks. A task that does not fit beside the others waits until they are done.
 
-    A worker may have more threads than it can verify with: a task takes more memory than one that solves.
+    A task of `verify` takes more memory than a task that solves, so a worker may have more threads than fit.
     """
 
     def __init__(self) -> None:
@@ -101,7 +100,7 @@ class _Room:
 
     @contextmanager
     def held(self, n_bytes: int, room: int) -> Iterator[None]:
-        """Hold `n_bytes` of `room` during the block; one task alone always may."""
+        """Hold `n_bytes` of `room` during the block; a task that is alone never waits."""
         with self._changed:
             self._changed.wait_for(lambda: not self._held_bytes or self._held_bytes + n_bytes <= room)
             self._held_bytes += n_bytes
@@ -146,7 +145,7 @@ def _batch_refuted(
     sources: np.ndarray,
     places: Sequence[int],
 ) -> str | None:
-    """Return what is wrong with the first of a batch's `sources` (n,) whose stored row is, None if none is."""
+    """Return the sentence on the first of `sources` (n,) whose stored row is wrong, None if all are right."""
     url, rows = _stored_rows(task, output, graph, ids, number, places)
     for place, source in zip(places, sources.tolist(), strict=True):
         name, stored = next(rows, (None, np.empty(0)))

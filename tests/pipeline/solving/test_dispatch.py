@@ -201,7 +201,7 @@ def test_what_is_lost_with_its_workers_is_given_out_again():
 
 
 def test_nothing_is_given_up_while_nobody_is_there(monkeypatch):
-    monkeypatch.setattr(scatter_stage, "_TEND_S", 0.01)
+    monkeypatch.setattr(scatter_stage, "_WATCH_S", 0.01)
     workers = Fake(lambda given, others: None, in_flight=0)
     threading.Timer(0.1, lambda: setattr(workers, "in_flight", 1)).start()
     done = []

@@ -54,7 +54,7 @@ def verdict(folder, form, mode, cutoff=None):
     identity = {"targets": None, "batch": 7, "cutoff": cutoff}
     verifying = Verifying(STORED, BATCHES, AllDistances(form), folder, identity, mode, 0, Quiet())
     with worker_source(Cluster()) as source:
-        return verifying.by(source)
+        return verifying.verify_on(source)
 
 
 def tamper(folder: RunFolder, batch: int, source: int, vertex: int, distance: int | None) -> int | None:
