@@ -15,6 +15,7 @@ def test_a_program_finds_all_that_it_imports(benchmark_module, name):
     assert benchmark_module(name).__doc__
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("layout", ["long", "wide"])
 def test_the_batches_of_both_layouts_are_timed(benchmark_module, tmp_path, layout):
     pipeline = benchmark_module("pipeline")

@@ -168,6 +168,7 @@ FIRST_FINISHED = "the batches under way are finished first; Ctrl-C again ends at
 GO_ON = "interrupted; what is committed is kept. To go on:\n\n    sssp-pipeline run w.yaml"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("workers", ["auto", "1"])
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers):
@@ -194,6 +195,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers):
     assert len(list(Path("run/distances").iterdir())) == 200
 
 
+@pytest.mark.medium
 def test_a_second_interrupt_does_not_wait_for_the_batches_under_way(at):
     Path("w.yaml").write_text(SLOW.replace("count: 10", "count: 4000"))
     invoke("ingest", "w.yaml")
@@ -217,6 +219,7 @@ def test_a_second_interrupt_does_not_wait_for_the_batches_under_way(at):
     assert not list(Path().glob("run/distances/batch-*"))
 
 
+@pytest.mark.medium
 def test_a_terminal_gets_a_moving_line_and_a_log_gets_lines(at):
     main, terminal = pty.openpty()
     process = subprocess.Popen([*COMMAND, "run", "w.yaml"], stderr=terminal, stdout=subprocess.PIPE)
@@ -316,6 +319,7 @@ def test_doctor_warns_of_a_python_whose_workers_may_stand_still(monkeypatch):
         assert ("PROFILE__ENABLED=False" in (checks["python"]["hint"] or "")) == locks
 
 
+@pytest.mark.medium
 def test_every_command_has_an_example():
     commands = ["run", "solve", "ingest", "plan", "verify", "inspect", "cs515", "solvers", "doctor", "init"]
     for words in ([], *([c] for c in commands), ["bench"], ["bench", "run"], ["bench", "report"]):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.medium
+
 PYTHON = f"{sys.executable} -m sssp_pipeline.cli"
 RUN = "run edges.txt --from 0 --out results"
 LONG = "x" * 300

@@ -13,6 +13,8 @@ import pytest
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 
+pytestmark = pytest.mark.medium
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 

@@ -163,6 +163,7 @@ def wait_for(what, timeout_s: float = 60.0):
     return found
 
 
+@pytest.mark.medium
 def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at):
     Path("w.yaml").write_text(SLOW)
     assert invoke("ingest", "w.yaml").exit_code == 0
@@ -238,6 +239,7 @@ def test_a_look_keeps_nobody_from_a_folder(at):
     assert is_held("memory://run") is None
 
 
+@pytest.mark.medium
 def test_a_worker_counts_for_prometheus_what_it_does(at):
     """On a scheduler that runs already; where a worker answers is asked as the guide says."""
     with LocalCluster(

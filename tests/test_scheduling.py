@@ -10,6 +10,8 @@ import pytest
 from sssp_pipeline.pipeline.run import ingest_stage
 from sssp_pipeline.progress import Quiet
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.fixture
 def scheduling(benchmark_module, monkeypatch, tmp_path):

@@ -29,7 +29,9 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
-#: No case may take longer.
+pytestmark = pytest.mark.medium
+
+#: No case may use more time of the processor; the wall time also depends on what else the machine does.
 LIMIT_S = 5.0
 
 
@@ -61,6 +63,8 @@ def _compiled(tmp_path_factory) -> None:
         "b.txt": "Ulm Bonn 0.1\n",
         "c.graph": "2 1\n2\n1\n",
         "d.csv": "1,2,3\n",
+        "e.txt": "1 2 4294967295\n",
+        "f.txt": "1 2 -2147483649\n",
     }.items():
         (folder / name).write_text(content)
         try:
@@ -90,9 +94,9 @@ def run_case(case: Case, folder: Path) -> Stored:
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.edges is not None], ids=lambda case: case.name)
 def test_accepted(case, folder):
-    began = time.perf_counter()
+    began = time.process_time()
     stored = run_case(case, folder)
-    assert time.perf_counter() - began < LIMIT_S
+    assert time.process_time() - began < LIMIT_S
     assert stored.edges == case.edges
     assert {type(end) for edge in stored.edges for end in edge[:2]} == {
         type(end) for edge in case.edges for end in edge[:2]
@@ -110,10 +114,10 @@ def test_accepted(case, folder):
     "case", [c for c in CASES if c.edges is None and c.in_process], ids=lambda case: case.name
 )
 def test_refused(case, folder):
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(InputError) as caught:
         run_case(case, folder)
-    assert time.perf_counter() - began < LIMIT_S
+    assert time.process_time() - began < LIMIT_S
     error = caught.value
     assert error.exit_code == 2
     assert error.message.strip()

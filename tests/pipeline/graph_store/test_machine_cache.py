@@ -123,6 +123,7 @@ def go_on(process: subprocess.Popen) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.medium
 def test_many_processes_at_once_read_the_store_once(store, cache, tmp_path):
     log = tmp_path / "log"
     children = [child(store, log, "import time; time.sleep(0.1)") for _ in range(4)]

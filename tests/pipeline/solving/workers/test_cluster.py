@@ -191,6 +191,7 @@ def environment(made, role: str, secret: dict) -> dict[str, str]:
     }
 
 
+@pytest.mark.medium
 def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path):
     from sssp_pipeline.pipeline.solving.workers import secured_pods
 
@@ -344,6 +345,7 @@ def jobs(tmp_path, monkeypatch) -> Path:
     return folder
 
 
+@pytest.mark.medium
 def test_a_run_in_jobs(grid, jobs, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(home := tmp_path / "home"))
     home.mkdir()
@@ -355,6 +357,8 @@ def test_a_run_in_jobs(grid, jobs, monkeypatch, tmp_path):
     assert any("tls://127.0.0.1" in log for log in logs)  # one may have come too late
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("slurm")
 def test_a_run_in_real_slurm(grid, slurm, monkeypatch, tmp_path):
     for name, value in slurm.items():
         monkeypatch.setenv(name, value)
@@ -364,6 +368,7 @@ def test_a_run_in_real_slurm(grid, slurm, monkeypatch, tmp_path):
     assert len(list(tmp_path.glob("slurm-*.out"))) == 2
 
 
+@pytest.mark.medium
 def test_an_adaptive_run(grid, jobs):
     assert grid("jobs", **SLURM, workers={"minimum": 1, "maximum": 2}) == grid("calm")
 
