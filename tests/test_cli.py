@@ -171,14 +171,12 @@ GO_ON = "interrupted; what is committed is kept. To go on:\n\n    sssp-pipeline 
 @pytest.mark.medium
 @pytest.mark.parametrize("workers", ["auto", "1"])
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers):
+def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers, wait_until):
     Path("w.yaml").write_text(SLOW.replace("10", "400"))
     options = ["--set", "solve.batch=2", "--set", f"cluster.workers={workers}"]
     command = [*COMMAND, "run", "w.yaml", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not list(Path().glob("run/distances/batch-*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: list(Path().glob("run/distances/batch-*")))
     # A terminal sends Ctrl-C to the whole process group, workers included.
     os.killpg(process.pid, sign) if sign == signal.SIGINT else process.send_signal(sign)
     _, told = process.communicate(timeout=60)
@@ -265,14 +263,14 @@ def test_progress_tells_rate_and_time_left(monkeypatch):
     ]
 
 
-def test_a_stage_gets_a_line_only_if_it_takes_long(monkeypatch):
+def test_a_stage_gets_a_line_only_if_it_takes_long(monkeypatch, wait_until):
     monkeypatch.setattr("sssp_pipeline.console.LONG_STAGE_S", 0.2)
     stream = Recorder()
     with console("text", stream) as shown:
         shown.stage("short")
         shown.advance(1, 1, "batches")
         shown.stage("long")
-        time.sleep(0.5)
+        wait_until(lambda: stream)
         shown.stage("short too")
     time.sleep(0.4)
     assert stream == ["long\n"]

@@ -18,7 +18,6 @@ from distributed import Client
 from sssp_pipeline.pipeline.solving.workers import dask_workers
 from sssp_pipeline.workflow import models as workflow
 
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -192,7 +191,7 @@ def environment(made, role: str, secret: dict) -> dict[str, str]:
 
 
 @pytest.mark.medium
-def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path):
+def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path, wait_until):
     from sssp_pipeline.pipeline.solving.workers import secured_pods
 
     made, security = resource(), Security.temporary()
@@ -218,11 +217,10 @@ def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path):
             *("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"),
             *("--scheduler-file", str(address_file)),
         )
-        for _ in range(300):
-            if address_file.exists() and address_file.read_text():
-                break
-            assert scheduler.poll() is None, (tmp_path / "scheduler").read_text()
-            time.sleep(0.1)
+        wait_until(
+            lambda: (address_file.exists() and address_file.read_text()) or scheduler.poll() is not None
+        )
+        assert scheduler.poll() is None, (tmp_path / "scheduler").read_text()
         address = json.loads(address_file.read_text())["address"]
         assert address.startswith("tls://")
         started("worker", sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny")
