@@ -53,9 +53,9 @@ check: lint
 test: lint
 	$(PYTEST) --dist worksteal -m "not slow"
 
-# Tests that share a server or a network stay in one process.
+# The tests of a file stay in one process, as they share a server.
 test-slow: install-dev
-	$(PYTEST) --dist loadgroup -m slow
+	$(PYTEST) --dist loadfile -m slow
 
 test-s3: install-dev swift
 	SSSP_SWIFT=$(SWIFT) $(BIN)/pytest -q tests/object_storage/test_s3.py

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 #: Seconds for a job: four starts of Python with Dask, on a busy machine.

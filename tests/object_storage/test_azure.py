@@ -9,7 +9,7 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.progress import Quiet
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("azurite")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -356,7 +356,6 @@ def test_a_run_in_jobs(grid, jobs, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("slurm")
 def test_a_run_in_real_slurm(grid, slurm, monkeypatch, tmp_path):
     for name, value in slurm.items():
         monkeypatch.setenv(name, value)
