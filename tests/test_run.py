@@ -555,7 +555,7 @@ def expect(monkeypatch, **ns_per_element):
     """Let the solvers expect to take so long for each vertex and edge, and a trial cost nothing."""
     for name, solver in SOLVERS.items():
         ns = ns_per_element.get(name.replace("-", "_"), 1e6)
-        of_one = partial(_forecast, 1e-9 * ns)
+        of_one = staticmethod(partial(_forecast, 1e-9 * ns))
         monkeypatch.setattr(type(solver), "forecast", of_one)
     monkeypatch.setattr(trials, "_LOAD_S", {"cpu": 0.0, "gpu": 0.0})
     monkeypatch.setattr(trials, "_AT_BEST", 0.0)
