@@ -1,6 +1,6 @@
 # The two commands of a clean clone: `make quickstart` and `make test`. uv is used where it is installed, plain
 # venv and pip otherwise; both install exactly what the hashed locks name. `make PYTHON=python3.13 …` picks the
-# interpreter of a new .venv.
+# interpreter of a new .venv; `make VENV=.venv-3.13 …` picks another folder for it.
 
 PYTHON ?= python3
 VENV := .venv
@@ -20,11 +20,16 @@ SWIFT := .swift
 # Azurite, their Azure, has Node packages.
 AZURITE := .azurite
 
-.PHONY: help quickstart test test-s3 swift test-azure azurite install install-dev docs format bench lock clean
+# Tests run in as many processes as there are cores; more than 8 gain little, as each of them collects all tests.
+PYTEST = $(BIN)/pytest -q -n logical --maxprocesses 8
+
+.PHONY: help quickstart lint check test test-slow test-s3 swift test-azure azurite install install-dev docs format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
-	@echo "make test         lint, types, stale docs, tests: all that CI runs"
+	@echo "make check        lint, types, stale docs and the quick tests, in two minutes"
+	@echo "make test         the same, and all tests but those of test-slow, in eight minutes"
+	@echo "make test-slow    the tests of object storage, faults, kills and deployment, and the rarer kernel variants"
 	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
 	@echo "make docs         write the generated reference pages"
@@ -36,12 +41,21 @@ help:
 quickstart: install
 	$(BIN)/sssp-pipeline run workflows/quickstart.yaml
 
-test: install-dev
+lint: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python docs/generate.py --check
-	$(BIN)/pytest -q
+
+check: lint
+	$(PYTEST) --dist worksteal -m "not medium and not slow"
+
+test: lint
+	$(PYTEST) --dist worksteal -m "not slow"
+
+# The tests of a file stay in one process, as they share a server.
+test-slow: install-dev
+	$(PYTEST) --dist loadfile -m slow
 
 test-s3: install-dev swift
 	SSSP_SWIFT=$(SWIFT) $(BIN)/pytest -q tests/object_storage/test_s3.py
@@ -83,7 +97,7 @@ LOCK_OPTIONS = --quiet --constraint constraints.txt --universal --python-version
 	--no-emit-index-url
 
 clean:
-	rm -rf $(VENV) $(SWIFT) $(AZURITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
+	rm -rf $(VENV) .venv-* $(SWIFT) $(AZURITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis quickstart
 
 $(BIN)/python:
 	$(CREATE_VENV) $(VENV)

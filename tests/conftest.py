@@ -6,8 +6,11 @@ import importlib
 import os
 import signal
 import tempfile
+import time
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +48,20 @@ def _graph_cache_of_the_tests(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSSP_GRAPH_CACHE", str(tmp_path_factory.mktemp("graph-cache")))
         yield
+
+
+@pytest.fixture(scope="session")
+def wait_until():
+    """Give a function that returns the value of a condition as soon as it is true, and fails if that takes too long."""
+
+    def wait(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+        end = time.monotonic() + timeout_s
+        while not (value := condition()):
+            assert time.monotonic() < end, f"waited {timeout_s:g} s in vain"
+            time.sleep(0.01)
+        return value
+
+    return wait
 
 
 @pytest.fixture

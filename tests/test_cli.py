@@ -170,16 +170,15 @@ FIRST_FINISHED = "the batches under way are finished first; Ctrl-C again ends at
 GO_ON = "interrupted; what is committed is kept. To go on:\n\n    sssp-pipeline run w.yaml"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("workers", ["auto", "1"])
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers):
+def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers, wait_until):
     Path("w.yaml").write_text(SLOW.replace("10", "400"))
     options = ["--set", "solve.batch=2", "--set", f"cluster.workers={workers}"]
     command = [*COMMAND, "run", "w.yaml", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not list(Path().glob("run/distances/batch-*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: list(Path().glob("run/distances/batch-*")))
     # A terminal sends Ctrl-C to the whole process group, workers included.
     os.killpg(process.pid, sign) if sign == signal.SIGINT else process.send_signal(sign)
     _, told = process.communicate(timeout=60)
@@ -196,6 +195,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(at, sign, workers):
     assert len(list(Path("run/distances").iterdir())) == 200
 
 
+@pytest.mark.medium
 def test_a_second_interrupt_does_not_wait_for_the_batches_under_way(at):
     Path("w.yaml").write_text(SLOW.replace("count: 10", "count: 4000"))
     invoke("ingest", "w.yaml")
@@ -307,14 +307,14 @@ def test_progress_tells_rate_and_time_left(monkeypatch):
     ]
 
 
-def test_a_stage_gets_a_line_only_if_it_takes_long(monkeypatch):
+def test_a_stage_gets_a_line_only_if_it_takes_long(monkeypatch, wait_until):
     monkeypatch.setattr("sssp_pipeline.console.LONG_STAGE_S", 0.2)
     stream = Recorder()
     with console("text", stream) as shown:
         shown.stage("short")
         shown.advance(1, 1, "batches")
         shown.stage("long")
-        time.sleep(0.5)
+        wait_until(lambda: stream)
         shown.stage("short too")
     time.sleep(0.4)
     assert stream == ["long\n"]
@@ -369,6 +369,7 @@ def test_doctor_warns_of_a_python_whose_workers_may_stand_still(monkeypatch):
         assert ("PROFILE__ENABLED=False" in (checks["python"]["hint"] or "")) == locks
 
 
+@pytest.mark.medium
 def test_every_command_has_an_example():
     commands = ["run", "solve", "ingest", "plan", "verify", "inspect", "solvers", "doctor", "init"]
     for words in ([], *([c] for c in commands), ["bench"], ["bench", "run"], ["bench", "report"]):

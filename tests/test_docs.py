@@ -36,6 +36,7 @@ def test_the_committed_pages_are_fresh():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.medium
 def test_a_stale_page_is_named_and_written_again(docs):
     generate(docs)
     page = docs / "reference" / "solvers.md"

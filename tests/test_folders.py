@@ -309,6 +309,7 @@ def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeyp
     assert content(tmp_path / "run" / "distances") == whole
 
 
+@pytest.mark.medium
 def test_ten_thousand_batches_are_looked_at_in_seconds(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     (tmp_path / "run" / "distances").mkdir(parents=True)

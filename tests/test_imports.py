@@ -201,6 +201,7 @@ def test_a_missing_file_is_told_before_anything_slow_is_loaded(tmp_path):
     assert loaded_by(tmp_path, "run", "w.yaml") == (2, {"yaml"})
 
 
+@pytest.mark.medium
 def test_a_small_run_and_a_look_at_it_load_what_they_use(tmp_path):
     (tmp_path / "edges.txt").write_text(EDGES)
     # The first run on a machine compiles, which loads SciPy.

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 RUN = [sys.executable, "-m", "sssp_pipeline.cli", "run"]
 

@@ -54,6 +54,7 @@ def cached(folder: Path) -> dict[str, int]:
     return {p.name: p.stat().st_mtime_ns for p in folder.rglob("*") if p.suffix in (".nbi", ".nbc")}
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("place", ["package", "NUMBA_CACHE_DIR", "user"])
 def test_a_change_in_a_helper_module_reaches_the_next_process(copy, tmp_path, place):
     folder = tmp_path / "cache"
@@ -76,6 +77,7 @@ def test_a_change_in_a_helper_module_reaches_the_next_process(copy, tmp_path, pl
     assert not after.keys() & before.keys()
 
 
+@pytest.mark.medium
 def test_several_processes_that_start_at_once_after_a_change_all_see_it(copy):
     printed(started(copy))
     set_space(copy, 64)

@@ -154,25 +154,17 @@ def test_progress_for_programs(monkeypatch, capsys):
     assert progress.items() >= {**expected, "unit": "batches", "per_s": 5.0, "left_s": 168.0}.items()
 
 
-def wait_for(what, timeout_s: float = 60.0):
-    """Return `what()` as soon as it is true."""
-    until = time.monotonic() + timeout_s
-    while not (found := what()):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return found
-
-
-def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at):
+@pytest.mark.medium
+def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at, wait_until):
     Path("w.yaml").write_text(SLOW)
     assert invoke("ingest", "w.yaml").exit_code == 0
     run = [*COMMAND, "run", "w.yaml", "--log-format", "json"]
     with Path("log").open("w") as log:
         process = subprocess.Popen([*run, "--set", "cluster.workers=1"], stderr=log)
     try:
-        wait_for(lambda: list(Path().glob("run/distances/batch-0000*")))
-        going = wait_for(lambda: (facts := describe("run"))["batches_left"] is not None and facts)
-        going = wait_for(lambda: (facts := describe("run"))["batches_committed"] > 1 and facts)
+        wait_until(lambda: list(Path().glob("run/distances/batch-0000*")))
+        going = wait_until(lambda: (facts := describe("run"))["batches_left"] is not None and facts)
+        going = wait_until(lambda: (facts := describe("run"))["batches_committed"] > 1 and facts)
         with urllib.request.urlopen(going["dashboard"].replace("/status", "/health"), timeout=10) as answer:
             assert answer.read() == b"ok"
     finally:
@@ -204,7 +196,7 @@ def test_inspect_of_a_run_that_goes_on_then_of_a_dead_one_then_interrupted(at):
 
     # It goes on; what an earlier start had done says nothing of this one's rate.
     process = subprocess.Popen(run, stderr=subprocess.PIPE, text=True)
-    again = wait_for(lambda: (f := describe("run"))["driver"] == "alive" and f["batches_before"] and f)
+    again = wait_until(lambda: (f := describe("run"))["driver"] == "alive" and f["batches_before"] and f)
     assert again["batches_before"] == len(committed)
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=60)
@@ -238,6 +230,7 @@ def test_a_look_keeps_nobody_from_a_folder(at):
     assert is_held("memory://run") is None
 
 
+@pytest.mark.medium
 def test_a_worker_counts_for_prometheus_what_it_does(at):
     """On a scheduler that runs already; where a worker answers is asked as the guide says."""
     with LocalCluster(

@@ -18,6 +18,8 @@ from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Workflow
 
+pytestmark = pytest.mark.medium
+
 SOURCES = 16
 
 

@@ -38,7 +38,10 @@ from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Workflow
 
 #: Threads of this process, and a worker process.
-ROUTES = pytest.mark.parametrize("cluster", [{}, {"workers": 1}], ids=["threads", "process"])
+ROUTES = pytest.mark.parametrize(
+    "cluster",
+    [pytest.param({}, id="threads"), pytest.param({"workers": 1}, id="process", marks=pytest.mark.medium)],
+)
 
 
 def made(tmp_path: Path, name: str = "run", **sections) -> Workflow:
@@ -148,6 +151,7 @@ def test_a_run_leaves_what_is_promised_and_nothing_else(undisturbed):
     assert reached.astype(int).tolist() == metrics["reached"].to_pylist()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("cluster", "solve"),
     [
@@ -276,6 +280,7 @@ def test_a_gpu_reduces_to_the_same(tmp_path, solver):
         assert tables[0][1] == tables[1][1]
 
 
+@pytest.mark.medium
 def test_a_scheduler_that_is_already_there(tmp_path, undisturbed):
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         address = {"kind": "address", "address": cluster.scheduler_address}
@@ -550,7 +555,7 @@ def expect(monkeypatch, **ns_per_element):
     """Let the solvers expect to take so long for each vertex and edge, and a trial cost nothing."""
     for name, solver in SOLVERS.items():
         ns = ns_per_element.get(name.replace("-", "_"), 1e6)
-        of_one = partial(_forecast, 1e-9 * ns)
+        of_one = staticmethod(partial(_forecast, 1e-9 * ns))
         monkeypatch.setattr(type(solver), "forecast", of_one)
     monkeypatch.setattr(trials, "_LOAD_S", {"cpu": 0.0, "gpu": 0.0})
     monkeypatch.setattr(trials, "_MIN_GAIN", 0.0)
@@ -628,6 +633,7 @@ def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypa
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
+@pytest.mark.medium
 def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
     monkeypatch.setattr(
         scatter_stage, "solve_task", partial(_die_once, solve_task, str(tmp_path / "died"), 2)

@@ -195,6 +195,7 @@ KEYS = (
 )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("url", ODD)
 def test_no_error_about_a_url_shows_its_secrets(folder, host, caplog, url):
     url = url.replace("{host}", host)
@@ -271,6 +272,7 @@ def test_no_fault_of_a_workflow_shows_a_value_of_the_environment(folder, monkeyp
     assert not [path for path, message in messages.items() if value in message]
 
 
+@pytest.mark.medium
 def test_no_error_shows_a_secret_of_the_environment_that_a_key_took(folder, caplog):
     Path("edges.txt").write_bytes(FILES["edges.txt"])
     for path in leaves():

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.medium
+
 EDGES = "0 1 5\n1 2 3\n2 7 1\n"
 COMMAND = [sys.executable, "-m", "sssp_pipeline.cli", "run"]
 

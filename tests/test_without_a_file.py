@@ -250,6 +250,7 @@ def test_a_written_workflow_reads_back_as_it_was(at, monkeypatch):
     assert read.resolved() == made.resolved()
 
 
+@pytest.mark.medium
 def test_what_goes_on_is_the_same_command_without_what_was_for_once(at):
     Path("slow.py").write_text(
         "import sys\n"
@@ -288,6 +289,7 @@ def _as_bash_cuts(word: str) -> list[str]:
     return [before, "=", after] if after else [before, "="] if equals else [word]
 
 
+@pytest.mark.medium
 def test_shells_complete_commands_options_solvers_and_formats():
     assert complete("bash", "insp") == ["inspect"]
     assert complete("bash", "run", "--save") == ["--save-workflow"]
@@ -301,6 +303,7 @@ def test_shells_complete_commands_options_solvers_and_formats():
     assert complete("bash", "run", "w.yaml", "--set", "no.such.key=") == []
 
 
+@pytest.mark.medium
 def test_completion_is_installed_without_a_shell_in_the_environment(tmp_path):
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     for shell, place in (

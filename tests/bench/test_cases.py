@@ -29,6 +29,7 @@ def graph_of(edges, n_vertices):
     return csr_from_edges(src, dst, np.ones(len(edges), np.uint32), n_vertices)
 
 
+@pytest.mark.medium
 def test_true_distances_facts_and_outcomes(tmp_path):
     case = made(tmp_path, graph=GRID)
     facts = case.facts

@@ -12,6 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 #: Seconds for a job: four starts of Python with Dask, on a busy machine.
 JOB_S = 120

@@ -54,6 +54,7 @@ def run(place, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.medium
 def test_a_run_on_listed_machines(place):
     folder, _ = place
     (folder / "hosts").write_text("# both are this machine\nuser@first\n\n  second  # the other\n")
@@ -71,6 +72,7 @@ def test_a_run_on_listed_machines(place):
     assert not list((folder / "there").rglob("*.pem"))  # the certificates went with the workers
 
 
+@pytest.mark.medium
 def test_it_ends_with_the_exit_code_of_the_run(place):
     folder, _ = place
     (folder / "hosts").write_text("first\n")
@@ -138,6 +140,7 @@ def entered(address: str, timeout: str, configuration: Path) -> subprocess.Compl
     )
 
 
+@pytest.mark.medium
 def test_only_those_who_hold_a_certificate_are_let_in(tmp_path):
     ours, others = (made(tmp_path / name) and tmp_path / name for name in ("ours", "others"))
     with (

@@ -42,6 +42,7 @@ ROOT = Path(__file__).parents[2]
 
 #: What differs from run to run or from machine to machine. A page shows it as it once was.
 VARIES = [
+    (r"^compiling, once: .*\n", ""),  # only the first run on a machine says so
     (r'"time": "[^"]+"', '"time": TIME'),
     (r'("\w+_s"): [\d.e-]+', r"\1: SECONDS"),
     (r'"bytes": \d+', '"bytes": BYTES'),  # metrics hold times, and so have not always the same size

@@ -25,6 +25,7 @@ def examples(tmp_path):
     return Examples(tmp_path / "page")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_do_what_the_page_says(page, examples):
     for block in blocks_of(page):

@@ -18,7 +18,7 @@ from distributed import Client
 from sssp_pipeline.pipeline.solving.workers import dask_workers
 from sssp_pipeline.workflow import models as workflow
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_a_worker_killed_in_mid_batch(runs, gates, undisturbed):

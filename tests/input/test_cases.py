@@ -29,7 +29,9 @@ from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
-#: No case may take longer.
+pytestmark = pytest.mark.medium
+
+#: No case may use more time of the processor; the wall time also depends on what else the machine does.
 LIMIT_S = 5.0
 
 
@@ -61,6 +63,8 @@ def _compiled(tmp_path_factory) -> None:
         "b.txt": "Ulm Bonn 0.1\n",
         "c.graph": "2 1\n2\n1\n",
         "d.csv": "1,2,3\n",
+        "e.txt": "1 2 4294967295\n",
+        "f.txt": "1 2 -2147483649\n",
     }.items():
         (folder / name).write_text(content)
         try:
@@ -90,9 +94,9 @@ def run_case(case: Case, folder: Path) -> Stored:
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.edges is not None], ids=lambda case: case.name)
 def test_accepted(case, folder):
-    began = time.perf_counter()
+    began = time.process_time()
     stored = run_case(case, folder)
-    assert time.perf_counter() - began < LIMIT_S
+    assert time.process_time() - began < LIMIT_S
     assert stored.edges == case.edges
     assert {type(end) for edge in stored.edges for end in edge[:2]} == {
         type(end) for edge in case.edges for end in edge[:2]
@@ -110,10 +114,10 @@ def test_accepted(case, folder):
     "case", [c for c in CASES if c.edges is None and c.in_process], ids=lambda case: case.name
 )
 def test_refused(case, folder):
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(InputError) as caught:
         run_case(case, folder)
-    assert time.perf_counter() - began < LIMIT_S
+    assert time.process_time() - began < LIMIT_S
     error = caught.value
     assert error.exit_code == 2
     assert error.message.strip()
@@ -168,6 +172,12 @@ def command(
     )
 
 
+def in_process(*words: str) -> subprocess.CompletedProcess:
+    """Return what `command` returns, without the second that the start of a process takes."""
+    result = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "400"}).invoke(app, words)
+    return subprocess.CompletedProcess(words, result.exit_code, result.stdout_bytes, result.stderr_bytes)
+
+
 def told(result: subprocess.CompletedProcess, code: int = 2) -> tuple[str, str]:
     """Return message and hint of a command that failed, after checking the shape that every error has."""
     stderr = result.stderr.decode()
@@ -220,7 +230,7 @@ def test_refused_by_the_command_line(name, folder):
     case = next(case for case in CASES if case.name == name)
     (folder / case.file).write_bytes(case.content)
     workflow_file(folder, {"input": case.file, **case.graph})
-    message, hint = told(command("run", "workflow.yaml"))
+    message, hint = told(in_process("run", "workflow.yaml"))
     for fragment in [case.file] * case.names_file + list(case.says):
         assert any(shown(each) in message for each in alternatives(fragment)), (fragment, message)
     for fragment in case.hint:
@@ -294,7 +304,7 @@ def test_a_server_that_does_not_answer(folder, url, code):
 @pytest.mark.parametrize("url", ["x" * 300, "missing.csv", ".", "no/such/*.csv", "s4://bucket/edges.csv"])
 def test_inputs_that_are_not_there(folder, url):
     workflow_file(folder, {"input": url})
-    assert url.split("/")[-1] in told(command("run", "workflow.yaml"))[0]
+    assert url.split("/")[-1] in told(in_process("run", "workflow.yaml"))[0]
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["C", "C without UTF-8"])
@@ -373,7 +383,7 @@ def test_files_of_vertices(folder, name, part):
 def test_files_of_sources_that_cannot_be_used(folder, content, says, hints):
     (folder / "s.txt").write_bytes(content)
     road_with(folder, sources={"file": "s.txt"})
-    message, hint = told(command("run", "workflow.yaml"))
+    message, hint = told(in_process("run", "workflow.yaml"))
     for fragment in says:
         assert fragment in message
     for fragment in hints:

@@ -8,6 +8,8 @@ import pytest
 from fuzz import kept
 from mutations import MAKERS, made
 
+pytestmark = pytest.mark.medium
+
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 

@@ -27,6 +27,7 @@ def notified(monkeypatch):
         yield notices
 
 
+@pytest.mark.medium
 def test_a_run_says_once_that_it_compiles_and_never_again(tmp_path):
     (tmp_path / "edges.txt").write_text("0 1 5\n1 2 6\n2 0 1\n")
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}

@@ -9,6 +9,8 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.progress import Quiet
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def place(container, edges) -> str:

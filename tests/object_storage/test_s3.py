@@ -22,6 +22,8 @@ from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.storage import files, lease, retries
 from sssp_pipeline.progress import Quiet
 
+pytestmark = pytest.mark.slow
+
 #: A driver as the command line starts it, whose lease is short and whose batches are slow.
 DRIVER = """
 import time

@@ -1,4 +1,9 @@
-"""Every kernel compiles, without a warning, for every GPU we name, on a machine that has none."""
+"""Every kernel compiles, without a warning, for every GPU we name, on a machine that has none.
+
+All combinations take minutes, so marks divide them. `make check` compiles every unit once, for one architecture.
+`make test` compiles every unit for every architecture, and every type for one architecture.
+`make test-slow` compiles the others.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +37,8 @@ _spec.loader.exec_module(nvrtc)
 MOST_SPILLED = 64
 #: sm_70 only while NVRTC 12 compiles for it.
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
+#: `make test` compiles every type for this one.
+HOPPER = 90
 ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
 UNITS = list(dict.fromkeys([UPLOAD, SUMMARY, GATHER, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
@@ -73,12 +80,37 @@ def write_down(dtype, arch, result):
             file.write(json.dumps(line | {"bytes_spilled": result.spilled[kernel]}) + "\n")
 
 
+def combinations():
+    """Return every variant with every architecture. The type that is not left to `make test-slow` rotates."""
+    found = []
+    for unit, dtype, signed in VARIANTS:
+        types = [other for unit_of, other, signed_of in VARIANTS if (unit_of, signed_of) == (unit, signed)]
+        for i, arch in enumerate(ARCHITECTURES):
+            is_picked = dtype == types[(UNITS.index(unit) + i) % len(types)]
+            marks = [] if is_picked and arch == HOPPER else [pytest.mark.medium]
+            if not is_picked and arch != HOPPER:
+                marks = [pytest.mark.slow]
+            name = f"{unit.stem}-{dtype}{'-signed' * signed}-{arch}"
+            found.append(pytest.param(unit, dtype, signed, arch, marks=marks, id=name))
+    return found
+
+
+def with_types(units, dtypes):
+    """Return every unit with every type: one type is left to `make test`, the others to `make test-slow`."""
+    return [
+        pytest.param(
+            unit,
+            np.dtype(dtype),
+            marks=pytest.mark.medium if (i + j) % len(dtypes) == 0 else pytest.mark.slow,
+            id=f"{unit.stem}{dict(unit.macros)}-{dtype}",
+        )
+        for i, unit in enumerate(units)
+        for j, dtype in enumerate(dtypes)
+    ]
+
+
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize(
-    ("unit", "dtype", "signed"),
-    [pytest.param(*v, id=f"{v[0].stem}-{v[1]}{'-signed' * v[2]}") for v in VARIANTS],
-)
+@pytest.mark.parametrize(("unit", "dtype", "signed", "arch"), combinations())
 def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
     if arch not in nvrtc.architectures():
         pytest.skip(f"this NVRTC does not compile for sm_{arch}")
@@ -92,28 +124,27 @@ def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("uint64")], ids=str)
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+@pytest.mark.parametrize(("unit", "dtype"), with_types(UNITS, ("float32", "uint64")))
 def test_every_unit_compiles_for_more_edges_than_32_bits_count(unit, dtype):
-    result = compiled(unit, dtype, 90, wide_offsets=True)
+    result = compiled(unit, dtype, HOPPER, wide_offsets=True)
     assert not warnings_in(result.log), result.log
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("int64")], ids=str)
-@pytest.mark.parametrize("unit", OTHER_UNITS, ids=lambda u: f"{u.stem}{dict(u.macros)}")
+@pytest.mark.parametrize(("unit", "dtype"), with_types(OTHER_UNITS, ("float32", "int64")))
 def test_every_option_compiles_without_a_warning(unit, dtype):
-    result = compiled(unit, dtype, 90)
+    result = compiled(unit, dtype, HOPPER)
     assert not warnings_in(result.log), result.log
     assert max(result.spilled.values()) <= MOST_SPILLED, f"{unit.macros} spills: {result.spilled}"
 
 
 @needs_nvrtc
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["adds", "adds-slots", "near-far"])
 def test_the_clock_that_runs_back_in_tests_compiles(name):
     unit, dtype = SOLVERS[name].units[0], np.dtype("uint32")
     options = (*kernel_options(unit, dtype), "-DSSSP_CLOCK_RUNS_BACK=1")
-    result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, 90)
+    result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, HOPPER)
     assert not warnings_in(result.log), result.log
     assert "#if SSSP_CLOCK_RUNS_BACK" in (compile._COMMON / "memory_order.cuh").read_text()
 
@@ -152,6 +183,3 @@ def test_an_edited_header_changes_the_options(tmp_path, monkeypatch):
         assert compile.sources_digest() != before
     finally:
         compile.sources_digest.cache_clear()
-
-
-# ---- without a GPU ----

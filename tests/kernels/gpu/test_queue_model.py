@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.medium
+
 ROOT = Path(__file__).parents[3]
 _spec = importlib.util.spec_from_file_location("adds_queue_check", ROOT / "model" / "check.py")
 model = importlib.util.module_from_spec(_spec)

@@ -25,6 +25,7 @@ GRAPHS = [
 ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("name", "format_name", "n_vertices", "n_edges", "weights"), GRAPHS)
 def test_counts(read, data_file, name, format_name, n_vertices, n_edges, weights):
     found = read(data_file(name), block_bytes=1 << 20)
@@ -45,6 +46,7 @@ def test_coordinates(read, data_file):
     assert (x.dtype, x[0], y[0]) == (np.int64, -73530767, 41085396)
 
 
+@pytest.mark.medium
 def test_adjacency_text_turned_into_an_edge_list(read, data_file, write):
     n_vertices, *rows = gzip.decompress(data_file("cnr-2000.graph-txt.gz").read_bytes()).splitlines()
     content = b"".join(b"%d %b\n" % (i, target) for i, row in enumerate(rows) for target in row.split())

@@ -126,6 +126,7 @@ def test_decimals_are_rounded_as_python_does(write, read, text):
     assert struct.pack("<d", found.weights[0]) == struct.pack("<d", float(text))
 
 
+@pytest.mark.medium
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1),
     st.sampled_from(["r", "e", "f", "g"]),

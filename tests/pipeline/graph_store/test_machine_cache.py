@@ -122,6 +122,7 @@ def go_on(process: subprocess.Popen) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.medium
 def test_many_processes_at_once_read_the_store_once(store, cache, tmp_path):
     log = tmp_path / "log"
     children = [child(store, log, "import time; time.sleep(0.1)") for _ in range(4)]
@@ -140,15 +141,14 @@ def test_many_processes_at_once_read_the_store_once(store, cache, tmp_path):
 
 
 def test_a_loader_that_is_stopped_holds_nobody_up_and_one_that_is_killed_leaves_no_graph(
-    store, cache, tmp_path, monkeypatch, caplog
+    store, cache, tmp_path, monkeypatch, caplog, wait_until
 ):
     log = tmp_path / "log"
     process = child(store, log, "if 'edges' in url: import time; time.sleep(1000)")
     try:
         process.stdout.readline()
         go_on(process)
-        while not log.exists() or "edges" not in log.read_text():
-            time.sleep(0.02)
+        wait_until(lambda: log.exists() and "edges" in log.read_text())
         process.send_signal(signal.SIGSTOP)
         manifest = read_manifest(store)
         monkeypatch.setattr(machine_cache, "STALLED_S", 0.3)

@@ -428,6 +428,7 @@ main()
 """
 
 
+@pytest.mark.medium
 def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_made(tmp_path):
     (tmp_path / "edges.txt").write_text("0 1 5\n")
     (tmp_path / "w.yaml").write_text(

@@ -266,6 +266,7 @@ def test_edges_beyond_the_memory_budget_go_through_a_file(tmp_path):
                     np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.medium
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "n_vertices", "n_edges", "graph"),
@@ -290,6 +291,7 @@ def test_real_graphs_have_the_known_counts(tmp_path, data_file, name, n_vertices
     assert (manifest.n_vertices, manifest.n_edges) == (n_vertices, n_edges)
 
 
+@pytest.mark.medium
 @pytest.mark.data
 def test_coordinates_come_along(tmp_path, data_file):
     import pyarrow.parquet as pq

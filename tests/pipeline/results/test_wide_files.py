@@ -91,6 +91,7 @@ def test_one_batch_stays_as_it_was_written(tmp_path):
     assert folder.wide_paths() == []
 
 
+@pytest.mark.medium
 def test_the_bytes_do_not_depend_on_the_batches_or_the_workers(tmp_path, several):
     run(made(tmp_path), Quiet())
     for name, batch in (("sevens", 7), ("elevens", 11)):
@@ -105,6 +106,7 @@ class Killed(BaseException):
     """Ends the process between two steps."""
 
 
+@pytest.mark.medium
 def test_killed_at_every_step_of_the_merge_it_goes_on(tmp_path, several, monkeypatch):
     run(made(tmp_path, "calm"), Quiet())
     calm = digests(tmp_path / "calm")

@@ -76,6 +76,7 @@ def tamper(tmp_path: Path, batch: int, row: int) -> str:
     return f"source `{source}`, vertex `{vertex}`: stored distance {stored}, true distance {stored - 1}"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("mode", "output"),
     [
@@ -118,6 +119,7 @@ def test_of_wrong_batches_the_first_is_named_whichever_comes_first(tmp_path, mon
         verify_run(str(tmp_path / "run"), None, "certificate", Quiet(), Cluster(threads_per_worker=8))
 
 
+@pytest.mark.medium
 def test_a_verify_task_that_does_not_fit_is_refused_before_anything_is_solved(tmp_path):
     # A worker of 570 MB can solve on this graph, but not verify.
     with LocalCluster(
@@ -133,6 +135,7 @@ def test_a_verify_task_that_does_not_fit_is_refused_before_anything_is_solved(tm
     assert not (tmp_path / "run" / "distances").exists()
 
 
+@pytest.mark.medium
 def test_a_worker_that_is_started_has_room_for_a_verify_task(tmp_path):
     run(made(tmp_path, 700, verify="off"), Quiet())
     spec = Cluster(kind="local-cpu", memory_limit="570MB", threads_per_worker=1)
@@ -161,6 +164,7 @@ def test_tasks_that_do_not_fit_together_wait_for_each_other():
     assert sorted(most)[-2] <= 100
 
 
+@pytest.mark.medium
 def test_threads_of_this_process_verify_without_dask(tmp_path):
     run(made(tmp_path, verify="off"), Quiet())
     code = (
@@ -174,6 +178,7 @@ def test_threads_of_this_process_verify_without_dask(tmp_path):
     assert done.stdout == "8\n[]\n"
 
 
+@pytest.mark.medium
 def test_a_cluster_that_is_gone_can_be_replaced(tmp_path, address):
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         gone = {"kind": "address", "address": cluster.scheduler_address, "wait_s": 1}

@@ -2,7 +2,7 @@
 //
 // Idea: a distance is a word whose unsigned order is the order of the lengths. So one unsigned atomic minimum serves
 // all types. For numbers of zero or more, the word is the bits themselves. With negative weights (SSSP_SIGNED) the sign
-// bit is inverted, and all bits of a negative float; `views.py` turns the words into numbers again. The types differ in
+// bit is inverted, and all bits of a negative float; `search_graph.py` turns the words into numbers again. The types differ in
 // how a sum is formed, and in which words mean "unreached" and "zero". Weights are kept as their bits.
 //
 // Needs (guaranteed by `GpuSolver.supports` and `compile.kernel_options`): finite weights, of zero or more unless

@@ -200,7 +200,11 @@ def test_something_after_the_compressed_data(write, refused):
     assert refused(write("edges", gzip.compress(ROWS) + b"more"))[0].startswith("`edges` is damaged: ")
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress(b""), packed_zip({"a": b""}), packed_tar({"a": b""})])
+@pytest.mark.parametrize(
+    "content",
+    [b"", gzip.compress(b""), packed_zip({"a": b""}), packed_tar({"a": b""})],
+    ids=["plain", "gzip", "zip", "tar"],
+)
 def test_empty(write, refused, content):
     assert refused(write("edges", content)) == ("`edges` is empty", "check that this is the file you mean")
 

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -191,7 +190,8 @@ def environment(made, role: str, secret: dict) -> dict[str, str]:
     }
 
 
-def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path):
+@pytest.mark.medium
+def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path, wait_until):
     from sssp_pipeline.pipeline.solving.workers import kubernetes_tls
 
     made, security = resource(), Security.temporary()
@@ -217,11 +217,10 @@ def test_scheduler_and_worker_of_the_pods_find_each_other_under_tls(tmp_path):
             *("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"),
             *("--scheduler-file", str(address_file)),
         )
-        for _ in range(300):
-            if address_file.exists() and address_file.read_text():
-                break
-            assert scheduler.poll() is None, (tmp_path / "scheduler").read_text()
-            time.sleep(0.1)
+        wait_until(
+            lambda: (address_file.exists() and address_file.read_text()) or scheduler.poll() is not None
+        )
+        assert scheduler.poll() is None, (tmp_path / "scheduler").read_text()
         address = json.loads(address_file.read_text())["address"]
         assert address.startswith("tls://")
         started("worker", sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny")
@@ -342,6 +341,7 @@ def jobs(tmp_path, monkeypatch) -> Path:
     return folder
 
 
+@pytest.mark.medium
 def test_a_run_in_jobs(grid, jobs, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(home := tmp_path / "home"))
     home.mkdir()
@@ -353,6 +353,7 @@ def test_a_run_in_jobs(grid, jobs, monkeypatch, tmp_path):
     assert any("tls://127.0.0.1" in log for log in logs)  # one may have come too late
 
 
+@pytest.mark.slow
 def test_a_run_in_real_slurm(grid, slurm, monkeypatch, tmp_path):
     for name, value in slurm.items():
         monkeypatch.setenv(name, value)
@@ -362,6 +363,7 @@ def test_a_run_in_real_slurm(grid, slurm, monkeypatch, tmp_path):
     assert len(list(tmp_path.glob("slurm-*.out"))) == 2
 
 
+@pytest.mark.medium
 def test_an_adaptive_run(grid, jobs):
     assert grid("jobs", **SLURM, workers={"minimum": 1, "maximum": 2}) == grid("calm")
 

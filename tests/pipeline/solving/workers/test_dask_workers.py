@@ -229,6 +229,7 @@ def uses(worker, share: float) -> None:
     worker.monitor.get_process_memory = lambda: int(share * worker.memory_manager.memory_limit)
 
 
+@pytest.mark.medium
 def test_a_task_that_waits_on_a_paused_worker_is_given_to_another(limited, tmp_path):
     paused, able = limited.workers.values()
     gate = tmp_path / "gate"
@@ -265,6 +266,7 @@ def test_a_task_that_waits_on_a_paused_worker_is_given_to_another(limited, tmp_p
         assert {future.result(20) for future in futures} == {paused.address, able.address}
 
 
+@pytest.mark.medium
 def test_where_all_stay_paused_the_error_names_memory(limited):
     first, second = sorted(limited.workers.values(), key=lambda worker: worker.address)
     with Client(limited, set_as_default=False) as client:
