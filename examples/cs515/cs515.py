@@ -23,10 +23,12 @@ from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name, this_machine
-from sssp_pipeline.pipeline.planning.plan import make_plan
+from sssp_pipeline.pipeline.planning.plan import cut, make_plan
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.outputs import AllDistances
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
-from sssp_pipeline.workflow.models import Graph, Output, Solve
+from sssp_pipeline.workflow.models import Graph, Solve
 
 SOLVERS = {"bmf": "bellman-ford", "tpe": "work-efficient"}
 SYNC = {"incore": "in-core", "outcore": "out-of-core"}
@@ -108,7 +110,9 @@ def chosen_solver(method: str, options: dict[str, Value], traits: GraphTraits, s
     """Return the solver of `method` for a graph with `traits`."""
     if method != "opt":
         return solver_named(SOLVERS[method], options)
-    return solver_named(make_plan(traits, sources, Solve(), Output(path="unused"), this_machine()).solver)
+    output = AllDistances(DistanceFormat("long", None, "none", predecessors=False))
+    batches = cut(traits, sources, Solve(), output.kept)
+    return solver_named(make_plan(traits, batches, Solve(), output, this_machine()).solver)
 
 
 def solve_file(given: argparse.Namespace) -> list[str]:
