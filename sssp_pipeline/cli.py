@@ -188,7 +188,6 @@ def plan(
         from sssp_pipeline.pipeline.run import describe_plan
 
         facts = describe_plan(workflow, probe, progress)
-        progress.settle()
         _print(json.dumps(facts) if as_json else table(facts))
 
 
@@ -318,7 +317,6 @@ def bench_run(
         spec = load_bench(file, overrides)
         progress.about(run=str(output), name=spec.name)
         written = run_bench(spec, output, progress, graphs=graphs, again=again, prepare_only=prepare)
-        progress.settle()
         _print(str(written))
 
 
@@ -341,7 +339,6 @@ def bench_report(
         from sssp_pipeline.bench.report import write_report
 
         written = write_report(lines, output, progress, baseline=baseline, subject=subject)
-        progress.settle()
         _print(str(written))
 
 
@@ -394,6 +391,8 @@ def _stdout_failure() -> OSError | None:
 
 def _print(text: str) -> None:
     """Write the answer of a command to standard output; raise `SsspError` if that fails."""
+    if _shell is not None:
+        _shell.settle()
     print(text, flush=True)
     if (failure := _stdout_failure()) is not None:
         raise SsspError(
@@ -428,6 +427,10 @@ def _load(
     return workflow
 
 
+#: The console of the command. Its moving line is removed before an answer is printed.
+_shell: Console | None = None
+
+
 @contextmanager
 def _reporting(
     log: LogFormat, quiet: bool = False, verbose: bool = False, as_json: bool = False
@@ -437,8 +440,9 @@ def _reporting(
     With `as_json` an error is also written to standard output as a JSON object.
     """
     interrupts.install()
+    global _shell
     loudness: Loudness = "quiet" if quiet else "verbose" if verbose else "normal"
-    shell = console(log, loudness=loudness)
+    shell = _shell = console(log, loudness=loudness)
 
     def failed(message: str, hint: str | None, exit_code: int) -> typer.Exit:
         message, hint = without_secrets(message), hint and without_secrets(hint)

@@ -95,3 +95,12 @@ def benchmark_module(monkeypatch):
     """Give a function that imports a program of benchmarks/ by name."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     return importlib.import_module
+
+
+@pytest.fixture(scope="session")
+def screen():
+    """Give the function that returns what a terminal shows."""
+    spec = spec_from_file_location("terminal", Path(__file__).with_name("terminal.py"))
+    terminal = module_from_spec(spec)
+    spec.loader.exec_module(terminal)
+    return terminal.screen

@@ -232,33 +232,14 @@ def on_a_terminal(command: list[str]) -> tuple[int, bytes]:
     return process.wait(), written
 
 
-def screen(written: bytes) -> list[str]:
-    """Return the lines that a terminal shows in the end."""
-    lines, row, column = [""], 0, 0
-    for part in re.findall(r"\x1b\[(?:\?)?\d*[A-Za-z]|\x1b\[[\d;]*m|\r|\n|[^\x1b\r\n]+", written.decode()):
-        if part == "\n":
-            row, column = row + 1, column
-            lines += [""] * (row + 1 - len(lines))
-        elif part == "\r":
-            column = 0
-        elif part == "\x1b[2K":
-            lines[row] = ""
-        elif part.endswith("A") and part[0] == "\x1b":
-            row -= int(part[2:-1] or 1)
-        elif part[0] != "\x1b":
-            lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + len(part) :]
-            column += len(part)
-    return [line.rstrip() for line in lines]
-
-
-def test_a_terminal_gets_a_moving_line_that_is_gone_in_the_end(at):
+def test_a_terminal_gets_a_moving_line_that_is_gone_in_the_end(at, screen):
     code, written = on_a_terminal([*COMMAND, "run", "w.yaml"])
     assert code == 0
     assert "solve" in written.decode()
-    assert not [line for line in screen(written) if line.startswith(("⠋", "⠙", "⠹", "⠸", "⠼", "⠴"))]
+    assert not [line for line in screen(written.decode()) if line.startswith(("⠋", "⠙", "⠹", "⠸", "⠼", "⠴"))]
 
 
-def test_other_lines_stand_above_the_moving_line():
+def test_other_lines_stand_above_the_moving_line(screen):
     program = """
 import sys, time
 from sssp_pipeline.console import console
@@ -276,7 +257,7 @@ with console("text") as shown:
     assert code == 0
     assert "solve: 900 of 1,000 batches" in written.decode()
     lines = [f"after {done} batches [no markup]" for done in (100, 400, 700)]
-    assert [line for line in screen(written) if line] == [*lines, "from a library"]
+    assert [line for line in screen(written.decode()) if line] == [*lines, "from a library"]
 
 
 class Recorder(list):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib.util
 import json
 import os
 import pty
@@ -30,13 +31,16 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from sssp_pipeline.workflow.yaml_file import load_workflow
+
+_spec = importlib.util.spec_from_file_location("terminal", Path(__file__).parents[1] / "terminal.py")
+_terminal = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_terminal)
 
 ROOT = Path(__file__).parents[2]
 
@@ -222,13 +226,7 @@ def in_a_terminal(command: str, environment: dict[str, str]) -> tuple[int, str]:
         os.close(ours)
         if time.monotonic() >= ends:
             os.killpg(process.pid, signal.SIGKILL)
-    return process.returncode, "\n".join(_screen(b"".join(chunks).decode()))
-
-
-def _screen(text: str) -> Iterator[str]:
-    """Yield the lines that a terminal shows at the end, without colours: a moving line is drawn over itself."""
-    for line in text.replace("\r\n", "\n").split("\n"):
-        yield re.sub(r"\033\[[0-9;?]*[A-Za-z]", "", line.rpartition("\r")[2]).rstrip()
+    return process.returncode, "\n".join(_terminal.screen(b"".join(chunks).decode()))
 
 
 def assert_same(where: str, expected: str, shown: str) -> None:
