@@ -51,7 +51,7 @@ def store(request, monkeypatch) -> FaultyStore:
     objects = made.objects
     monkeypatch.setattr(lease, "BEAT_S", 0.03)
     monkeypatch.setattr(lease, "LEASE_S", 0.4)
-    monkeypatch.setattr(lease, "LOOK_S", 0.02)
+    monkeypatch.setattr(lease, "POLL_S", 0.02)
     monkeypatch.setattr(files, "is_local", lambda url: False)
     monkeypatch.setattr(files, "read_if_there", lambda url: made.request(lambda: objects.get(url)))
     monkeypatch.setattr(
