@@ -13,6 +13,8 @@ import pytest
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.storage import files, lease
 
+pytestmark = pytest.mark.medium
+
 URL = "s3://bucket/run"
 
 
