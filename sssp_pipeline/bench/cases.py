@@ -160,7 +160,7 @@ def _farthest(row_offsets: np.ndarray, col_indices: np.ndarray, start: int) -> t
         level_end = end
         for i in range(first, level_end):
             u = np.intp(queue[i])
-            for e in range(row_offsets[u], row_offsets[u + 1]):
+            for e in range(row_offsets[u], row_offsets[u + np.intp(1)]):
                 v = np.intp(col_indices[e])
                 if not is_seen[v]:
                     is_seen[v] = True

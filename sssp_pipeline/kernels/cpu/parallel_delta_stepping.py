@@ -265,9 +265,10 @@ def _search(
         arrival = wait_at_barrier(barrier, n_threads)
         if arrival == LAST:
             done = ZERO
-            for other in range(n_threads):
-                least = min(least, shared[LEAST + other * LINE])
-                done += shared[DONE + other * LINE]
+            for i in range(n_threads):
+                line = np.uint64(i) * LINE
+                least = min(least, shared[LEAST + line])
+                done += shared[DONE + line]
             shared[TAKEN], shared[SIZE], shared[CURRENT] = ZERO, ZERO, least
             allowed_ns = slow_ns * (done + n_elements * HEAD_START)
             shared[SLOW] = n_threads > ONE and clock_ns() - shared[BEGAN] > allowed_ns
