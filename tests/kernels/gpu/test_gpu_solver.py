@@ -90,38 +90,32 @@ def test_a_subnormal_weight_is_not_zero(solver):
 
 
 @pytest.mark.gpu
-def test_a_graph_is_uploaded_once_piece_by_piece_and_freed_with_the_host_graph(monkeypatch):
-    import cupy
-
+def test_a_graph_is_uploaded_once_piece_by_piece_and_freed_with_the_host_graph(monkeypatch, device_pool):
     monkeypatch.setattr(device_graphs, "_EDGES_AT_ONCE", 1000)
     graph = graph_of(rmat(scale=10))
-    used = cupy.get_default_memory_pool().used_bytes
-    before = used()
     copy = device_graphs.device_graph(graph)
     assert device_graphs.device_graph(graph) is copy
     both = copy.edges.get().reshape(-1, 2)
     assert_array_equal(both[:, 0], graph.col_indices)
     assert_array_equal(both[:, 1], graph.weights)
     assert copy.device_bytes == 4 * (graph.n_vertices + 1) + 8 * graph.n_edges
-    assert used() >= before + copy.device_bytes
+    assert device_pool.used_bytes() >= copy.device_bytes
     del graph, copy
     gc.collect()
-    assert used() == before
+    assert device_pool.used_bytes() == 0
 
 
 @pytest.mark.gpu
 @EVERY_GPU_SOLVER
-def test_nothing_on_the_device_outlives_a_call_but_the_graph(solver):
-    import cupy
-
+def test_nothing_on_the_device_outlives_a_call_but_the_graph(solver, device_pool):
     graph = graph_of(grid(100, 100))
     solver.solve(graph, np.array([0]), ANY)
     gc.collect()
-    used = cupy.get_default_memory_pool().used_bytes()
+    used = device_pool.used_bytes()
     for source in range(20):
         solver.solve(graph, np.array([source]), ANY)
     gc.collect()
-    assert cupy.get_default_memory_pool().used_bytes() == used
+    assert device_pool.used_bytes() == used
 
 
 @pytest.mark.gpu
