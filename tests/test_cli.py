@@ -19,12 +19,7 @@ from typer.testing import CliRunner
 from sssp_pipeline import __version__, cli
 from sssp_pipeline.cli import app
 from sssp_pipeline.cli_options import resume_command
-from sssp_pipeline.console import (
-    columns,
-    console,
-    duration,
-    table,
-)
+from sssp_pipeline.console import columns, console, duration, table
 from sssp_pipeline.pipeline import machine
 from sssp_pipeline.progress import in_bytes, plural
 from sssp_pipeline.workflow.yaml_file import load_workflow

@@ -16,13 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
 
-from sssp_pipeline.errors import (
-    DeadlineError,
-    InputError,
-    NegativeCycleError,
-    RefutedError,
-    SsspError,
-)
+from sssp_pipeline.errors import DeadlineError, InputError, NegativeCycleError, RefutedError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.pipeline.completed_run import verify_run

@@ -6,36 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sssp_pipeline.bench.cases import (
-    Case,
-    check_input,
-    content_of,
-    prepare,
-    stored,
-)
-from sssp_pipeline.bench.lines import (
-    Circumstances,
-    Line,
-    append,
-    circumstances,
-    digest_of,
-    now,
-    resume,
-)
-from sssp_pipeline.bench.measure import (
-    Trial,
-    check,
-    time_all,
-    unsupported,
-)
+from sssp_pipeline.bench.cases import Case, check_input, content_of, prepare, stored
+from sssp_pipeline.bench.lines import Circumstances, Line, append, circumstances, digest_of, now, resume
+from sssp_pipeline.bench.measure import Trial, check, time_all, unsupported
 from sssp_pipeline.bench.spec import Bench, BenchGraph
 from sssp_pipeline.bench.variants import Variant, variants_of
-from sssp_pipeline.errors import (
-    InputError,
-    RefutedError,
-    SsspError,
-    did_you_mean,
-)
+from sssp_pipeline.errors import InputError, RefutedError, SsspError, did_you_mean
 from sssp_pipeline.progress import Progress, plural
 
 #: In the output folder.

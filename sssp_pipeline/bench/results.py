@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sssp_pipeline.bench.lines import (
-    GraphFacts,
-    Line,
-    Timing,
-    newest,
-    sole,
-)
+from sssp_pipeline.bench.lines import GraphFacts, Line, Timing, newest, sole
 
 
 class Results:

@@ -16,10 +16,7 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.report import render_report
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, check_files
-from sssp_pipeline.pipeline.results.run_folder import (
-    REPORT_FILE,
-    RunFolder,
-)
+from sssp_pipeline.pipeline.results.run_folder import REPORT_FILE, RunFolder
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
 from sssp_pipeline.pipeline.storage import files

@@ -26,21 +26,12 @@ from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manife
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
-from sssp_pipeline.pipeline.planning.plan import (
-    Plan,
-    cut,
-    make_plan,
-    solve_options,
-)
+from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_options
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
 from sssp_pipeline.pipeline.results.run_files import faults_of
-from sssp_pipeline.pipeline.results.run_folder import (
-    RUN_FORMAT,
-    RUN_VERSION,
-    RunFolder,
-)
+from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source

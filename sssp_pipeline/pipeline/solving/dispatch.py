@@ -49,12 +49,7 @@ from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.redaction import error_text
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
-from sssp_pipeline.progress import (
-    Level,
-    Progress,
-    Quiet,
-    shortened,
-)
+from sssp_pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.vertex_ids import VertexIds
 
 #: Up to this many bytes of distances, a task writes its batches itself: starting threads would take longer.

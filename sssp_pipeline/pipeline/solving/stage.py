@@ -23,12 +23,7 @@ from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import (
-    Progress,
-    in_bytes,
-    plural,
-    shortened,
-)
+from sssp_pipeline.progress import Progress, in_bytes, plural, shortened
 from sssp_pipeline.workflow.models import Workflow
 
 

@@ -25,11 +25,7 @@ from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
-from sssp_pipeline.pipeline.verification.task import (
-    Checked,
-    VerifyTask,
-    verify_task,
-)
+from sssp_pipeline.pipeline.verification.task import Checked, VerifyTask, verify_task
 from sssp_pipeline.progress import Progress, plural, shortened
 
 #: Sources that `sample` solves again, spread evenly over all sources.
