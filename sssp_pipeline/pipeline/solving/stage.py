@@ -18,7 +18,8 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, share_w
 from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.solving.dispatch import SolveTask, TaskDone, scatter
+from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
+from sssp_pipeline.pipeline.solving.task import TaskDone
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs

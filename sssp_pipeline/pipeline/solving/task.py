@@ -1,4 +1,4 @@
-"""What every task of a run tells the worker that runs it."""
+"""What every task of a run tells the worker that runs it, and what the worker returns of a task that solves."""
 
 from __future__ import annotations
 
@@ -46,3 +46,36 @@ class Task:
         numbers, ends, sources = state["batches"]
         batches = tuple(zip(numbers.tolist(), np.split(sources, ends[:-1]), strict=True))
         self.__dict__.update(state, batches=batches)
+
+
+@dataclass(frozen=True)
+class TaskDone:
+    """What a worker returns of a task. It is small, because it passes through Dask's scheduler.
+
+    Attributes
+    ----------
+    batches
+        The numbers of the batches.
+    worker, attempt
+        Host and process, and the number of the attempt.
+    load_s, solve_s, write_s
+        Seconds of one thread.
+    n_sources, source_s
+        How many sources the batches have together, and the mean seconds of one, of the thread or of the GPU.
+    n_bytes
+        Bytes of distances and metrics written.
+    is_ended
+        Whether this was a trial that ended without a result.
+    """
+
+    solver: str
+    batches: tuple[int, ...]
+    worker: str
+    attempt: int
+    load_s: float
+    solve_s: float
+    write_s: float = 0.0
+    n_sources: int = 0
+    source_s: float = 0.0
+    n_bytes: int = 0
+    is_ended: bool = False

@@ -24,7 +24,8 @@ from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
-from sssp_pipeline.pipeline.solving.dispatch import SolveTask, TaskDone, scatter
+from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
+from sssp_pipeline.pipeline.solving.task import TaskDone
 from sssp_pipeline.pipeline.solving.workers.local import Threads
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
@@ -37,7 +38,7 @@ def task(number: int) -> SolveTask:
     return SolveTask("store", "id", "run", {}, batches, "adds", SolveOptions(), OUTPUT)
 
 
-DONE = TaskDone("adds", (0,), 1, 0.0, 0.0, 0.0, 0.0, 0, "worker", 1)
+DONE = TaskDone("adds", (0,), "worker", 1, 0.0, 0.0, n_sources=1)
 
 
 class Heard(Quiet):
