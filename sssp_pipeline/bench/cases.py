@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,10 +62,8 @@ def check_input(entry: BenchGraph) -> None:
     """Raise an `InputError` that names the graph if a file of its input is missing."""
     if entry.graph is None or any(is_generated(url) for url in entry.graph.inputs):
         return
-    try:
+    with _naming(entry):
         files.expand(entry.graph.inputs)
-    except InputError as error:
-        raise _of(entry, error) from error
 
 
 def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
@@ -77,14 +77,12 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
         As `ingest`, or `entry.store` is no graph store; the message names the graph.
     """
     progress.stage(f"{entry.name}: graph")
-    try:
+    with _naming(entry):
         if entry.graph is None:
             return StoredGraph(str(entry.store), read_manifest(str(entry.store)))
         graph = _read_as(entry.graph, entry.hashed_weights)
         store = graph.store or str(folder / f"{entry.name}-{graph.digest}")
         return StoredGraph(store, ingest(graph, store, progress)[0])
-    except InputError as error:
-        raise _of(entry, error) from error
 
 
 def _read_as(graph: workflow.Graph, hashed_weights: int | None) -> workflow.Graph:
@@ -109,15 +107,13 @@ def prepare(entry: BenchGraph, graph: StoredGraph, drawn: RandomSources, progres
         the graph.
     """
     progress.stage(f"{entry.name}: true distances")
-    try:
+    with _naming(entry):
         loaded = graph.graph()
         if entry.hashed_weights is not None:
             loaded = with_hashed_weights(loaded, entry.hashed_weights)
         sources = select_sources(drawn.of(loaded.n_vertices), graph.ids, lambda: loaded)
         oracle = ORACLE if loaded.traits.min_weight >= 0 else SIGNED_ORACLE
         rows, metrics = _true_distances(loaded, sources, oracle)
-    except InputError as error:
-        raise _of(entry, error) from error
     facts = _facts(entry.name, content_of(entry, graph), loaded, sources)
     return Case(facts, loaded, sources, oracle, rows, [outcome(m) for m in metrics])
 
@@ -203,5 +199,10 @@ def _facts(name: str, content: str, graph: CsrGraph, sources: np.ndarray) -> Gra
     )
 
 
-def _of(entry: BenchGraph, error: InputError) -> InputError:
-    return InputError(f"graph `{entry.name}`: {error.message}", hint=error.hint)
+@contextmanager
+def _naming(entry: BenchGraph) -> Iterator[None]:
+    """Put the name of a graph before the message of an `InputError` in the block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"graph `{entry.name}`: {error.message}", hint=error.hint) from error

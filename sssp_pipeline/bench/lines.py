@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -174,12 +175,7 @@ def digest_of(*asked: Any) -> str:
 
 def circumstances(besides: Path) -> Circumstances:
     """Return the present circumstances; files under `besides`, the folder of results, do not make it dirty."""
-    return Circumstances(
-        date=now(),
-        **revision(besides),
-        machine=hardware(),
-        versions=versions(),
-    )
+    return Circumstances(date=now(), **revision(besides), machine=hardware(), versions=versions())
 
 
 def now() -> str:
@@ -232,9 +228,15 @@ def append(path: Path, line: Line) -> None:
     InputError
         The file cannot be written.
     """
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(line.model_dump_json() + "\n")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an `OSError` in the block into an `InputError`: `path` cannot be written."""
     try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line.model_dump_json() + "\n")
+        yield
     except OSError as error:
         raise InputError(
             f"`{path}` cannot be written: {error.strerror}", hint="choose a place that may be written"

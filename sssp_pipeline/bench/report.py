@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sssp_pipeline.bench.figures import draw_all, has_matplotlib
 from sssp_pipeline.bench.layout import Table, markdown
-from sssp_pipeline.bench.lines import Line, read
+from sssp_pipeline.bench.lines import Line, read, writing
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import all_tables
 from sssp_pipeline.errors import InputError, did_you_mean
@@ -71,7 +71,7 @@ def write_report(
     tables = all_tables(results, baseline, subject)
     if extend is not None:
         tables = extend(results, tables, subject)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for table in tables:
             (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
@@ -83,10 +83,6 @@ def write_report(
                 parts += [f"## {table.title}", table.text, markdown(table.headings, table.rows)]
         parts += ["## Figures", *_figures(figures)] if figures or figures is None else []
         page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"`{folder}` cannot be written: {error.strerror}", hint="choose a place that may be written"
-        ) from error
     if figures is None:
         progress.say(NO_FIGURES, level="warning")
     return page
