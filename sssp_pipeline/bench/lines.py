@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -284,15 +284,6 @@ def newest(lines: Sequence[Line]) -> list[Line]:
         if line.graph.content == contents[line.graph.name] and not hides:
             found[key] = line
     return list(found.values())
-
-
-def sole(what: str, of_each: Iterable[str]) -> None:
-    """Raise an `InputError` if there are several of `what` in `of_each`."""
-    if len(found := sorted(set(of_each))) > 1:
-        raise InputError(
-            f"the lines were measured on {len(found)} {what}: {'; '.join(found)}",
-            hint="make a report of each: name files that hold the lines of one",
-        )
 
 
 def _git(*arguments: str) -> str | None:
