@@ -110,12 +110,13 @@ class Solving(TaskStage):
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
                 raise
         self._check_committed(failed)
-        self.progress.say(self._summary(n_threads), "all_solved", sources=self._n_solved)
-        return self._solved
-
-    def _summary(self, n_threads: int) -> str:
         covered = self.output.covered(self.stored.manifest.n_vertices)
-        return f"solved {plural(self._n_solved, 'source')} x {covered} with {plural(n_threads, 'thread')}"
+        self.progress.say(
+            f"solved {plural(self._n_solved, 'source')} x {covered} with {plural(n_threads, 'thread')}",
+            "all_solved",
+            sources=self._n_solved,
+        )
+        return self._solved
 
     def __iter__(self) -> Iterator[SolveTask]:
         return self
