@@ -26,7 +26,6 @@ from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.planning.sources import select_sources
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
-from sssp_pipeline.workflow import models as workflow
 
 #: The solvers that find the true distances: for weights of zero or more, and for other weights.
 ORACLE, SIGNED_ORACLE = "delta-stepping", "queue-bellman-ford"
@@ -80,16 +79,12 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
     with _naming(entry):
         if entry.graph is None:
             return StoredGraph(str(entry.store), read_manifest(str(entry.store)))
-        graph = _read_as(entry.graph, entry.hashed_weights)
+        graph = entry.graph
+        if entry.hashed_weights is not None:  # they replace those of the input, which are not read
+            weights = graph.weights.model_copy(update={"column": "none"})
+            graph = graph.model_copy(update={"weights": weights})
         store = graph.store or str(folder / f"{entry.name}-{graph.digest}")
         return StoredGraph(store, ingest(graph, store, progress)[0])
-
-
-def _read_as(graph: workflow.Graph, hashed_weights: int | None) -> workflow.Graph:
-    """Return how the input is read: without its weights if hashed ones replace them."""
-    if hashed_weights is None:
-        return graph
-    return graph.model_copy(update={"weights": graph.weights.model_copy(update={"column": "none"})})
 
 
 def content_of(entry: BenchGraph, graph: StoredGraph) -> str:

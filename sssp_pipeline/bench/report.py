@@ -81,7 +81,13 @@ def write_report(
         for table in tables:
             if table.name not in _NOT_ON_THE_PAGE:
                 parts += [f"## {table.title}", table.text, markdown(table.headings, table.rows)]
-        parts += ["## Figures", *_figures(figures)] if figures or figures is None else []
+        if figures is None:
+            parts += ["## Figures", NO_FIGURES]
+        elif figures:
+            parts += [
+                "## Figures",
+                *(f"![{text.replace('`', '')}]({name})\n\n{text}" for name, text in figures),
+            ]
         page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     if figures is None:
         progress.say(NO_FIGURES, level="warning")
@@ -101,14 +107,6 @@ def measured_on(lines: Sequence[Line]) -> str:
         f"was timed, with those of {checked}. A GPU's time is that of its own clock, without the copying of\n"
         "distances, its L2 cache flushed before each run; a CPU's is wall time.\n"
         f"Measured on: {processors}. Commit: {commits}. Date: {days}."
-    )
-
-
-def _figures(drawn: list[tuple[str, str]] | None) -> list[str]:
-    return (
-        [NO_FIGURES]
-        if drawn is None
-        else [f"![{text.replace('`', '')}]({name})\n\n{text}" for name, text in drawn]
     )
 
 
