@@ -11,12 +11,7 @@ from page_text import measured_on, ms_text, stored_lines
 from papers.claims import ADDS_FIGURES_11_TO_15, ADDS_TABLE_4, ADDS_TABLE_5
 
 from sssp_pipeline.bench.figures import figure_at
-from sssp_pipeline.bench.layout import (
-    geometric_mean,
-    percents,
-    range_names,
-    shares,
-)
+from sssp_pipeline.bench.layout import geometric_mean, percents, range_names, shares
 from sssp_pipeline.bench.layout import markdown as table
 from sssp_pipeline.bench.tables import SPEEDUP_ENDS, WORK_ENDS
 

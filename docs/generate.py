@@ -68,12 +68,7 @@ def _section_tables(
     part: dict[str, Any], path: tuple[str, ...], elsewhere: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[str]:
     """Yield the lines of a section and of those in it; keys described `elsewhere` get a link to that place."""
-    from sssp_pipeline.workflow.schema import (
-        items_of,
-        properties,
-        section_of,
-        wanted,
-    )
+    from sssp_pipeline.workflow.schema import items_of, properties, section_of, wanted
 
     section = section_of(part)
     yield from (f"## `{'.'.join(path)}`" if path else "## Top level", "", section["description"], "")

@@ -105,7 +105,6 @@ def run(
     """Run all stages: ingest, solve, verify, report. A second run continues where the first one stopped."""
     with _reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        _prepare_imports()
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
         folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
@@ -129,7 +128,6 @@ def solve(
     """Solve on an existing graph store, without verify and report."""
     with _reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False)
-        _prepare_imports()
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
         folder, record = run_pipeline(workflow, progress, may_ingest=False, finish=False, overwrite=overwrite)
@@ -155,7 +153,6 @@ def ingest(
     """Convert the edge lists of the workflow into a graph store, and stop."""
     with _reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        _prepare_imports()
         from sssp_pipeline.pipeline.run import ingest_stage
 
         stored = ingest_stage(workflow, progress, remove_old_versions=remove_old_versions)
@@ -184,7 +181,6 @@ def plan(
     """Show what a run would do and about how long it would take. Ingests the graph if the store does not hold it."""
     with _reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        _prepare_imports()
         from sssp_pipeline.pipeline.run import describe_plan
 
         facts = describe_plan(workflow, probe, progress)
@@ -411,7 +407,7 @@ def _load(
     progress: Console,
     needs_input: bool = True,
 ) -> Workflow:
-    """Return the workflow of a command, and write it to `save_as` if that is given."""
+    """Return the workflow of a command, and write it to `save_as` if that is given. Then imports are prepared."""
     from sssp_pipeline.workflow.inputs import check_workflow_name, workflow_of, write_new
 
     if save_as is not None:
@@ -424,6 +420,7 @@ def _load(
         from sssp_pipeline.workflow.yaml_text import workflow_yaml
 
         write_new(save_as, workflow_yaml(workflow))
+    _prepare_imports()
     return workflow
 
 

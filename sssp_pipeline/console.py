@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.progress import Level, Progress
@@ -34,36 +34,39 @@ LogFormat = Literal["text", "json"]
 Loudness = Literal["quiet", "normal", "verbose"]
 
 
-class Console(Progress, Protocol):
+class Console(Progress):
     """A `Progress` that writes to standard error, and is also told how a command ends."""
 
-    def __enter__(self) -> Self: ...
+    def __init__(self, stream: IO[str], loudness: Loudness = "normal") -> None:
+        self._stream = stream
+        self._loudness = loudness
+        # Timers, and threads that log, write too.
+        self._one_at_a_time = threading.RLock()
 
-    def __exit__(self, *_: object) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     def about(self, **facts: Any) -> None:
         """Say what all that follows is about: `run`, `name`."""
-        ...
 
     def settle(self) -> None:
         """Remove the moving line, so that the next output begins on a line of its own."""
-        ...
 
     def succeeded(self) -> None:
         """The command has done what it was to do."""
-        ...
 
     def failed(self, message: str, hint: str | None, exit_code: int) -> None:
         """The command ends with an expected error."""
-        ...
 
     def crashed(self, error: Exception) -> None:
         """The command ends with an error that nobody expected; raise it if its traceback is not shown otherwise."""
-        ...
+        raise error
 
     def interrupted(self, again: str, exit_code: int) -> None:
         """The command ends with Ctrl-C or SIGTERM; `again` is how to go on."""
-        ...
 
 
 def console(log_format: LogFormat, stream: IO[str] | None = None, loudness: Loudness = "normal") -> Console:
@@ -183,12 +186,7 @@ class _MovingLine:
         if task.total is None and total is not None:
             # The rate counts from here: an earlier run may have done the first ones.
             self._rich.reset(task.id, total=total, completed=done)
-        count = (
-            f": {done:,}"
-            + (f" of {total:,}" if total is not None else "")
-            + f" {unit}{_per_second(task.speed)}"
-        )
-        self._rich.update(task.id, completed=done, count=count)
+        self._rich.update(task.id, completed=done, count=_count(done, total, unit, task.speed))
 
     def write(self, text: str) -> None:
         """Write `text`, whole lines, above the moving line."""
@@ -205,21 +203,16 @@ class _MovingLine:
             self._rich = None
 
 
-class TextConsole:
-    """A `Console` for people."""
+class TextConsole(Console):
+    """A `Console` for people. The moving line says as much of events as they can follow."""
 
     def __init__(self, stream: IO[str], loudness: Loudness = "normal") -> None:
-        self._stream = stream
-        self._loudness = loudness
+        super().__init__(stream, loudness)
         self._line = _MovingLine(stream) if stream.isatty() and loudness != "quiet" else None
         self._pace = _Pace(LOG_EVERY_S, LONG_STAGE_S)
         self._stage = ""
         #: Writes the line of a stage that takes long; None once it is written, and if there is a moving line.
         self._timer: threading.Timer | None = None
-        self._one_at_a_time = threading.RLock()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.settle()
@@ -245,8 +238,8 @@ class TextConsole:
         if self._loudness == "quiet" or (pace := self._pace.at(done, total)) is None:
             return
         rate, left_s = pace
-        line = f"{self._stage}: {done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"
-        self._write(line + _per_second(rate) + (f", {duration(left_s)} left" if left_s else "") + "\n")
+        left = f", {duration(left_s)} left" if left_s else ""
+        self._write(f"{self._stage}{_count(done, total, unit, rate)}{left}\n")
 
     def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
         """Show a line that stays."""
@@ -254,25 +247,13 @@ class TextConsole:
         if least is None or level in least:
             self._write(line + "\n")
 
-    def event(self, name: str, **facts: Any) -> None:
-        """Leave it out: the moving line says as much as people can follow."""
-
-    def about(self, **facts: Any) -> None:
-        """Leave it out: people know what they have called."""
-
     def settle(self) -> None:
         """Remove the moving line. On a terminal it would stand before the answer on standard output."""
         if self._line is not None:
             self._line.remove()
 
-    def succeeded(self) -> None:
-        """Leave it out: the command has printed its answer."""
-
     def failed(self, message: str, hint: str | None, exit_code: int) -> None:
         self._write(f"error: {message}\n" + (f"\nhint: {hint}\n" if hint else ""))
-
-    def crashed(self, error: Exception) -> None:
-        raise error
 
     def interrupted(self, again: str, exit_code: int) -> None:
         has_secret = without_secrets(again) != again
@@ -299,23 +280,22 @@ class TextConsole:
                 self._stream.flush()
 
 
-def _per_second(rate: float | None) -> str:
+def _count(done: int, total: int | None, unit: str, rate: float | None) -> str:
+    """Return how far a stage is, and its rate if that is known."""
+    count = f": {done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"
     if rate is None:
-        return ""
-    return f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.2g}/s"
+        return count
+    return f"{count}, {rate:,.0f}/s" if rate >= 10 else f"{count}, {rate:.2g}/s"
 
 
-class JsonConsole:
+class JsonConsole(Console):
     """A `Console` for programs: a JSON object a line, also for Python's own log and warnings of this process."""
 
     def __init__(self, stream: IO[str], loudness: Loudness = "normal") -> None:
-        self._stream = stream
-        self._quiet = loudness == "quiet"
+        super().__init__(stream, loudness)
         self._pace = _Pace(LOG_EVERY_S)
         self._facts: dict[str, Any] = {}
         self._began = time.monotonic()
-        # Other threads than the one that tells of progress have something for the log.
-        self._one_at_a_time = threading.Lock()
         self._handler = _ToConsole(self)
 
     def __enter__(self) -> Self:
@@ -348,9 +328,6 @@ class JsonConsole:
     def about(self, **facts: Any) -> None:
         self._facts |= facts
 
-    def settle(self) -> None:
-        """There is no moving line."""
-
     def succeeded(self) -> None:
         self._end("info", "succeeded", exit_code=0)
 
@@ -371,23 +348,21 @@ class JsonConsole:
 
     def write(self, level: str, event: str, facts: dict[str, Any]) -> None:
         """Write a line of all the facts that are known; None is left out, seconds are rounded to microseconds."""
-        if self._quiet and level != "error":
+        if self._loudness == "quiet" and level != "error":
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         entry = {"time": now, "level": level, "event": event, **self._facts, **facts}
-        known = {
-            key: round(value, 6)
-            if isinstance(value, float)
-            else without_secrets(value)
-            if isinstance(value, str)
-            else value
-            for key, value in entry.items()
-            if value is not None
-        }
+        known = {key: _logged(value) for key, value in entry.items() if value is not None}
         line = json.dumps(known, default=str) + "\n"
         with self._one_at_a_time:
             self._stream.write(line)
             self._stream.flush()
+
+
+def _logged(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_secrets(value)
+    return round(value, 6) if isinstance(value, float) else value
 
 
 class _ToConsole(logging.Handler):

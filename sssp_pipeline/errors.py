@@ -26,9 +26,6 @@ class SsspError(Exception):
         self.message = message
         self.hint = hint
 
-    def __reduce__(self) -> tuple:
-        return _rebuild, (type(self), self.message, self.hint)
-
 
 class InputError(SsspError):
     """A file, a value or a path from the user cannot be used; exit code 2."""
@@ -144,10 +141,6 @@ class RefutedError(SsspError):
     """Verification found a wrong stored distance; exit code 3."""
 
     exit_code = 3
-
-
-def _rebuild(kind: type[SsspError], message: str, hint: str | None) -> SsspError:
-    return kind(message, hint=hint)
 
 
 def did_you_mean(word: str, choices: list[str]) -> str:

@@ -215,16 +215,8 @@ def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
     falling = at[1:, 1:].ravel(), at[:-1, :-1].ravel()
     rising = at[1:, :-1].ravel(), at[:-1, 1:].ravel()
     falls = length(*falling) <= length(*rising)
-    src, dst = (
-        np.concatenate(
-            [
-                at[:, 1:].ravel() if end == 0 else at[:, :-1].ravel(),
-                at[1:].ravel() if end == 0 else at[:-1].ravel(),
-                np.where(falls, falling[end], rising[end]),
-            ]
-        )
-        for end in (0, 1)
-    )
+    src = np.concatenate([at[:, 1:].ravel(), at[1:].ravel(), np.where(falls, falling[0], rising[0])])
+    dst = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel(), np.where(falls, falling[1], rising[1])])
     lengths = np.rint(100 * length(src, dst)).astype(np.uint32)
     return _both_ways(src, dst, lengths, len(vertex), (east, north))
 

@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 #: How much a line matters; people see a detail only if they ask for more (`-v`), programs see it always.
 Level = Literal["detail", "info", "warning", "error"]
 
 
-class Progress(Protocol):
+class Progress:
     """Receives stages, how far the present stage is, facts worth a line, and events for programs.
+
+    What a subclass does not override is not shown.
 
     Facts have plain JSON values, and the same name whenever they mean the same: `docs/guides/operations.md` lists them.
     """
 
     def stage(self, name: str) -> None:
         """A stage begins; the one before it is done."""
-        ...
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
         """`done` of `total` (None: unknown) are done in the present stage."""
-        ...
 
     def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
         """Something the user wants to know, in one line; a program knows it by its `event` and its `facts`."""
-        ...
 
     def event(self, name: str, **facts: Any) -> None:
         """Something that only programs that read along want to know."""
-        ...
 
 
-class Quiet:
+class Quiet(Progress):
     """A `Progress` that shows nothing."""
-
-    def stage(self, name: str) -> None:
-        """Ignore it."""
-
-    def advance(self, done: int, total: int | None, unit: str) -> None:
-        """Ignore it."""
-
-    def say(self, line: str, event: str = "note", *, level: Level = "info", **facts: Any) -> None:
-        """Ignore it."""
-
-    def event(self, name: str, **facts: Any) -> None:
-        """Ignore it."""
 
 
 def plural(count: int, noun: str) -> str:

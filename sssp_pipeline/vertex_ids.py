@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.progress import plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,7 +136,7 @@ class VertexIds:
         if len(unknown) == 1:
             return InputError(f"{what} {listed(unknown)} is not in the graph", hint=self.range_hint())
         place, _, noun = what.rpartition(" ")
-        counted = f"{len(unknown):,} of {n_named:,} {plural_of(noun)}"
+        counted = f"{len(unknown):,} of {plural(n_named, noun)}"
         message = f"{place}{' ' * bool(place)}{counted} are not in the graph: {listed(unknown)}"
         return InputError(message, hint=self.range_hint())
 
@@ -159,8 +160,3 @@ def listed(ids: Sequence[int | str], n: int | None = None) -> str:
     """Return the first `MAX_LISTED` of `ids` for a message; `n` is the number of all ids if `ids` lacks some."""
     first = [f"`{text if len(text) <= 60 else text[:60] + '…'}`" for text in map(str, ids[:MAX_LISTED])]
     return ", ".join([*first, "…"] if (n or len(ids)) > len(first) else first)
-
-
-def plural_of(noun: str) -> str:
-    """Return the plural of "source", "target" or "vertex"."""
-    return noun.removesuffix("ex") + "ices" if noun.endswith("vertex") else noun + "s"

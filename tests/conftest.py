@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import signal
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sssp_pipeline.progress import Quiet
 
 #: Real graphs, never committed; `SSSP_TEST_DATA` names another folder.
 DATA = Path(os.environ.get("SSSP_TEST_DATA", Path(__file__).parents[1].parent / "shared" / "data"))
@@ -104,3 +107,41 @@ def screen():
     terminal = module_from_spec(spec)
     spec.loader.exec_module(terminal)
     return terminal.screen
+
+
+@pytest.fixture(scope="session")
+def digests():
+    """Give the function that returns a digest of each file of distances in a run folder."""
+
+    def digests_of(run: Path | str) -> dict[str, str]:
+        found = sorted(Path(run, "distances").iterdir())
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+    return digests_of
+
+
+class Listener(Quiet):
+    """Remembers the lines that were said, also by event, and all events with their facts."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.said: dict[str, list[str]] = {}
+        self.events: list[dict[str, Any]] = []
+
+    def say(self, line, event="note", *, level="info", **facts):
+        self.lines.append(line)
+        self.said.setdefault(event, []).append(line)
+        self.event(event, level=level, **facts)
+
+    def event(self, name, **facts):
+        self.events.append({"event": name, **facts})
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        """Return the facts of the events called `name`."""
+        return [event for event in self.events if event["event"] == name]
+
+
+@pytest.fixture(scope="session")
+def listener():
+    """Give the class of a listener that remembers what was said."""
+    return Listener

@@ -35,13 +35,12 @@ PACKAGE = Path(errors.__file__).parent
 CLASSES = {"InputError", "SsspError", "UnsolvableError", "StoreUnavailableError", "RefutedError"}
 #: Constructions whose hint may be None, by file and function, each with its reason.
 MAY_LACK_A_HINT = {
-    ("errors.py", "_rebuild"): "makes the copy of an error that has come from another process",
-    ("workflow/faults.py", "combined"): "shows the hint of a fault, which is never None",
+    ("workflow/validation.py", "combined"): "shows the hint of a fault, which is never None",
     (
         "pipeline/solving/workers/worker_checks.py",
         "run_on",
     ): "stands for the answer of a worker; the error that lists the answers has a hint",
-    ("bench/cases.py", "_of"): "adds the name of the graph to an error, and keeps its hint",
+    ("bench/cases.py", "_naming"): "adds the name of the graph to an error, and keeps its hint",
 }
 
 

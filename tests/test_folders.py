@@ -43,16 +43,6 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-class Heard(Quiet):
-    """A listener that remembers what was said."""
-
-    def __init__(self):
-        self.lines = []
-
-    def say(self, line, event="note", *, level="info", **facts):
-        self.lines.append(line)
-
-
 @pytest.mark.parametrize(
     ("names", "shown"),
     [
@@ -141,13 +131,13 @@ def test_overwrite_removes_the_earlier_run_and_nothing_else(tmp_path):
     ]
 
 
-def test_overwrite_of_nothing_is_a_run(tmp_path):
+def test_overwrite_of_nothing_is_a_run(tmp_path, listener):
     run(made(tmp_path), Quiet(), overwrite=True)
     again = content(tmp_path / "run" / "distances")
-    heard = Heard()
+    heard = listener()
     run(made(tmp_path), heard)
     assert f"{tmp_path}/run is finished already, nothing to solve" in heard.lines
-    heard = Heard()
+    heard = listener()
     run(made(tmp_path), heard, overwrite=True)
     assert not any("nothing to solve" in line for line in heard.lines)
     assert content(tmp_path / "run" / "distances") == again
@@ -287,7 +277,7 @@ def test_a_footer_longer_than_what_is_read_at_first_is_whole(tmp_path, monkeypat
     check_undamaged(folder, record)
 
 
-def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeypatch):
+def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeypatch, listener):
     run(made(tmp_path), Quiet())
     whole = content(tmp_path / "run" / "distances")
     shutil.rmtree(tmp_path / "run")
@@ -302,7 +292,7 @@ def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeyp
         run(made(tmp_path), Quiet())
     path = tmp_path / "run" / "distances" / "batch-00001.parquet"
     path.write_bytes(b"")  # as a machine leaves it that loses its power
-    heard = Heard()
+    heard = listener()
     run(made(tmp_path), heard)
     assert f"`{path}` is empty: it is solved again" in heard.lines
     assert "going on: 1 of 3 batches are committed already" in heard.lines

@@ -93,8 +93,8 @@ def test_imports_point_down(module):
 
 def test_no_modules_import_each_other_in_a_circle():
     graph = {module: our_modules(path) - {module} for module, path in MODULES.items()}
-    with_circles = TopologicalSorter(graph)
-    with_circles.prepare()
+    # `static_order` raises a `CycleError` that names the circle.
+    assert set(TopologicalSorter(graph).static_order()) == graph.keys()
 
 
 @pytest.mark.parametrize("module", MODULES)

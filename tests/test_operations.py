@@ -32,6 +32,7 @@ from sssp_pipeline.pipeline import run as conductor
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.solving import worker_metrics
 from sssp_pipeline.pipeline.solving.dispatch import SolveTask, solve_task
+from sssp_pipeline.pipeline.solving.task import TaskDone
 from sssp_pipeline.pipeline.storage.lease import exclusive, is_held
 
 WORKFLOW = """\
@@ -281,5 +282,7 @@ def test_nothing_is_counted_where_prometheus_is_not_installed(monkeypatch):
     without = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(without)
     with without.counted(1):
-        without.add("dijkstra", 1, 4, solve_s=1.0, load_s=0.0, write_s=0.5, n_bytes=9)
+        without.add(
+            TaskDone("dijkstra", (0,), "worker", 1, 0.0, 1.0, 0.5, n_sources=4, source_s=0.25, n_bytes=9)
+        )
     assert without._counters() == {}

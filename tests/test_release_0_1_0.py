@@ -1,6 +1,5 @@
 """A graph store and runs that release 0.1.0 wrote, in tests/data: they are read, verified and gone on with."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -27,11 +26,6 @@ def old(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "old")
     os.utime("edges.txt", (1_700_000_000,) * 2)  # as it was ingested
     return tmp_path / "old"
-
-
-def digests(folder: str) -> dict[str, str]:
-    files = sorted(Path(folder, "distances").iterdir())
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def test_a_store_is_read(old):
@@ -62,7 +56,7 @@ def test_a_store_takes_the_same_graph_and_refuses_another(old):
 
 
 @pytest.mark.parametrize("name", ["run", "wide"])
-def test_a_finished_run_is_verified_and_left_as_it_is(old, name):
+def test_a_finished_run_is_verified_and_left_as_it_is(old, name, digests):
     before = digests(name)
     for mode in ("sample", "certificate"):
         assert verify_run(name, None, mode, Quiet())["verify"]["refuted"] is None
@@ -72,7 +66,7 @@ def test_a_finished_run_is_verified_and_left_as_it_is(old, name):
 
 
 @pytest.mark.parametrize("name", ["run", "wide"])
-def test_a_finished_run_is_verified_after_its_input_changed(old, name):
+def test_a_finished_run_is_verified_after_its_input_changed(old, name, digests):
     lines = Path("edges.txt").read_text()
     Path("edges.txt").write_text(lines + "102 999999 1\n")
     ingest(load_workflow("run.yaml").graph, "graph", Quiet())
@@ -96,7 +90,7 @@ def test_a_damaged_finished_run_is_refused(old, name, damage):
 
 
 @pytest.mark.parametrize(("name", "finished"), [("unfinished", "run"), ("unfinished-wide", "wide")])
-def test_an_unfinished_run_is_gone_on_with(old, name, finished):
+def test_an_unfinished_run_is_gone_on_with(old, name, finished, digests):
     assert describe(name)["batches_left"] == 1
     marks = {p: p.stat().st_mtime_ns for p in Path(name, "distances").iterdir()}
     _, record = run(load_workflow(f"{name}.yaml"), Quiet())

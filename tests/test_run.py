@@ -1,6 +1,5 @@
 """The whole pipeline, solved by threads of this process and by real Dask workers."""
 
-import hashlib
 import json
 import logging
 import pickle
@@ -16,13 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
 
-from sssp_pipeline.errors import (
-    DeadlineError,
-    InputError,
-    NegativeCycleError,
-    RefutedError,
-    SsspError,
-)
+from sssp_pipeline.errors import DeadlineError, InputError, NegativeCycleError, RefutedError, SsspError
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.pipeline.completed_run import verify_run
@@ -59,10 +52,6 @@ def made(tmp_path: Path, name: str = "run", **sections) -> Workflow:
     for key, value in sections.items():
         data[key] = {**data[key], **value} if isinstance(data.get(key), dict) and key != "sources" else value
     return Workflow.model_validate(data)
-
-
-def digests(folder: Path) -> dict[str, str]:
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.glob("distances/*"))}
 
 
 def files(folder: Path) -> list[str]:
@@ -104,24 +93,6 @@ def test_a_change_lasts_until_the_last_block_that_needs_it_ends():
     assert states == ["made", "undone"] * 2
 
 
-class Heard(Quiet):
-    """A listener that remembers what was said, and all events with their facts."""
-
-    def __init__(self):
-        self.lines = []
-        self.events = []
-
-    def say(self, line, event="note", *, level="info", **facts):
-        self.lines.append(line)
-        self.event(event, level=level, **facts)
-
-    def event(self, name, **facts):
-        self.events.append({"event": name, **facts})
-
-    def named(self, *names):
-        return [event for event in self.events if event["event"] in names]
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -159,7 +130,9 @@ def test_a_run_leaves_what_is_promised_and_nothing_else(undisturbed):
         ({"workers": 1, "threads_per_worker": 3, "in_flight": 1}, {"solver": "dijkstra"}),
     ],
 )
-def test_the_bytes_depend_neither_on_workers_nor_on_the_solver(tmp_path, undisturbed, cluster, solve):
+def test_the_bytes_depend_neither_on_workers_nor_on_the_solver(
+    tmp_path, undisturbed, cluster, solve, digests
+):
     run(made(tmp_path, cluster=cluster, solve={"batch": 4, **solve}), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
@@ -167,7 +140,7 @@ def test_the_bytes_depend_neither_on_workers_nor_on_the_solver(tmp_path, undistu
 @pytest.mark.gpu
 @pytest.mark.parametrize("cluster", [{}, {"threads_per_worker": 1}, {"workers": 1}])
 @pytest.mark.parametrize("solver", [name for name, s in SOLVERS.items() if s.device == "gpu"])
-def test_a_gpu_writes_the_same_bytes(tmp_path, undisturbed, solver, cluster):
+def test_a_gpu_writes_the_same_bytes(tmp_path, undisturbed, solver, cluster, digests):
     solve = {"batch": 4, "solver": solver}
     folder, record = run(made(tmp_path, cluster=cluster, solve=solve), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])
@@ -223,7 +196,7 @@ def test_a_wrong_distance_to_a_target_is_named(tmp_path):
         verify_run(folder.url, None, "sample", Quiet())
 
 
-def test_a_run_without_distances(tmp_path, undisturbed):
+def test_a_run_without_distances(tmp_path, undisturbed, listener):
     workflow = made(tmp_path, output={"distances": "none"}, verify="sample")
     folder, record = run(workflow, Quiet())
     assert files(tmp_path / "run") == ["metrics.parquet", "report.html", "run.json"]
@@ -231,7 +204,7 @@ def test_a_run_without_distances(tmp_path, undisturbed):
     metrics, full = folder.read_metrics(), RunFolder(str(undisturbed[0])).read_metrics()
     for column in ("source", "reached", "max_distance", "mean_distance"):
         assert metrics[column].equals(full[column])
-    heard = Heard()
+    heard = listener()
     run(workflow, heard)
     assert any("finished already, nothing to solve" in line for line in heard.lines)
     changed = metrics.set_column(
@@ -242,7 +215,7 @@ def test_a_run_without_distances(tmp_path, undisturbed):
         verify_run(folder.url, None, "sample", Quiet())
 
 
-def test_a_run_without_distances_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_a_run_without_distances_goes_on_where_it_stopped(tmp_path, monkeypatch, listener):
     solved = []
 
     def fails_once(task):
@@ -258,7 +231,7 @@ def test_a_run_without_distances_goes_on_where_it_stopped(tmp_path, monkeypatch)
         run(workflow, Quiet())
     left = describe(str(tmp_path / "run"))
     assert (left["batches_committed"], left["batches_left"], left["sources_left"]) == (7, 1, 4)
-    heard = Heard()
+    heard = listener()
     run(workflow, heard)
     assert "going on: 7 of 8 batches are committed already" in heard.lines
     assert sorted(solved) == [0, 1, 2, 3, 4, 5, 5, 6, 7]
@@ -267,7 +240,7 @@ def test_a_run_without_distances_goes_on_where_it_stopped(tmp_path, monkeypatch)
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("solver", [name for name, s in SOLVERS.items() if s.device == "gpu"])
-def test_a_gpu_reduces_to_the_same(tmp_path, solver):
+def test_a_gpu_reduces_to_the_same(tmp_path, solver, digests):
     for name, output in (("to", {"targets": {"ids": [9, 3, 1600]}}), ("none", {"distances": "none"})):
         tables = []
         for one in (solver, "dijkstra"):
@@ -281,7 +254,7 @@ def test_a_gpu_reduces_to_the_same(tmp_path, solver):
 
 
 @pytest.mark.medium
-def test_a_scheduler_that_is_already_there(tmp_path, undisturbed):
+def test_a_scheduler_that_is_already_there(tmp_path, undisturbed, digests):
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         address = {"kind": "address", "address": cluster.scheduler_address}
         run(made(tmp_path, cluster=address), Quiet())
@@ -320,7 +293,7 @@ def test_tasks_stay_small_however_many_the_targets(tmp_path, monkeypatch):
 
 
 @ROUTES
-def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluster):
+def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluster, listener, digests):
     folder = tmp_path / "run"
     run(made(tmp_path), Quiet())
     # As if killed after five batches: no run.json yet, and the metrics of those five.
@@ -340,7 +313,7 @@ def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluste
     ):
         (folder / name).unlink()
     before = {p: p.stat().st_mtime_ns for p in folder.glob("distances/*")}
-    heard = Heard()
+    heard = listener()
     run(made(tmp_path, cluster=cluster), heard)
     assert "going on: 5 of 8 batches are committed already" in heard.lines
     assert {p: p.stat().st_mtime_ns for p in before} == before
@@ -348,10 +321,10 @@ def test_running_again_solves_only_what_is_missing(tmp_path, undisturbed, cluste
     assert files(folder) == files(undisturbed[0])
 
 
-def test_a_finished_run_is_left_as_it_is(tmp_path):
+def test_a_finished_run_is_left_as_it_is(tmp_path, listener, digests):
     run(made(tmp_path, verify="off"), Quiet())
     before = digests(tmp_path / "run")
-    heard = Heard()
+    heard = listener()
     _, record = run(made(tmp_path, verify="sample"), heard)
     assert f"{tmp_path}/run is finished already, nothing to solve" in heard.lines
     assert record["verify"]["mode"] == "sample"
@@ -371,7 +344,7 @@ def test_a_finished_run_is_left_as_it_is(tmp_path):
         ),
     ],
 )
-def test_another_run_is_not_mixed_in(tmp_path, undisturbed, change, differs):
+def test_another_run_is_not_mixed_in(tmp_path, undisturbed, change, differs, digests):
     folder, _ = undisturbed
     before = digests(folder)
     changed = made(tmp_path, **{"output": {"path": str(folder)}} | change)
@@ -482,7 +455,7 @@ def test_predecessors_lead_back_to_the_source(tmp_path):
 
 @ROUTES
 def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
-    tmp_path, monkeypatch, undisturbed, cluster
+    tmp_path, monkeypatch, undisturbed, cluster, digests
 ):
     flag = tmp_path / "fail"
     flag.touch()
@@ -499,7 +472,7 @@ def test_failed_batches_are_tried_again_listed_and_hold_up_no_other(
 
 @pytest.mark.parametrize("small", [0, 2**30], ids=["side by side", "in turn"])
 def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(
-    tmp_path, monkeypatch, undisturbed, small
+    tmp_path, monkeypatch, undisturbed, small, digests
 ):
     def commit(folder, batch, *args):
         if batch == 4:
@@ -520,9 +493,11 @@ def test_of_a_task_that_failed_the_batches_that_are_there_are_no_failure(
 
 
 @ROUTES
-def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undisturbed, cluster):
+def test_a_batch_that_succeeds_at_the_third_attempt(
+    tmp_path, monkeypatch, undisturbed, cluster, listener, digests
+):
     monkeypatch.setattr(scatter_stage, "solve_task", partial(_fail_twice, solve_task, 5))
-    heard = Heard()
+    heard = listener()
     folder, _ = run(made(tmp_path, cluster=cluster), heard)
     again = {"event": "retry", "level": "warning", "batches": (5,), "error": "the network went away"}
     assert heard.named("retry") == [again | {"attempt": attempt} for attempt in (1, 2)]
@@ -532,9 +507,11 @@ def test_a_batch_that_succeeds_at_the_third_attempt(tmp_path, monkeypatch, undis
 
 
 @ROUTES
-def test_a_task_of_several_batches_writes_the_same_files(tmp_path, monkeypatch, undisturbed, cluster):
+def test_a_task_of_several_batches_writes_the_same_files(
+    tmp_path, monkeypatch, undisturbed, cluster, listener, digests
+):
     monkeypatch.setattr(Work, "batches_per_call", lambda self, solver: 3)
-    heard = Heard()
+    heard = listener()
     folder, _ = run(made(tmp_path, cluster=cluster), heard)
     assert digests(tmp_path / "run") == digests(undisturbed[0])
     assert files(tmp_path / "run") == files(undisturbed[0])
@@ -568,7 +545,7 @@ def _forecast(element_s, traits, n_sources):
 
 
 @ROUTES
-def test_the_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed, cluster):
+def test_the_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed, cluster, digests):
     expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
     cluster = {**cluster, "threads_per_worker": 1, "in_flight": 1}
     monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
@@ -583,12 +560,12 @@ def test_the_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, un
 
 @ROUTES
 def test_the_batches_of_a_trial_that_takes_too_long_are_solved_by_another(
-    tmp_path, monkeypatch, undisturbed, cluster
+    tmp_path, monkeypatch, undisturbed, cluster, listener, digests
 ):
     expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
     cluster = {**cluster, "threads_per_worker": 1, "in_flight": 1}
     monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 1e-9)
-    heard = Heard()
+    heard = listener()
     folder, record = run(made(tmp_path, cluster=cluster), heard)
     assert [event["solver"] for event in heard.named("trial_ended")] == ["delta-stepping"]
     assert digests(tmp_path / "run") == digests(undisturbed[0])
@@ -597,21 +574,23 @@ def test_the_batches_of_a_trial_that_takes_too_long_are_solved_by_another(
     assert set(folder.read_metrics()["attempts"].to_pylist()) == {1}
 
 
-def test_a_solver_that_is_tried_and_has_no_memory_ends_no_run(tmp_path, monkeypatch, undisturbed):
+def test_a_solver_that_is_tried_and_has_no_memory_ends_no_run(
+    tmp_path, monkeypatch, undisturbed, listener, digests
+):
     def without_memory(*args):
         raise InputError("too little memory")
 
     expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
     monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
     monkeypatch.setattr(type(SOLVERS["delta-stepping"]), "solve", without_memory)
-    heard = Heard()
+    heard = listener()
     run(made(tmp_path, verify="off"), heard)
     assert [event["solver"] for event in heard.named("trial_ended")] == ["delta-stepping"]
     assert digests(tmp_path / "run") == digests(undisturbed[0])
 
 
 @pytest.mark.gpu
-def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed):
+def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed, digests):
     expect(monkeypatch, near_far=0.001, adds_lanes=0.002, adds=0.003)
     monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
     folder, _ = run(made(tmp_path), Quiet())
@@ -619,7 +598,7 @@ def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch
     assert set(folder.read_metrics()["solver"].to_pylist()) >= {"near-far", "adds-lanes", "adds"}
 
 
-def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypatch, undisturbed):
+def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypatch, undisturbed, digests):
     flag = tmp_path / "fail"
     flag.touch()
     monkeypatch.setattr(Work, "batches_per_call", lambda self, solver: 3)
@@ -634,7 +613,7 @@ def test_a_task_that_fails_fails_all_its_batches_and_no_other(tmp_path, monkeypa
 
 
 @pytest.mark.medium
-def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed):
+def test_a_worker_that_dies_is_replaced(tmp_path, monkeypatch, undisturbed, digests):
     monkeypatch.setattr(
         scatter_stage, "solve_task", partial(_die_once, solve_task, str(tmp_path / "died"), 2)
     )
@@ -704,11 +683,13 @@ def test_the_description_of_a_plan_measures_each_solver_that_may_be_the_fastest(
 
 
 @ROUTES
-def test_a_search_past_its_deadline_ends_the_run_at_once_and_names_the_inputs_own_id(tmp_path, cluster):
+def test_a_search_past_its_deadline_ends_the_run_at_once_and_names_the_inputs_own_id(
+    tmp_path, cluster, listener
+):
     (tmp_path / "edges.txt").write_text("".join(f"stop{u} stop{u + 1} 1\n" for u in range(40)))
     graph = {"input": str(tmp_path / "edges.txt"), "ids": "string"}
     sections = {"graph": graph, "sources": {"all": True}, "cluster": cluster}
-    heard = Heard()
+    heard = listener()
     with pytest.raises(DeadlineError, match=r"^`\S+` took longer for source stop\d+ than") as caught:
         run(made(tmp_path, **sections, solve={"batch": 1, "deadline_s": 1e-9}), heard)
     assert caught.value.hint.startswith("set `solve.deadline_s` higher and run the same command again")
@@ -822,9 +803,9 @@ def test_a_missing_file_of_sources_is_told_before_the_ingest(tmp_path):
     assert not (tmp_path / "graph").exists()
 
 
-def test_an_input_without_weights_is_said(tmp_path):
+def test_an_input_without_weights_is_said(tmp_path, listener):
     (tmp_path / "edges.txt").write_text("0 1\n")
-    heard = Heard()
+    heard = listener()
     run(made(tmp_path, graph={"input": str(tmp_path / "edges.txt")}, sources={"all": True}), heard)
     (read,) = (line for line in heard.lines if line.startswith("read "))
     assert "; source `1`, target `2`, no weight: there is no third column, every edge weighs 1;" in read
@@ -860,7 +841,7 @@ def hills(tmp_path: Path, name: str, kind: type, cycle: bool = False, **sections
     return made(tmp_path, name, graph=graph, sources={"ids": ["v0", "v450", "v899"]}, **sections)
 
 
-def test_negative_weights_give_the_same_bytes_whoever_solves(tmp_path):
+def test_negative_weights_give_the_same_bytes_whoever_solves(tmp_path, digests):
     for kind, solvers in (
         (int, ("auto", "dijkstra", "queue-bellman-ford")),
         (float, ("auto", "queue-bellman-ford")),

@@ -202,12 +202,13 @@ def test_no_error_about_a_url_shows_its_secrets(folder, host, caplog, url):
     Path("edges.txt").write_bytes(FILES["edges.txt"])
     least = {"graph": {"input": "edges.txt"}, "sources": {"file": "sources.txt"}, "output": {"path": "run"}}
     Path("sources.txt").write_text("1\n")
+    shown = []
     for key in KEYS:
         options = ["--set", f"{key}={url}"]
         if key == "cluster.address":
             options += ["--set", "cluster.kind=address", "--set", "cluster.wait_s=0"]
         for command in ("run", "plan"):
-            told(caplog, command, write("w.yaml", least), *options)
+            shown.append(told(caplog, command, write("w.yaml", least), *options)[1])
     for words in (
         *(("run", url), ("run", url, "--from", "1", "--out", "run"), ("inspect", url), ("verify", url)),
         *(
@@ -220,8 +221,10 @@ def test_no_error_about_a_url_shows_its_secrets(folder, host, caplog, url):
         ),
         *(("bench", "run", url), ("bench", "report", url), ("inspect", url, "--json")),
     ):
-        told(caplog, *words)
-    searched(folder)
+        shown.append(told(caplog, *words)[1])
+    assert all(shown), "every command says something"
+    assert not [text for text in shown if PLANTED in text]
+    assert searched(folder) >= 3, "the edges, the sources and the workflow"
 
 
 def leaves(path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -275,8 +278,12 @@ def test_no_fault_of_a_workflow_shows_a_value_of_the_environment(folder, monkeyp
 @pytest.mark.medium
 def test_no_error_shows_a_secret_of_the_environment_that_a_key_took(folder, caplog):
     Path("edges.txt").write_bytes(FILES["edges.txt"])
+    shown = []
     for path in leaves():
         if path not in (("output", "path"), ("graph", "store")):  # local paths are shown
             for command in ("plan", "run"):
-                told(caplog, command, write("w.yaml", with_value(path, "${STORE_KEY}")), "-v")
-    searched(folder)
+                file = write("w.yaml", with_value(path, "${STORE_KEY}"))
+                shown.append(told(caplog, command, file, "-v")[1])
+    assert all(shown), "every command says something"
+    assert not [text for text in shown if PLANTED in text]
+    assert searched(folder) >= 2, "the edges and the workflow"

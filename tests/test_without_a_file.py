@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,13 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
-from sssp_pipeline.workflow.options import workflow_from_options
-from sssp_pipeline.workflow.yaml_file import load_workflow
-from sssp_pipeline.workflow.yaml_text import workflow_yaml
 
 EDGES = "".join(f"{i} {(i + 1) % 30} {i + 1}\n{i} {(i + 7) % 30} 9\n" for i in range(30))
-#: Keys of `sources` that say nothing of which vertices are meant.
-OTHERS = {"order", "unknown"}
 WHERE = "check the path, or the bucket and key"
 COMMAND = [sys.executable, "-m", "sssp_pipeline.cli"]
 
@@ -66,39 +60,6 @@ def test_plan_ingest_and_solve_take_the_same_words(at):
     assert json.loads(invoke("plan", *options, "--json").stdout)["sources"] == 4
     assert re.fullmatch(r"results-graph-[0-9a-f]{8}\n", invoke("ingest", *options).stdout)
     assert json.loads(invoke("solve", *options, "--json").stdout)["sources"] == 4
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["17"], {"ids": ("17",)}),
-        (["17", "18"], {"ids": ("17", "18")}),
-        (["id:all"], {"ids": ("all",)}),
-        (["id:file:x"], {"ids": ("file:x",)}),
-        (["all"], {"all": True}),
-        (["random:64"], {"random": {"count": 64, "seed": 0, "min_reach": 1}}),
-        (["top-degree:10"], {"top_degree": 10}),
-        (["depots.txt"], {"file": "depots.txt"}),
-        (["file:nowhere"], {"file": "nowhere"}),
-        (["./depots.txt"], {"file": "./depots.txt"}),
-        (["https://example.org/ids"], {"file": "https://example.org/ids"}),
-        (["file:///tmp/ids"], {"file": "file:///tmp/ids"}),
-        (["a folder"], {"ids": ("a folder",)}),
-        (["random"], {"ids": ("random",)}),
-    ],
-)
-def test_what_the_values_of_from_and_to_mean(at, words, expected):
-    Path("a folder").mkdir()
-    made = workflow_from_options(["edges.txt"], words, output="r")
-    assert made.sources.model_dump(exclude_none=True, exclude=OTHERS) == expected
-    if "all" not in expected:
-        assert workflow_from_options(["e"], ["1"], words, "r").output.targets.model_dump(
-            exclude_none=True, exclude=OTHERS
-        ) == expected  # fmt: skip
-
-
-def test_all_targets_are_no_targets(at):
-    assert workflow_from_options(["e"], ["1"], ["all"], "r").output.targets is None
 
 
 @pytest.mark.parametrize(
@@ -214,42 +175,6 @@ def test_several_edge_lists_are_one_graph(at):
     assert record["workflow"]["graph"]["input"] == ["edges.txt", "more.txt"]
 
 
-def test_a_written_workflow_reads_back_as_it_was(at, monkeypatch):
-    monkeypatch.setenv("PLACE", "a secret place")
-    monkeypatch.setenv("COUNT", "7")
-    names = [
-        "0o17",
-        "1e3",
-        "null",
-        "~",
-        "yes",
-        "a: b",
-        "#x",
-        "ü",
-        "${PLACE}",
-        '"q"',
-        "\x7f",
-        "-",
-        "😀",
-        "1_000",
-    ]
-    made = workflow_from_options(
-        ["edges.txt", "b[0-9].txt"],
-        [f"id:{name}" for name in names],
-        output="r",
-        overrides=[
-            "name=${PLACE}", "solve.batch=${COUNT}", "solve.cutoff=1e-07", "solve.retries=0",
-            "solve.solver=bellman-ford", "solve.options={block_size: 256}", "report=false",
-        ],
-    )  # fmt: skip
-    Path("made.yaml").write_text(workflow_yaml(made), encoding="utf-8")
-    assert "a secret place" not in Path("made.yaml").read_text(encoding="utf-8")
-    read = load_workflow("made.yaml")
-    assert read == made
-    assert read.sources.ids == tuple(names)
-    assert read.resolved() == made.resolved()
-
-
 @pytest.mark.medium
 def test_what_goes_on_is_the_same_command_without_what_was_for_once(at):
     Path("slow.py").write_text(
@@ -269,66 +194,3 @@ def test_what_goes_on_is_the_same_command_without_what_was_for_once(at):
             "    sssp-pipeline run edges.txt --from 1 --out 'a b' --set solve.batch=1 --json\n"
         )
         assert json.loads(done.stdout)["exit_code"] == 130
-
-
-def complete(shell: str, *words: str) -> list[str]:
-    """Return what `shell` is told after `words`, the last of which is not complete."""
-    environment = {**os.environ, "_SSSP_PIPELINE_COMPLETE": f"complete_{shell}"}
-    line = ["sssp-pipeline", *words]
-    if shell == "bash":
-        cut = [part for word in line for part in _as_bash_cuts(word)]
-        environment |= {"COMP_WORDS": "\n".join(cut), "COMP_CWORD": str(len(cut) - 1)}
-    else:
-        environment |= {"_TYPER_COMPLETE_ARGS": " ".join(line), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout.split()
-
-
-def _as_bash_cuts(word: str) -> list[str]:
-    before, equals, after = word.partition("=")
-    return [before, "=", after] if after else [before, "="] if equals else [word]
-
-
-@pytest.mark.medium
-def test_shells_complete_commands_options_solvers_and_formats():
-    assert complete("bash", "insp") == ["inspect"]
-    assert complete("bash", "run", "--save") == ["--save-workflow"]
-    assert complete("bash", "run", "w.yaml", "--set", "graph.form") == ["graph.format="]
-    # Bash has the word up to `=` already.
-    assert complete("bash", "run", "w.yaml", "--set", "solve.solver=dij") == ["dijkstra"]
-    assert "metis" in complete("bash", "run", "w.yaml", "--set", "graph.format=")
-    assert complete("bash", "run", "w.yaml", "--set", "a=1", "--set", "output.layout=w") == ["wide"]
-    assert complete("fish", "run", "w.yaml", "--set", "solve.solver=dij") == ["solve.solver=dijkstra"]
-    assert '"solve.solver=dijkstra"' in complete("zsh", "run", "w.yaml", "--set", "solve.solver=dij")[-1]
-    assert complete("bash", "run", "w.yaml", "--set", "no.such.key=") == []
-
-
-@pytest.mark.medium
-def test_completion_is_installed_without_a_shell_in_the_environment(tmp_path):
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    for shell, place in (
-        ("bash", ".bash_completions"),
-        ("zsh", ".zfunc"),
-        ("fish", ".config/fish/completions"),
-    ):
-        home = tmp_path / shell
-        home.mkdir()
-        environment = {**kept, "HOME": str(home)}
-
-        def called(*words, environment=environment):
-            return subprocess.run(
-                [*COMMAND, *words], env=environment, capture_output=True, text=True, timeout=60, check=False
-            )
-
-        shown = called("--show-completion", shell)
-        assert "_SSSP_PIPELINE_COMPLETE" in shown.stdout, shown.stderr
-        done = called("--install-completion", shell)
-        assert done.returncode == 0, done.stderr
-        (installed,) = [path for path in (home / place).iterdir() if path.is_file()]
-        assert installed.read_text().strip() == shown.stdout.strip()
-        assert str(installed) in done.stdout
-    environment["HOME"] = "/proc/nowhere"
-    done = called("--install-completion", "fish", environment=environment)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert "--show-completion fish" in done.stderr

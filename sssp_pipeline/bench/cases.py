@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,6 @@ from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.planning.sources import select_sources
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
-from sssp_pipeline.workflow import models as workflow
 
 #: The solvers that find the true distances: for weights of zero or more, and for other weights.
 ORACLE, SIGNED_ORACLE = "delta-stepping", "queue-bellman-ford"
@@ -60,10 +61,8 @@ def check_input(entry: BenchGraph) -> None:
     """Raise an `InputError` that names the graph if a file of its input is missing."""
     if entry.graph is None or any(is_generated(url) for url in entry.graph.inputs):
         return
-    try:
+    with _naming(entry):
         files.expand(entry.graph.inputs)
-    except InputError as error:
-        raise _of(entry, error) from error
 
 
 def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
@@ -77,21 +76,15 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
         As `ingest`, or `entry.store` is no graph store; the message names the graph.
     """
     progress.stage(f"{entry.name}: graph")
-    try:
+    with _naming(entry):
         if entry.graph is None:
             return StoredGraph(str(entry.store), read_manifest(str(entry.store)))
-        graph = _read_as(entry.graph, entry.hashed_weights)
+        graph = entry.graph
+        if entry.hashed_weights is not None:  # they replace those of the input, which are not read
+            weights = graph.weights.model_copy(update={"column": "none"})
+            graph = graph.model_copy(update={"weights": weights})
         store = graph.store or str(folder / f"{entry.name}-{graph.digest}")
         return StoredGraph(store, ingest(graph, store, progress)[0])
-    except InputError as error:
-        raise _of(entry, error) from error
-
-
-def _read_as(graph: workflow.Graph, hashed_weights: int | None) -> workflow.Graph:
-    """Return how the input is read: without its weights if hashed ones replace them."""
-    if hashed_weights is None:
-        return graph
-    return graph.model_copy(update={"weights": graph.weights.model_copy(update={"column": "none"})})
 
 
 def content_of(entry: BenchGraph, graph: StoredGraph) -> str:
@@ -109,15 +102,13 @@ def prepare(entry: BenchGraph, graph: StoredGraph, drawn: RandomSources, progres
         the graph.
     """
     progress.stage(f"{entry.name}: true distances")
-    try:
+    with _naming(entry):
         loaded = graph.graph()
         if entry.hashed_weights is not None:
             loaded = with_hashed_weights(loaded, entry.hashed_weights)
         sources = select_sources(drawn.of(loaded.n_vertices), graph.ids, lambda: loaded)
         oracle = ORACLE if loaded.traits.min_weight >= 0 else SIGNED_ORACLE
         rows, metrics = _true_distances(loaded, sources, oracle)
-    except InputError as error:
-        raise _of(entry, error) from error
     facts = _facts(entry.name, content_of(entry, graph), loaded, sources)
     return Case(facts, loaded, sources, oracle, rows, [outcome(m) for m in metrics])
 
@@ -203,5 +194,10 @@ def _facts(name: str, content: str, graph: CsrGraph, sources: np.ndarray) -> Gra
     )
 
 
-def _of(entry: BenchGraph, error: InputError) -> InputError:
-    return InputError(f"graph `{entry.name}`: {error.message}", hint=error.hint)
+@contextmanager
+def _naming(entry: BenchGraph) -> Iterator[None]:
+    """Put the name of a graph before the message of an `InputError` in the block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"graph `{entry.name}`: {error.message}", hint=error.hint) from error

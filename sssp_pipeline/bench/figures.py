@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,24 +72,14 @@ def _draw_subject(results: Results, folder: Path, baseline: str, subject: str) -
     ]
     names = [facts.name for facts, _, _ in points]
     speedups = [speedup for _, speedup, _ in points]
-    against = (
-        ("degree", "mean degree", [facts.mean_degree for facts, _, _ in points], "against mean degree", "8"),
-        (
-            "diameter",
-            "diameter in hops, at least",
-            [f.diameter_hops for f, _, _ in points],
-            "against diameter",
-            "9",
-        ),
-        (
-            "work",
-            f"work efficiency: vertices that {baseline} processes over those of {subject}",
-            [1 / w for *_, w in points],
-            "against work",
-            "10",
-        ),
-    )
-    for key, xlabel, values, description, number in against:
+    efficiency = f"work efficiency: vertices that {baseline} processes over those of {subject}"
+    # The figure of the ADDS paper, what it shows, the label of the axis, and the values there.
+    against: dict[str, tuple[int, str, str, Sequence[float]]] = {
+        "degree": (8, "mean degree", "mean degree", [facts.mean_degree for facts, _, _ in points]),
+        "diameter": (9, "diameter", "diameter in hops, at least", [f.diameter_hops for f, _, _ in points]),
+        "work": (10, "work", efficiency, [1 / work for _, _, work in points]),
+    }
+    for key, (number, what, xlabel, values) in against.items():
         path = folder / f"speedup-and-{key}.svg"
         with figure_at(path, (7, 4.5)) as figure:
             ax = figure.subplots()
@@ -104,4 +94,4 @@ def _draw_subject(results: Results, folder: Path, baseline: str, subject: str) -
             ax.set_xlabel(xlabel)
             ax.set_ylabel(f"times as fast as {baseline}")
             ax.grid(alpha=0.3)
-        yield path.name, f"{description}, as the ADDS paper's figure {number}"
+        yield path.name, f"against {what}, as the ADDS paper's figure {number}"

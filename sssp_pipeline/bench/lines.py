@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -174,12 +175,7 @@ def digest_of(*asked: Any) -> str:
 
 def circumstances(besides: Path) -> Circumstances:
     """Return the present circumstances; files under `besides`, the folder of results, do not make it dirty."""
-    return Circumstances(
-        date=now(),
-        **revision(besides),
-        machine=hardware(),
-        versions=versions(),
-    )
+    return Circumstances(date=now(), **revision(besides), machine=hardware(), versions=versions())
 
 
 def now() -> str:
@@ -232,9 +228,15 @@ def append(path: Path, line: Line) -> None:
     InputError
         The file cannot be written.
     """
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(line.model_dump_json() + "\n")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an `OSError` in the block into an `InputError`: `path` cannot be written."""
     try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line.model_dump_json() + "\n")
+        yield
     except OSError as error:
         raise InputError(
             f"`{path}` cannot be written: {error.strerror}", hint="choose a place that may be written"
@@ -282,15 +284,6 @@ def newest(lines: Sequence[Line]) -> list[Line]:
         if line.graph.content == contents[line.graph.name] and not hides:
             found[key] = line
     return list(found.values())
-
-
-def sole(what: str, of_each: Iterable[str]) -> None:
-    """Raise an `InputError` if there are several of `what` in `of_each`."""
-    if len(found := sorted(set(of_each))) > 1:
-        raise InputError(
-            f"the lines were measured on {len(found)} {what}: {'; '.join(found)}",
-            hint="make a report of each: name files that hold the lines of one",
-        )
 
 
 def _git(*arguments: str) -> str | None:

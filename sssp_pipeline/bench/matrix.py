@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sssp_pipeline.bench.cases import (
-    Case,
-    check_input,
-    content_of,
-    prepare,
-    stored,
-)
+from sssp_pipeline.bench.cases import Case, check_input, content_of, prepare, stored
 from sssp_pipeline.bench.lines import (
     Circumstances,
     Line,
@@ -21,21 +15,12 @@ from sssp_pipeline.bench.lines import (
     digest_of,
     now,
     resume,
+    writing,
 )
-from sssp_pipeline.bench.measure import (
-    Trial,
-    check,
-    time_all,
-    unsupported,
-)
+from sssp_pipeline.bench.measure import Trial, check, time_all, unsupported
 from sssp_pipeline.bench.spec import Bench, BenchGraph
 from sssp_pipeline.bench.variants import Variant, variants_of
-from sssp_pipeline.errors import (
-    InputError,
-    RefutedError,
-    SsspError,
-    did_you_mean,
-)
+from sssp_pipeline.errors import InputError, RefutedError, SsspError, did_you_mean
 from sssp_pipeline.progress import Progress, plural
 
 #: In the output folder.
@@ -80,12 +65,8 @@ def run_bench(
     entries = _chosen(bench, graphs)
     for entry in entries:
         check_input(entry)  # before the first graph is measured
-    try:
+    with writing(output):
         (output / GRAPHS_FOLDER).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"`{output}` cannot be written: {error.strerror}", hint="choose a place that may be written"
-        ) from error
     at = output / LINES_FILE
     if prepare_only:
         for entry in entries:

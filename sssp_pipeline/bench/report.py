@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sssp_pipeline.bench.figures import draw_all, has_matplotlib
 from sssp_pipeline.bench.layout import Table, markdown
-from sssp_pipeline.bench.lines import Line, read
+from sssp_pipeline.bench.lines import Line, read, writing
 from sssp_pipeline.bench.results import Results
 from sssp_pipeline.bench.tables import all_tables
 from sssp_pipeline.errors import InputError, did_you_mean
@@ -71,7 +71,7 @@ def write_report(
     tables = all_tables(results, baseline, subject)
     if extend is not None:
         tables = extend(results, tables, subject)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for table in tables:
             (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
@@ -81,12 +81,14 @@ def write_report(
         for table in tables:
             if table.name not in _NOT_ON_THE_PAGE:
                 parts += [f"## {table.title}", table.text, markdown(table.headings, table.rows)]
-        parts += ["## Figures", *_figures(figures)] if figures or figures is None else []
+        if figures is None:
+            parts += ["## Figures", NO_FIGURES]
+        elif figures:
+            parts += [
+                "## Figures",
+                *(f"![{text.replace('`', '')}]({name})\n\n{text}" for name, text in figures),
+            ]
         page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"`{folder}` cannot be written: {error.strerror}", hint="choose a place that may be written"
-        ) from error
     if figures is None:
         progress.say(NO_FIGURES, level="warning")
     return page
@@ -105,14 +107,6 @@ def measured_on(lines: Sequence[Line]) -> str:
         f"was timed, with those of {checked}. A GPU's time is that of its own clock, without the copying of\n"
         "distances, its L2 cache flushed before each run; a CPU's is wall time.\n"
         f"Measured on: {processors}. Commit: {commits}. Date: {days}."
-    )
-
-
-def _figures(drawn: list[tuple[str, str]] | None) -> list[str]:
-    return (
-        [NO_FIGURES]
-        if drawn is None
-        else [f"![{text.replace('`', '')}]({name})\n\n{text}" for name, text in drawn]
     )
 
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sssp_pipeline.bench.lines import (
-    GraphFacts,
-    Line,
-    Timing,
-    newest,
-    sole,
-)
+from sssp_pipeline.bench.lines import GraphFacts, Line, Timing, newest
+from sssp_pipeline.errors import InputError
 
 
 class Results:
@@ -24,9 +19,13 @@ class Results:
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = newest(lines)
-        for device in ("gpu", "cpu"):
-            of = [line for line in self.lines if line.device == device and line.timing]
-            sole("GPUs" if device == "gpu" else "processors", (line.processor for line in of))
+        for device, what in (("gpu", "GPUs"), ("cpu", "processors")):
+            of = sorted({line.processor for line in self.lines if line.device == device and line.timing})
+            if len(of) > 1:
+                raise InputError(
+                    f"the lines were measured on {len(of)} {what}: {'; '.join(of)}",
+                    hint="make a report of each: name files that hold the lines of one",
+                )
         self.graphs: dict[str, GraphFacts] = {line.graph.name: line.graph for line in self.lines}
         self._by_key = {(line.graph.name, line.label): line for line in self.lines}
         #: The variants with a measurement on at least one graph.

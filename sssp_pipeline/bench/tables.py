@@ -2,100 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sssp_pipeline.bench.layout import (
-    NONE,
-    Table,
-    geometric_mean,
-    range_names,
-    shares,
-)
+from sssp_pipeline.bench.layout import NONE, Table, geometric_mean, range_names, shares
+from sssp_pipeline.bench.lines import Line
 from sssp_pipeline.bench.results import Results
 
 #: The ends of the ranges in which speed-ups and ratios of work are counted, as in the ADDS paper's tables 3 to 5.
 SPEEDUP_ENDS = (0.9, 1.1, 1.5, 2, 3, 5)
 WORK_ENDS = (0.25, 0.5, 0.75, 1, 1.5, 3)
 
+#: Tables with a row for each graph and a column for each variant: name, title, text, attribute of `Timing`, and format.
+_BY_VARIANT = (
+    (
+        "times",
+        "Time",
+        "Milliseconds of one source, as H-BF's table 2: the median over the runs, the mean over the sources.",
+        "median_ms",
+        ".4g",
+    ),
+    (
+        "mteps",
+        "Throughput",
+        "Millions of edges a second, as H-BF's table 2: the edges of all vertices reached, once, over the time.",
+        "mteps",
+        ".4g",
+    ),
+    (
+        "work",
+        "Work",
+        "Vertices processed over vertices reached: 1 for Dijkstra's algorithm.",
+        "work",
+        ".3f",
+    ),
+)
+
 
 def all_tables(results: Results, baseline: str | None, subject: str | None) -> list[Table]:
     """Return all tables that have rows; `baseline` and `subject` are variants."""
-    found = [_graphs(results), _times(results), _mteps(results), _work(results)]
+    found = [_graphs(results), *(_by_variant(results, *table) for table in _BY_VARIANT)]
     if baseline in results.variants:
-        found += [_speedups(results, baseline), _speedup_ranges(results, baseline)]
+        ranges = {v: results.speedups(v, baseline) for v in results.variants if v != baseline}
+        found += [
+            _speedups(results, baseline),
+            _ranges(
+                "speedup-ranges",
+                f"Distribution of the speed-up over `{baseline}`",
+                "How many graphs have which speed-up, as the ADDS paper's table 5.",
+                ranges,
+                SPEEDUP_ENDS,
+            ),
+        ]
     if subject in results.variants:
-        found += [_ranges_of_subject(results, subject), _work_ranges(results, subject)]
+        others = [v for v in results.variants if v != subject]
+        found += [
+            _ranges(
+                "subject-speedup-ranges",
+                f"Distribution of the speed-up of `{subject}` over each other",
+                "How many graphs have which speed-up, as the ADDS paper's table 3.",
+                {f"over {other}": results.speedups(subject, other) for other in others},
+                SPEEDUP_ENDS,
+            ),
+            _ranges(
+                "subject-work-ranges",
+                f"Distribution of the work of `{subject}`, over that of each other",
+                f"How many graphs have `{subject}` process how many times the vertices of the other: "
+                "the ADDS paper's table 4.",
+                {f"over {other}": results.works(subject, other) for other in others},
+                WORK_ENDS,
+            ),
+        ]
     found += [_effects(results, baseline), _not_measured(results), _long(results)]
     return [table for table in found if table.rows]
 
 
+def _table(name: str, title: str, text: str, rows: Sequence[Mapping[str, str]]) -> Table:
+    """Return a table of `rows`, each with its cells by their headings."""
+    return Table(name, title, text, list(rows[0]) if rows else [], [list(row.values()) for row in rows])
+
+
 def _graphs(results: Results) -> Table:
-    return Table(
+    return _table(
         "graphs",
         "Graphs",
         "As H-BF's table 1. The diameter is a lower bound in hops: from breadth-first searches that start at\n"
         "the sources, and then where the one before ended.",
-        ["graph", "vertices", "edges", "weights", "mean degree", "deviation", "most", "diameter, at least"],
         [
-            [
-                g.name,
-                f"{g.n_vertices:,}",
-                f"{g.n_edges:,}",
-                f"{g.weight_dtype}, {g.min_weight:g} to {g.max_weight:g}",
-                f"{g.mean_degree:.1f}",
-                f"{g.degree_deviation:.1f}",
-                f"{g.max_degree:,}",
-                f"{g.diameter_hops:,}",
-            ]
+            {
+                "graph": g.name,
+                "vertices": f"{g.n_vertices:,}",
+                "edges": f"{g.n_edges:,}",
+                "weights": f"{g.weight_dtype}, {g.min_weight:g} to {g.max_weight:g}",
+                "mean degree": f"{g.mean_degree:.1f}",
+                "deviation": f"{g.degree_deviation:.1f}",
+                "most": f"{g.max_degree:,}",
+                "diameter, at least": f"{g.diameter_hops:,}",
+            }
             for g in results.graphs.values()
         ],
     )
 
 
-def _by_variant(results: Results, table: tuple[str, str, str], attribute: str, form: str) -> Table:
-    """Return a table (name, title, text) of one attribute of `Timing`, a row a graph and a column a variant."""
+def _by_variant(results: Results, name: str, title: str, text: str, attribute: str, form: str) -> Table:
     rows = []
     for graph in results.graphs:
         timings = [results.timing(graph, variant) for variant in results.variants]
         rows.append([graph, *(format(getattr(t, attribute), form) if t else NONE for t in timings)])
-    return Table(*table, ["graph", *results.variants], rows if results.variants else [])
-
-
-def _times(results: Results) -> Table:
-    return _by_variant(
-        results,
-        (
-            "times",
-            "Time",
-            "Milliseconds of one source, as H-BF's table 2: the median over the runs, the mean over the sources.",
-        ),
-        "median_ms",
-        ".4g",
-    )
-
-
-def _mteps(results: Results) -> Table:
-    return _by_variant(
-        results,
-        (
-            "mteps",
-            "Throughput",
-            "Millions of edges a second, as H-BF's table 2: the edges of all vertices reached, once, over the time.",
-        ),
-        "mteps",
-        ".4g",
-    )
-
-
-def _work(results: Results) -> Table:
-    return _by_variant(
-        results,
-        ("work", "Work", "Vertices processed over vertices reached: 1 for Dijkstra's algorithm."),
-        "work",
-        ".3f",
-    )
+    return Table(name, title, text, ["graph", *results.variants], rows if results.variants else [])
 
 
 def _speedups(results: Results, baseline: str) -> Table:
@@ -116,82 +131,46 @@ def _speedups(results: Results, baseline: str) -> Table:
     )
 
 
-def _speedup_ranges(results: Results, baseline: str) -> Table:
+def _ranges(
+    name: str, title: str, text: str, values_of: Mapping[str, list[float]], ends: Sequence[float]
+) -> Table:
+    """Return a table that counts the values of each row by range, with their means."""
     rows = [
-        _ranged(v, results.speedups(v, baseline), SPEEDUP_ENDS) for v in results.variants if v != baseline
+        [row, *shares(values, ends), times_text(geometric_mean(values)), times_text(float(np.mean(values)))]
+        if values
+        else [row, *[NONE] * (len(ends) + 3)]
+        for row, values in values_of.items()
     ]
-    return Table(
-        "speedup-ranges",
-        f"Distribution of the speed-up over `{baseline}`",
-        "How many graphs have which speed-up, as the ADDS paper's table 5.",
-        ["", *range_names(SPEEDUP_ENDS), "geometric mean", "mean"],
-        rows,
-    )
-
-
-def _ranges_of_subject(results: Results, subject: str) -> Table:
-    others = [v for v in results.variants if v != subject]
-    return Table(
-        "subject-speedup-ranges",
-        f"Distribution of the speed-up of `{subject}` over each other",
-        "How many graphs have which speed-up, as the ADDS paper's table 3.",
-        ["", *range_names(SPEEDUP_ENDS), "geometric mean", "mean"],
-        [_ranged(f"over {other}", results.speedups(subject, other), SPEEDUP_ENDS) for other in others],
-    )
-
-
-def _work_ranges(results: Results, subject: str) -> Table:
-    others = [v for v in results.variants if v != subject]
-    return Table(
-        "subject-work-ranges",
-        f"Distribution of the work of `{subject}`, over that of each other",
-        f"How many graphs have `{subject}` process how many times the vertices of the other: the ADDS paper's table 4.",
-        ["", *range_names(WORK_ENDS), "geometric mean", "mean"],
-        [_ranged(f"over {other}", results.works(subject, other), WORK_ENDS) for other in others],
-    )
+    return Table(name, title, text, ["", *range_names(ends), "geometric mean", "mean"], rows)
 
 
 def _effects(results: Results, baseline: str | None) -> Table:
+    over = f"over {baseline or 'baseline'}"
     rows = []
     for default, other, option in results.effects():
         is_on = other.changed[option] is True
         without, with_it = (default, other) if is_on else (other, default)
         assert without.timing
         assert with_it.timing
+        before_ms, after_ms = without.timing.median_ms, with_it.timing.median_ms
         base = results.timing(default.graph.name, baseline)
         rows.append(
-            [
-                default.graph.name,
-                default.solver,
-                option,
-                *(
-                    f"{_value(line.options[option])}: {line.timing.median_ms:.4g}"
-                    for line in (without, with_it)
-                    if line.timing
-                ),
-                times_text(without.timing.median_ms / with_it.timing.median_ms),
-                *(
-                    times_text(base.median_ms / t.median_ms if base else None)
-                    for t in (without.timing, with_it.timing)
-                ),
-            ]
+            {
+                "graph": default.graph.name,
+                "solver": default.solver,
+                "option": option,
+                "without, ms": f"{_value(without.options[option])}: {before_ms:.4g}",
+                "with, ms": f"{_value(with_it.options[option])}: {after_ms:.4g}",
+                "times as fast": times_text(before_ms / after_ms),
+                f"without, {over}": times_text(base.median_ms / before_ms if base else None),
+                f"with, {over}": times_text(base.median_ms / after_ms if base else None),
+            }
         )
-    over = f"over {baseline}" if baseline else "over baseline"
-    return Table(
+    return _table(
         "effects",
         "Effect of each option",
         "Milliseconds without and with an option, all others alike, as H-BF's table 3. `with` is a switch that is\n"
         "on, or another option at its default.",
-        [
-            "graph",
-            "solver",
-            "option",
-            "without, ms",
-            "with, ms",
-            "times as fast",
-            f"without, {over}",
-            f"with, {over}",
-        ],
         rows,
     )
 
@@ -215,47 +194,34 @@ def _not_measured(results: Results) -> Table:
 
 def _long(results: Results) -> Table:
     """Return a row for each measurement, for programs; the table is too long for a page."""
-    rows = []
-    for line in results.lines:
-        if (t := line.timing) is None:
-            continue
-        g = line.graph
-        values = (g.name, g.n_vertices, g.n_edges, g.weight_dtype, g.mean_degree, g.diameter_hops, line.label)
-        measured = (t.median_ms, t.mean_ms, t.runs, len(line.sources), t.mteps, round(t.work, 4))
-        of_all = round(sum(t.edges_relaxed) / len(t.edges_relaxed), 1)
-        cells = (*values, line.processor, *measured, of_all, t.supersteps, t.filter_share)
-        rows.append([NONE if value is None else str(value) for value in cells])
-    return Table(
-        "results",
-        "Everything",
-        "A row a graph and variant.",
-        [
-            *(
-                "graph",
-                "n_vertices",
-                "n_edges",
-                "weight_dtype",
-                "mean_degree",
-                "diameter_hops",
-                "variant",
-                "processor",
-            ),
-            *("median_ms", "mean_ms", "runs", "sources", "mteps", "work", "edges_relaxed", "supersteps"),
-            "filter_share",
-        ],
-        rows,
-    )
+    rows = [_all_of(line) for line in results.lines if line.timing]
+    return _table("results", "Everything", "A row a graph and variant.", rows)
 
 
-def _ranged(name: str, values: list[float], ends: Sequence[float]) -> list[str]:
-    if not values:
-        return [name, *[NONE] * (len(ends) + 3)]
-    return [
-        name,
-        *shares(values, ends),
-        times_text(geometric_mean(values)),
-        times_text(float(np.mean(values))),
-    ]
+def _all_of(line: Line) -> dict[str, str]:
+    """Return what is known of a measurement, by heading."""
+    graph, timing = line.graph, line.timing
+    assert timing
+    facts = {
+        "graph": graph.name,
+        "n_vertices": graph.n_vertices,
+        "n_edges": graph.n_edges,
+        "weight_dtype": graph.weight_dtype,
+        "mean_degree": graph.mean_degree,
+        "diameter_hops": graph.diameter_hops,
+        "variant": line.label,
+        "processor": line.processor,
+        "median_ms": timing.median_ms,
+        "mean_ms": timing.mean_ms,
+        "runs": timing.runs,
+        "sources": len(line.sources),
+        "mteps": timing.mteps,
+        "work": round(timing.work, 4),
+        "edges_relaxed": round(sum(timing.edges_relaxed) / len(timing.edges_relaxed), 1),
+        "supersteps": timing.supersteps,
+        "filter_share": timing.filter_share,
+    }
+    return {heading: NONE if value is None else str(value) for heading, value in facts.items()}
 
 
 def times_text(times: float | None) -> str:

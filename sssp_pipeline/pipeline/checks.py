@@ -52,18 +52,13 @@ def check_before_ingest(
         if chosen is not None and chosen.file is not None:
             files.expand([chosen.file])
             files.open_read(chosen.file).close()
-    _check_types(workflow)
+    if (dtype := workflow.graph.weights.dtype) != "auto":
+        check_unreached(workflow.output.unreached, np.dtype(dtype))
     if files.exists(folder.path(RUN_FILE)) and not overwrite:
         return
     _check_solver(workflow)
     if cluster:
         _check_cluster(workflow.cluster, progress)
-
-
-def _check_types(workflow: Workflow) -> None:
-    dtype = workflow.graph.weights.dtype
-    if dtype != "auto":
-        check_unreached(workflow.output.unreached, np.dtype(dtype))
 
 
 def _check_solver(workflow: Workflow) -> None:

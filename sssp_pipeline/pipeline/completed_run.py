@@ -16,10 +16,7 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.report import render_report
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, check_files
-from sssp_pipeline.pipeline.results.run_folder import (
-    REPORT_FILE,
-    RunFolder,
-)
+from sssp_pipeline.pipeline.results.run_folder import REPORT_FILE, RunFolder
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
 from sssp_pipeline.pipeline.storage import files
@@ -77,16 +74,8 @@ def verify_run(
     sources = stored.ids.vertices(metrics["source"].to_pylist(), place)
     # The metrics have a row for each source, in the order of the batches.
     batches = np.split(sources, np.searchsorted(metrics["batch"].to_numpy(), range(1, record["batches"])))
-    verifying = Verifying(
-        stored,
-        batches,
-        output,
-        folder,
-        identity,
-        mode,
-        record["workflow"]["solve"]["retries"],
-        progress,
-    )
+    retries = record["workflow"]["solve"]["retries"]
+    verifying = Verifying(stored, batches, output, folder, identity, retries, progress, mode)
     with ExitStack() as resources:
         source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
         still_ours = resources.enter_context(exclusive(folder.url))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import platform
 import shutil
 import subprocess
@@ -27,6 +28,8 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Packages that only GPUs need.
 _GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "dask-cuda")
+#: The schemes of object storage, each with its package and with the extra that installs the package.
+_STORAGE = (("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("abfs", "adlfs", "azure"))
 
 
 def profiler_may_deadlock(release: tuple[int, ...] = sys.version_info[:3]) -> bool:
@@ -135,7 +138,7 @@ def diagnose() -> list[Finding]:
     """Return the findings of all checks, for `doctor`: what works, what does not, and what to do about it."""
     return [
         _check_python(),
-        _check_packages(),
+        Finding("packages", "ok", ", ".join(f"{name} {version}" for name, version in versions().items())),
         _check_compiler(),
         *gpu_findings(),
         _check_kernels(),
@@ -154,11 +157,6 @@ def _check_python() -> Finding:
         f"{release}: a Dask worker that you start may hang while Dask profiles it",
         "use Python 3.11.9, 3.12.3 or later, or start workers with DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False",
     )
-
-
-def _check_packages() -> Finding:
-    found = versions()
-    return Finding("packages", "ok", ", ".join(f"{name} {version}" for name, version in found.items()))
 
 
 def _check_compiler() -> Finding:
@@ -187,27 +185,18 @@ def _check_kernels() -> Finding:
 def _check_storage() -> Finding:
     import fsspec
 
-    extras = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
-    usable = ["file"]
-    for scheme, package in extras.items():
-        try:
-            importlib.metadata.version(package)
+    usable, missing = ["file"], []
+    for scheme, package, extra in _STORAGE:
+        if importlib.util.find_spec(package) is not None:
             usable.append(scheme)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+        else:
+            missing.append(extra)
     return Finding(
         "storage",
         "ok",
         f"fsspec {fsspec.__version__} reads http, reads and writes " + ", ".join(usable),
-        _extras_hint(usable),
+        f"more with the extras {', '.join(missing)}" if missing else None,
     )
-
-
-def _extras_hint(usable: list[str]) -> str | None:
-    missing = [
-        extra for scheme, extra in (("s3", "s3"), ("gs", "gcs"), ("abfs", "azure")) if scheme not in usable
-    ]
-    return f"more with the extras {', '.join(missing)}" if missing else None
 
 
 def _check_temporary() -> Finding:

@@ -26,21 +26,12 @@ from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manife
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
-from sssp_pipeline.pipeline.planning.plan import (
-    Plan,
-    cut,
-    make_plan,
-    solve_options,
-)
+from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_options
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
 from sssp_pipeline.pipeline.results.run_files import faults_of
-from sssp_pipeline.pipeline.results.run_folder import (
-    RUN_FORMAT,
-    RUN_VERSION,
-    RunFolder,
-)
+from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
@@ -180,7 +171,8 @@ def run(
             folder.check_ours()
             folder.remove()
         job = _Job(workflow, stored, batches, output, skipped, folder, timings, progress, still_ours)
-        return folder, job.carry_out(finish)
+        with job.cluster:
+            return folder, job.carry_out(finish)
 
 
 def _version(store: str, begun_with: str | None) -> Manifest:
@@ -279,25 +271,22 @@ class _Job:
             **self.output.form.identity(),
         }
         #: Ends the cluster, if one was started.
-        self._cluster = ExitStack()
+        self.cluster = ExitStack()
         self._source: WorkerSource | None = None
-        self._verifying = Verifying(
+        #: The values of a `TaskStage`.
+        self._of_stages = (
             self.stored,
             self.batches,
             self.output,
             self.folder,
             self._identity,
-            self.workflow.verify,
             self.workflow.solve.retries,
             self.progress,
         )
+        self._verifying = Verifying(*self._of_stages, self.workflow.verify)
 
     def carry_out(self, finish: bool) -> dict[str, Any]:
         """Return the content of run.json after the missing batches are solved; verify and report only if `finish`."""
-        with self._cluster:
-            return self._carried_out(finish)
-
-    def _carried_out(self, finish: bool) -> dict[str, Any]:
         will_verify = finish and self.workflow.verify != "off"
         is_finished = self.folder.begin(self._identity)
         self.folder.clean()
@@ -311,7 +300,7 @@ class _Job:
             with self.timings.of("solve"):
                 solved = self._solve(will_verify)
             if not will_verify:
-                self._cluster.close()
+                self.cluster.close()
             self.still_ours()
             self.folder.clean()  # a dead worker may have left a half-written file
             self.folder.finish_metrics(len(self.batches))
@@ -322,7 +311,7 @@ class _Job:
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
                 record["verify"] = asdict(self._verifying.verify_on(self._worker_source()))
-            self._cluster.close()
+            self.cluster.close()
         if not is_finished:
             record["timings"] = self.timings.seconds
             record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
@@ -372,7 +361,7 @@ class _Job:
     def _worker_source(self) -> WorkerSource:
         """Return the source of the workers. The first call connects to a cluster or starts one."""
         if self._source is None:
-            self._source = self._cluster.enter_context(worker_source(self.workflow.cluster))
+            self._source = self.cluster.enter_context(worker_source(self.workflow.cluster))
         return self._source
 
     def _solve(self, will_verify: bool) -> Solved:
@@ -391,13 +380,8 @@ class _Job:
             return Solved(noted["solver"], "chosen when the run was begun")
         try:
             source = self._worker_source()
-            plan = make_plan(
-                self.stored.manifest.traits,
-                self.batches,
-                self.workflow.solve,
-                self.output,
-                source.machine,
-            )
+            traits = self.stored.manifest.traits
+            plan = make_plan(traits, self.batches, self.workflow.solve, self.output, source.machine)
             why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
             self.progress.say(
                 f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self.batches)
@@ -407,21 +391,11 @@ class _Job:
                 "solver_reason",
                 level="detail",
             )
-            return Solving(
-                self.workflow,
-                self.stored,
-                self.batches,
-                missing,
-                self.output,
-                self.folder,
-                self._identity,
-                plan,
-                self.progress,
-                self.still_ours,
-                self._verifying.task_bytes if will_verify else 0,
-            ).solve_on(source)
+            least_bytes = self._verifying.task_bytes if will_verify else 0
+            stage = Solving(*self._of_stages, self.workflow, missing, plan, self.still_ours, least_bytes)
+            return stage.solve_on(source)
         except InputError as error:
-            self._cluster.close()  # its workers may still write, so it ends before files are removed
+            self.cluster.close()  # its workers may still write, so it ends before files are removed
             if isinstance(error, UnsolvableError) or not self.folder.committed():
                 self.folder.abandon()
             raise

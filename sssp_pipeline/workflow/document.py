@@ -15,7 +15,6 @@ import yaml
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage.files import redacted
-from sssp_pipeline.workflow.faults import Fault
 from sssp_pipeline.workflow.section import Path
 from sssp_pipeline.workflow.variables import expand
 
@@ -27,6 +26,26 @@ _INT = re.compile(r"[-+]?[0-9]{1,300}|0x[0-9a-fA-F]{1,200}|0o[0-7]{1,200}")
 _FLOAT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 )
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that the user is to correct.
+
+    Attributes
+    ----------
+    path
+        The key with the fault.
+    place
+        File and line, or the option, as the user reads it.
+    text, hint
+        What is wrong, and what to do.
+    """
+
+    path: Path
+    place: str
+    text: str
+    hint: str
 
 
 @dataclass

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from sssp_pipeline.errors import did_you_mean
-from sssp_pipeline.workflow.document import Document, value_at
-from sssp_pipeline.workflow.faults import Fault, combined, value_text
+from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.pipeline.storage.files import redacted
+from sssp_pipeline.workflow.document import Document, Fault, value_at
 from sssp_pipeline.workflow.schema import choices, properties, schema_at, wanted
 from sssp_pipeline.workflow.section import Path, Section, dotted
+
+#: The most faults that an error lists. A list of ids can have thousands.
+MAX_FAULTS_SHOWN = 20
 
 Model = TypeVar("Model", bound=Section)
 Contradictions = Callable[[Mapping[str, Any]], Iterable[tuple[Path, str, str]]]
@@ -85,3 +89,30 @@ def _data_path(loc: tuple[str | int, ...], data: Any, problem: str) -> Path:
             data = data[step]
             path = (*path, step)
     return (*path, loc[-1]) if problem == "missing" else path
+
+
+def combined(faults: Sequence[Fault], where: str) -> InputError:
+    """Return the error that lists `faults` in the order of their lines; `where` names the file."""
+    if len(faults) == 1:
+        return InputError(f"{faults[0].place}: {faults[0].text}", hint=faults[0].hint)
+    faults = sorted(faults, key=lambda fault: [int(n) for n in re.findall(r" line (\d+)$", fault.place)])
+    listed = faults[:MAX_FAULTS_SHOWN]
+    lines = [f"{fault.place}: {fault.text}" for fault in listed]
+    if len(faults) > len(listed):
+        lines.append(f"{where}: and {len(faults) - len(listed)} more")
+    hints = [f"{fault.place.removeprefix(where + ' ')}: {fault.hint}" for fault in listed]
+    return InputError("\n".join(lines), hint="\n".join(hints))
+
+
+def value_text(value: Any) -> str:
+    """Return a wrong value as a message names it: short, and without the secrets of a URL."""
+    if value is None or value == "":
+        return "empty"
+    if isinstance(value, Mapping):
+        return "a section"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    text = redacted(value) if isinstance(value, str) and "://" in value else str(value)
+    return f"`{text if len(text) <= 60 else text[:60] + '…'}`"

@@ -15,11 +15,10 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage.files import STANDARD_INPUT, open_read, reading, redacted
 from sssp_pipeline.pipeline.storage.pipes import is_of_process
 from sssp_pipeline.workflow.contradictions import contradictions, files_read
-from sssp_pipeline.workflow.document import Document, decoded
-from sssp_pipeline.workflow.faults import Fault, value_text
+from sssp_pipeline.workflow.document import Document, Fault, decoded
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.section import dotted
-from sssp_pipeline.workflow.validation import Contradictions, Model, validated
+from sssp_pipeline.workflow.validation import Contradictions, Model, validated, value_text
 from sssp_pipeline.workflow.variables import fill_in, unknown_placeholder
 
 #: A longer file is refused: YAML takes 100 times its size in memory, and five seconds for each megabyte.

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sssp_pipeline.bench.lines import (
-    Circumstances,
-    GraphFacts,
-    Line,
-    Timing,
-)
+from sssp_pipeline.bench.lines import Circumstances, GraphFacts, Line, Timing
 
 ON = Circumstances(
     date="2026-01-02T03:04:05+00:00",

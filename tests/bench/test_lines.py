@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 from made_lines import LINES, ON, facts, line
 
-from sssp_pipeline.bench.lines import (
-    append,
-    newest,
-    read,
-    resume,
-)
+from sssp_pipeline.bench.lines import append, newest, read, resume
 from sssp_pipeline.errors import InputError
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.workflow import yaml_file
-from sssp_pipeline.workflow.faults import MAX_FAULTS_SHOWN
+from sssp_pipeline.workflow.validation import MAX_FAULTS_SHOWN
 from sssp_pipeline.workflow.yaml_file import MAX_FILE_BYTES, load_workflow
 
 LEAST = "graph:\n  input: edges.txt\nsources: {all: true}\noutput:\n  path: out\n"

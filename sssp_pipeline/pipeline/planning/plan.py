@@ -226,7 +226,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     InputError
         The solver is unknown or cannot solve such a graph here, or none can.
     """
-    refused = {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
+    refused = _refusals(work, machine)
     if name != "auto":
         solver = solver_named(name)
         check_choice(name, refused, work.options)
@@ -286,9 +286,9 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     return start_s + work.n_sources * wall_s
 
 
-def n_able(work: Work, machine: Machine) -> int:
-    """Return how many solvers could do this work on this machine."""
-    return sum(_refusal(solver, work, machine) is None for solver in SOLVERS.values())
+def _refusals(work: Work, machine: Machine) -> dict[str, str]:
+    """Return why solvers cannot do this work on this machine, by name."""
+    return {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
 
 
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
@@ -380,7 +380,7 @@ def make_plan(
         solver=solver.name,
         solver_reason=reason,
         others=others,
-        n_compared=n_able(work, machine) if solve.solver == "auto" else 1,
+        n_compared=len(SOLVERS) - len(_refusals(work, machine)) if solve.solver == "auto" else 1,
         expected_s=expected_s(solver, work, machine),
         batches=batches,
         output=output,

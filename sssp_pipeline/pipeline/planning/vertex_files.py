@@ -17,6 +17,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompressed
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.vertex_ids import listed
 from sssp_pipeline.workflow.vertices import Vertices
 
 #: Names of columns with ids. A first line with one of them is a header.
@@ -140,8 +141,8 @@ class IdFile:
             if len(first) > 1 and all(len(_split(line, delimiter)) == len(first) for line in sample):
                 fitting.append(delimiter)
         if len(fitting) > 1:
-            listed = " and ".join(f"`{_name_of(delimiter)}`" for delimiter in fitting)
-            raise self._error(f" can be split into columns by {listed}", _ONE_A_LINE)
+            names = " and ".join(f"`{found}`".replace("\t", "tab") for found in fitting)
+            raise self._error(f" can be split into columns by {names}", _ONE_A_LINE)
         return fitting[0] if fitting else None
 
     def _looks_like_header(self, cells: list[str]) -> bool:
@@ -159,7 +160,7 @@ class IdFile:
             return self._named(first), True
         if len(first) > 1:
             raise self._error(
-                f" line {line} has {len(first)} columns, {_listed(first)}, and none is known to hold the {self.what}s",
+                f" line {line} has {len(first)} columns, {listed(first)}, and none is known to hold the {self.what}s",
                 f"write `{self.key}.column: 1`, or `{self.key}.column: NAME` if this line names the columns",
             )
         return 0, False
@@ -242,10 +243,10 @@ class IdFile:
             return found[0]
         if column is not None:
             matches = f"{len(found)} columns `{column}`" if found else f"no column `{column}`"
-            problem = f" has {matches}: its columns are {_listed(names)}"
+            problem = f" has {matches}: its columns are {listed(names)}"
         else:
             problem = (
-                f" has the columns {_listed(names)}, and it is not clear which one holds the {self.what}s"
+                f" has the columns {listed(names)}, and it is not clear which one holds the {self.what}s"
             )
         name = next(
             (n for n in names if n.strip().casefold() in _COLUMN_NAMES), names[0] if names else "NAME"
@@ -299,14 +300,5 @@ def _unquoted(line: str) -> str:
     return found[1].replace('""', '"') if found else line
 
 
-def _listed(names: list[str]) -> str:
-    first = [f"`{_short(name)}`" for name in names[:10]]
-    return ", ".join([*first, "…"] if len(names) > len(first) else first)
-
-
 def _short(word: str) -> str:
     return word if len(word) <= 60 else word[:60] + "…"
-
-
-def _name_of(delimiter: str) -> str:
-    return "tab" if delimiter == "\t" else delimiter

@@ -43,18 +43,13 @@ from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import Place, RunFolder
 from sssp_pipeline.pipeline.solving import worker_metrics
-from sssp_pipeline.pipeline.solving.task import Task
+from sssp_pipeline.pipeline.solving.task import Task, TaskDone
 from sssp_pipeline.pipeline.solving.workers.interface import Workers
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.redaction import error_text
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
-from sssp_pipeline.progress import (
-    Level,
-    Progress,
-    Quiet,
-    shortened,
-)
+from sssp_pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.vertex_ids import VertexIds
 
 #: Up to this many bytes of distances, a task writes its batches itself: starting threads would take longer.
@@ -97,39 +92,6 @@ class SolveTask(Task):
     limit_s: float | None = None
 
 
-@dataclass(frozen=True)
-class TaskDone:
-    """What a worker returns of a task. It is small, because it passes through Dask's scheduler.
-
-    Attributes
-    ----------
-    batches, n_sources
-        The numbers of the batches, and how many sources they have together.
-    source_s
-        Mean seconds for a source, of the thread or of the GPU.
-    load_s, solve_s, write_s
-        Seconds of one thread.
-    n_bytes
-        Bytes of distances and metrics written.
-    worker, attempt
-        Host and process, and the number of the attempt.
-    is_ended
-        Whether this was a trial that ended without a result.
-    """
-
-    solver: str
-    batches: tuple[int, ...]
-    n_sources: int
-    source_s: float
-    load_s: float
-    solve_s: float
-    write_s: float
-    n_bytes: int
-    worker: str
-    attempt: int
-    is_ended: bool = False
-
-
 @lru_cache(maxsize=1)
 def _noted(run: str, identity: str) -> np.ndarray:
     """Return what is noted of the output of a run; this process keeps that of one run."""
@@ -149,15 +111,7 @@ def solve_task(task: SolveTask) -> TaskDone:
     mark_reachable(files.redacted(task.store), files.redacted(task.run))
     with _switching_sooner, worker_metrics.counted(task.attempt):
         done = _solved(task)
-        worker_metrics.add(
-            done.solver,
-            0 if done.is_ended else len(done.batches),
-            done.n_sources,
-            solve_s=done.source_s * done.n_sources,
-            load_s=done.load_s,
-            write_s=done.write_s,
-            n_bytes=done.n_bytes,
-        )
+        worker_metrics.add(done)
     return done
 
 
@@ -175,24 +129,22 @@ def _solved(task: SolveTask) -> TaskDone:
                 raise in_ids from error
             raise
         # The solver of a trial was too slow or had too little memory: the run continues with another solver.
-        solve_s = time.perf_counter() - loaded
-        return TaskDone(
-            task.solver, task.numbers, 0, 0.0, loaded - began, solve_s, 0.0, 0, _worker(), task.attempt, True
-        )
+        took = loaded - began, time.perf_counter() - loaded
+        return TaskDone(task.solver, task.numbers, _worker(), task.attempt, *took, is_ended=True)
     solved = time.perf_counter()
     device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
     write_s, n_bytes = _commit(task, solution, output, Place(_worker(), device, task.attempt), ids)
     return TaskDone(
         task.solver,
         task.numbers,
-        len(solution.metrics),
-        float(np.mean(metrics_column(solution.metrics, "solve_s"))),
+        _worker(),
+        task.attempt,
         loaded - began,
         solved - loaded,
         write_s,
+        len(solution.metrics),
+        float(np.mean(metrics_column(solution.metrics, "solve_s"))),
         n_bytes,
-        _worker(),
-        task.attempt,
     )
 
 

@@ -8,27 +8,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
-
-import numpy as np
 
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, share_with_tasks
+from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
-from sssp_pipeline.pipeline.results.outputs import RowOutput
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.solving.dispatch import SolveTask, TaskDone, scatter
+from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
+from sssp_pipeline.pipeline.solving.task import TaskDone, TaskStage
 from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import (
-    Progress,
-    in_bytes,
-    plural,
-    shortened,
-)
+from sssp_pipeline.progress import in_bytes, plural, shortened
 from sssp_pipeline.workflow.models import Workflow
 
 
@@ -41,20 +32,14 @@ class Solved:
     thread_s: dict[str, float] = field(default_factory=lambda: {"load": 0.0, "solve": 0.0, "write": 0.0})
 
 
-@dataclass
-class Solving:
+@dataclass(eq=False)
+class Solving(TaskStage):
     """Solves the missing batches of a run.
 
     Attributes
     ----------
-    batches
-        The sources (n,) of every batch of the run.
     missing
         The numbers of the batches that are not committed yet.
-    output
-        What is stored of each row.
-    identity
-        What decides the bytes of the run's distances.
     still_ours
         As `lease.exclusive` gives it.
     least_bytes
@@ -62,14 +47,8 @@ class Solving:
     """
 
     workflow: Workflow
-    stored: StoredGraph
-    batches: list[np.ndarray]
     missing: list[int]
-    output: RowOutput
-    folder: RunFolder
-    identity: dict[str, Any]
     plan: Plan
-    progress: Progress
     still_ours: Callable[[], None]
     least_bytes: int = 0
     _trials: Trials = field(init=False)
@@ -103,9 +82,7 @@ class Solving:
         plan = self.plan
         needs = source.fitted(
             Needs(
-                self.stored.store,
-                self.stored.manifest.content_id,
-                self.folder.url,
+                *self.for_tasks[:3],
                 plan.solver,
                 len(self.missing),
                 plan.graph_bytes,
@@ -126,20 +103,20 @@ class Solving:
                 # A GPU solves one call at a time, so hardly any work waits until the trials are over.
                 return self._on_gpu and not workers.n_processes and not self._trials.is_done
 
-            retries = self.workflow.solve.retries
             try:
-                failed = scatter(workers, self, retries, self._on_task_done, self.progress, one_by_one)
+                failed = scatter(workers, self, self.retries, self._on_task_done, self.progress, one_by_one)
             except KeyboardInterrupt:
                 if not workers.n_processes:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
                 raise
         self._check_committed(failed)
-        self.progress.say(self._summary(n_threads), "all_solved", sources=self._n_solved)
-        return self._solved
-
-    def _summary(self, n_threads: int) -> str:
         covered = self.output.covered(self.stored.manifest.n_vertices)
-        return f"solved {plural(self._n_solved, 'source')} x {covered} with {plural(n_threads, 'thread')}"
+        self.progress.say(
+            f"solved {plural(self._n_solved, 'source')} x {covered} with {plural(n_threads, 'thread')}",
+            "all_solved",
+            sources=self._n_solved,
+        )
+        return self._solved
 
     def __iter__(self) -> Iterator[SolveTask]:
         return self
@@ -156,10 +133,7 @@ class Solving:
         batches = tuple((number, self.batches[number]) for number in taken)
         self._n_left -= sum(len(sources) for _, sources in batches)
         return SolveTask(
-            self.stored.store,
-            self.stored.manifest.content_id,
-            self.folder.url,
-            self.identity,
+            *self.for_tasks,
             batches,
             call.solver,
             solve_options(self.workflow.solve, scale=self.stored.manifest.weights.scale),

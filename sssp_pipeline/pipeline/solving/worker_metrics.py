@@ -13,6 +13,8 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from sssp_pipeline.pipeline.solving.task import TaskDone
+
 if TYPE_CHECKING:
     from prometheus_client import Counter
 
@@ -54,23 +56,14 @@ def counted(attempt: int) -> Iterator[None]:
         raise
 
 
-def add(
-    solver: str,
-    n_batches: int,
-    n_sources: int,
-    *,
-    solve_s: float,
-    load_s: float,
-    write_s: float,
-    n_bytes: int,
-) -> None:
-    """Count what a task has done; `solve_s` are the seconds of all its sources, of a thread or of the GPU."""
-    _add("sources_solved", n_sources, solver)
-    _add("solve_seconds", solve_s, solver)
-    _add("batches_committed", n_batches)
-    _add("written_bytes", n_bytes)
-    _add("load_seconds", load_s)
-    _add("write_seconds", write_s)
+def add(done: TaskDone) -> None:
+    """Count what a task has done."""
+    _add("sources_solved", done.n_sources, done.solver)
+    _add("solve_seconds", done.source_s * done.n_sources, done.solver)
+    _add("batches_committed", 0 if done.is_ended else len(done.batches))
+    _add("written_bytes", done.n_bytes)
+    _add("load_seconds", done.load_s)
+    _add("write_seconds", done.write_s)
 
 
 def _add(name: str, amount: float, *labels: str) -> None:

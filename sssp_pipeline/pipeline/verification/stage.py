@@ -17,20 +17,16 @@ import pyarrow as pa
 
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph, share_with_tasks
+from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.distance_files import LARGEST_GROUP_ROWS, LONG_GROUP_ROWS
-from sssp_pipeline.pipeline.results.outputs import OF_DISTANCES, RowOutput
-from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.outputs import OF_DISTANCES
 from sssp_pipeline.pipeline.solving.dispatch import scatter
+from sssp_pipeline.pipeline.solving.task import TaskStage
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
-from sssp_pipeline.pipeline.verification.task import (
-    Checked,
-    VerifyTask,
-    verify_task,
-)
-from sssp_pipeline.progress import Progress, plural, shortened
+from sssp_pipeline.pipeline.verification.task import Checked, VerifyTask, verify_task
+from sssp_pipeline.progress import plural, shortened
 
 #: Sources that `sample` solves again, spread evenly over all sources.
 SAMPLE = 8
@@ -51,32 +47,17 @@ class Verdict:
     refuted: str | None
 
 
-@dataclass(frozen=True, eq=False)
-class Verifying:
+@dataclass(eq=False)
+class Verifying(TaskStage):
     """Verifies a run whose batches are all committed.
 
     Attributes
     ----------
-    batches
-        The sources (n,) uint32 of every batch of the run.
-    output
-        What the run stores of each row.
-    identity
-        What decides the bytes of the run's distances.
     mode
         "sample" or "certificate". The certificate needs whole rows.
-    retries
-        How many times a failed task is tried again.
     """
 
-    stored: StoredGraph
-    batches: list[np.ndarray]
-    output: RowOutput
-    folder: RunFolder
-    identity: dict[str, Any]
     mode: str
-    retries: int
-    progress: Progress
 
     def verify_on(self, source: WorkerSource) -> Verdict:
         """Return the verdict on what is in storage, found by the workers of `source`.
@@ -106,9 +87,7 @@ class Verifying:
         batch_bytes = self._row_bytes * max(map(len, wanted), default=0)
         needs = source.fitted(
             Needs(
-                self.stored.store,
-                manifest.content_id,
-                self.folder.url,
+                *self.for_tasks[:3],
                 Dijkstra.name,
                 len(chosen),
                 manifest.graph_bytes,
@@ -162,15 +141,12 @@ class Verifying:
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:
         """Yield the tasks, each with `n_each` of the `chosen` batches; `wanted` has the places of every batch."""
         metrics = {} if self.output.has_files else self._metrics(wanted)
-        content_id, task_bytes = self.stored.manifest.content_id, self.task_bytes
-        cutoff, verification = scaled_limit(self.identity["cutoff"], self.output.form.scale), uuid.uuid4().hex
+        task_bytes, verification = self.task_bytes, uuid.uuid4().hex
+        cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
         for first in range(0, len(chosen), n_each):
             numbers = chosen[first : first + n_each]
             yield VerifyTask(
-                self.stored.store,
-                content_id,
-                self.folder.url,
-                self.identity,
+                *self.for_tasks,
                 tuple((number, self.batches[number][np.array(wanted[number])]) for number in numbers),
                 self.mode,
                 self.output.in_tasks(),

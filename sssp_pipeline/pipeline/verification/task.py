@@ -22,7 +22,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.proofs.certificate import find_fault
-from sssp_pipeline.kernels.solver import SolveOptions, Solver
+from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import memory_bytes
 from sssp_pipeline.pipeline.results.outputs import RowOutput, StoredRow, distance_fault
@@ -127,56 +127,64 @@ def _memory_limit() -> int:
 
 
 def _checked(task: VerifyTask, graph: CsrGraph, ids: VertexIds) -> Checked:
-    output = _output_of(task, ids)
+    check = _Check(task, graph, ids, _output_of(task, ids))
     refuted: tuple[int, str] | None = None
     for (number, sources), places in zip(task.batches, task.places, strict=True):
-        sentence = _batch_refuted(task, output, graph, ids, number, sources, places)
+        sentence = check.batch(number, sources, places)
         if sentence is not None and refuted is None:
             refuted = number, sentence
     return Checked(sum(len(sources) for _, sources in task.batches), refuted)
 
 
-def _batch_refuted(
-    task: VerifyTask,
-    output: RowOutput,
-    graph: CsrGraph,
-    ids: VertexIds,
-    number: int,
-    sources: np.ndarray,
-    places: Sequence[int],
-) -> str | None:
-    """Return the sentence on the first of `sources` (n,) whose stored row is wrong, None if all are right."""
-    url, rows = _stored_rows(task, output, graph, ids, number, places)
-    for place, source in zip(places, sources.tolist(), strict=True):
-        name, stored = next(rows, (None, np.empty(0)))
-        if name is None or name != ids.original(source):
-            raise InputError(
-                f"`{files.redacted(url)}` holds source `{name}` at place {place}, not `{ids.original(source)}`",
-                hint=OVERWRITE,
-            )
-        if task.mode == "sample":
-            options = SolveOptions(cutoff=task.cutoff, kept=output.kept)
-            true = _oracle(graph).solve(graph, np.array([source], np.uint32), options)
-            sentence = output.difference(name, stored, true, ids)
-        else:
-            sentence = _by_certificate(graph, ids, source, stored, task.cutoff, output.form.scale)
-        if sentence is not None:
-            return sentence
-    return None
+@dataclass(frozen=True, eq=False)
+class _Check:
+    """The comparison of stored rows with the truth; `output` is the whole output of the task."""
 
+    task: VerifyTask
+    graph: CsrGraph
+    ids: VertexIds
+    output: RowOutput
 
-def _stored_rows(
-    task: VerifyTask, output: RowOutput, graph: CsrGraph, ids: VertexIds, number: int, places: Sequence[int]
-) -> tuple[str, Iterator[StoredRow]]:
-    """Return the URL of the file, or of the first file, with the rows at `places` of a batch, and these rows."""
-    folder = RunFolder(task.run)
-    if not output.has_files:
-        return folder.path(METRICS_FILE), ((row["source"], row) for row in task.metrics[number])
-    wide_paths = folder.wide_paths() if output.form.layout == "wide" else []
-    if wide_paths:
-        places = [number * task.identity["batch"] + place for place in places]
-    urls = wide_paths or [folder.batch_path(number)]
-    return urls[0], output.read(urls, places, ids, graph.weight_dtype, is_merged=bool(wide_paths))
+    def batch(self, number: int, sources: np.ndarray, places: Sequence[int]) -> str | None:
+        """Return the sentence on the first of `sources` (n,) whose stored row is wrong, None if all are right."""
+        url, rows = self._stored_rows(number, places)
+        for place, source in zip(places, sources.tolist(), strict=True):
+            name, stored = next(rows, (None, np.empty(0)))
+            if name is None or name != self.ids.original(source):
+                raise InputError(
+                    f"`{files.redacted(url)}` holds source `{name}` at place {place}, "
+                    f"not `{self.ids.original(source)}`",
+                    hint=OVERWRITE,
+                )
+            by_mode = self._by_oracle if self.task.mode == "sample" else self._by_certificate
+            if (sentence := by_mode(source, name, stored)) is not None:
+                return sentence
+        return None
+
+    def _stored_rows(self, number: int, places: Sequence[int]) -> tuple[str, Iterator[StoredRow]]:
+        """Return the URL of the file, or of the first file, with the rows at `places` of a batch, and these rows."""
+        folder = RunFolder(self.task.run)
+        if not self.output.has_files:
+            return folder.path(METRICS_FILE), ((row["source"], row) for row in self.task.metrics[number])
+        wide_paths = folder.wide_paths() if self.output.form.layout == "wide" else []
+        if wide_paths:
+            places = [number * self.task.identity["batch"] + place for place in places]
+        urls = wide_paths or [folder.batch_path(number)]
+        dtype = self.graph.weight_dtype
+        return urls[0], self.output.read(urls, places, self.ids, dtype, is_merged=bool(wide_paths))
+
+    def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
+        oracle = QueueBellmanFord() if self.graph.traits.min_weight < 0 else Dijkstra()
+        options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept)
+        true = oracle.solve(self.graph, np.array([source], np.uint32), options)
+        return self.output.difference(name, stored, true, self.ids)
+
+    def _by_certificate(self, source: int, name: Any, stored: Any) -> str | None:
+        fault = find_fault(self.graph, source, stored, self.task.cutoff)
+        if fault is None:
+            return None
+        end = self.ids.original(fault.vertex)
+        return distance_fault(name, end, fault.stored, fault.true, self.output.form.scale)
 
 
 #: The output of the last verification of this process, by the name of the verification.
@@ -193,22 +201,3 @@ def _output_of(task: VerifyTask, ids: VertexIds) -> RowOutput:
             _outputs.clear()
             _outputs[task.verification] = task.output.for_verifying(urls, ids, task.identity["batch"])
         return _outputs[task.verification]
-
-
-def _oracle(graph: CsrGraph) -> Solver:
-    return QueueBellmanFord() if graph.traits.min_weight < 0 else Dijkstra()
-
-
-def _by_certificate(
-    graph: CsrGraph,
-    ids: VertexIds,
-    source: int,
-    distances: np.ndarray,
-    cutoff: float | None,
-    scale: int | None,
-) -> str | None:
-    fault = find_fault(graph, source, distances, cutoff)
-    if fault is None:
-        return None
-    ends = ids.original(source), ids.original(fault.vertex)
-    return distance_fault(*ends, fault.stored, fault.true, scale)

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -214,16 +213,6 @@ def test_a_store_with_a_part_gone_is_ingested_again(store, tmp_path):
     load_graph(store, read_manifest(store))
 
 
-class Heard(Quiet):
-    """A listener that remembers what was said."""
-
-    def __init__(self):
-        self.lines = []
-
-    def say(self, line, event="note", *, level="info", **facts):
-        self.lines.append(line)
-
-
 def named_parts(store: str) -> list[Path]:
     """Return the parts that the manifests of all versions name."""
     newest = read_manifest(store)
@@ -280,10 +269,10 @@ def test_a_new_file_of_a_pattern_is_a_new_version(tmp_path):
     assert list(older_versions(store, second)) == [first.content_id]
 
 
-def test_a_changed_input_is_a_new_version_and_the_old_one_stays(store, tmp_path):
+def test_a_changed_input_is_a_new_version_and_the_old_one_stays(store, tmp_path, listener):
     first = read_manifest(store)
     (tmp_path / "edges.txt").write_text("10 20 6\n20 40 7\n10 40 1\n")
-    heard = Heard()
+    heard = listener()
     second, fresh = ingest(spec_of(tmp_path), store, heard)
     assert fresh
     held = sum(part.bytes for part in first.parts) / 1e6
@@ -419,9 +408,14 @@ def test_leavings_of_a_killed_first_ingest_are_no_other_files(store, tmp_path):
 
 INGEST = """
 import sys, time
+from pathlib import Path
 from sssp_pipeline.pipeline.ingest import stage as module
 real = module._ingest_into
-module._ingest_into = lambda *args: (time.sleep(1.0), real(*args))[1]
+def waits(*args):
+    while not Path("gate").exists():
+        time.sleep(0.01)
+    return real(*args)
+module._ingest_into = waits
 from sssp_pipeline.cli import main
 sys.argv = ["sssp-pipeline", "ingest", sys.argv[1]]
 main()
@@ -429,22 +423,22 @@ main()
 
 
 @pytest.mark.medium
-def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_made(tmp_path):
+def test_of_two_processes_that_ingest_at_once_one_waits_and_uses_what_the_other_made(tmp_path, wait_until):
     (tmp_path / "edges.txt").write_text("0 1 5\n")
     (tmp_path / "w.yaml").write_text(
         "graph: {input: edges.txt, store: graph}\nsources: {all: true}\noutput: {path: run}\n"
     )
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", INGEST, "w.yaml"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
+    logs = [tmp_path / "one.log", tmp_path / "other.log"]
+    both = []
+    for log in logs:
+        with log.open("w") as stream:
+            command = [sys.executable, "-c", INGEST, "w.yaml"]
+            both.append(subprocess.Popen(command, cwd=tmp_path, stderr=stream))
     waiting = "another process is writing to the graph store `graph`: waiting until it ends"
-    outputs = sorted(
-        (process.communicate(timeout=60)[1] for process in both), key=lambda text: text.count(waiting)
-    )
-    assert [process.returncode for process in both] == [0, 0]
+    wait_until(lambda: any(waiting in log.read_text() for log in logs))
+    (tmp_path / "gate").touch()
+    assert [process.wait(60) for process in both] == [0, 0]
+    outputs = sorted((log.read_text() for log in logs), key=lambda text: text.count(waiting))
     assert "unchanged, not ingested again" not in outputs[0]
     assert [text.count(waiting) for text in outputs] == [0, 1]
     assert "in graph (unchanged, not ingested again)" in outputs[1]
@@ -460,7 +454,6 @@ def test_ctrl_c_ends_the_wait_for_another_ingest(tmp_path):
         command = [sys.executable, "-m", "sssp_pipeline.cli", "ingest", "w.yaml"]
         process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
         assert any("waiting until it ends" in line for line in process.stderr)
-        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
         assert process.returncode == 130

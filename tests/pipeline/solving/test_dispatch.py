@@ -24,7 +24,8 @@ from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
-from sssp_pipeline.pipeline.solving.dispatch import SolveTask, TaskDone, scatter
+from sssp_pipeline.pipeline.solving.dispatch import SolveTask, scatter
+from sssp_pipeline.pipeline.solving.task import TaskDone
 from sssp_pipeline.pipeline.solving.workers.local import Threads
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
@@ -37,17 +38,7 @@ def task(number: int) -> SolveTask:
     return SolveTask("store", "id", "run", {}, batches, "adds", SolveOptions(), OUTPUT)
 
 
-DONE = TaskDone("adds", (0,), 1, 0.0, 0.0, 0.0, 0.0, 0, "worker", 1)
-
-
-class Heard(Quiet):
-    """A listener that remembers what was said, by event."""
-
-    def __init__(self):
-        self.said: dict[str, list[str]] = {}
-
-    def say(self, line, event="note", *, level="info", **facts):
-        self.said.setdefault(event, []).append(line)
+DONE = TaskDone("adds", (0,), "worker", 1, 0.0, 0.0, n_sources=1)
 
 
 def test_a_task_arrives_as_it_was_sent_and_is_small():
@@ -125,7 +116,7 @@ def number(task: SolveTask) -> int:
     return task.batches[0][0]
 
 
-def test_a_batch_that_kills_three_workers_is_given_up_and_no_other():
+def test_a_batch_that_kills_three_workers_is_given_up_and_no_other(listener):
     dead = []
 
     def outcome(given, others):
@@ -134,7 +125,7 @@ def test_a_batch_that_kills_three_workers_is_given_up_and_no_other():
             return Died()
         return None
 
-    workers, heard = Fake(outcome), Heard()
+    workers, heard = Fake(outcome), listener()
     failed = scatter(workers, map(task, range(20)), 0, lambda _: None, heard)
     assert failed == {3: "3 workers died under it"}
     assert len(dead) == 3
@@ -190,9 +181,9 @@ def test_errors_count_apart_from_deaths():
     assert workers.submitted == [(0, 1), (0, 2), (0, 3), (0, 4)]
 
 
-def test_what_is_lost_with_its_workers_is_given_out_again():
+def test_what_is_lost_with_its_workers_is_given_out_again(listener):
     fates = iter(["lost", "lost", None])
-    workers, done, heard = Fake(lambda given, others: next(fates)), [], Heard()
+    workers, done, heard = Fake(lambda given, others: next(fates)), [], listener()
     assert scatter(workers, [task(0)], 0, done.append, heard) == {}
     lost = "batch 0 failed at attempt 1 and will be tried again: its worker stopped or is paused"
     assert heard.said["retry"] == [lost] * 2

@@ -1,9 +1,11 @@
 """Standard input and pipes, which can be read once, stand for files, which are read several times."""
 
+import fcntl
 import io
 import os
 import socket
 import sys
+import termios
 import threading
 import time
 from functools import partial
@@ -35,10 +37,15 @@ def piped(monkeypatch):
     return give
 
 
-def written(path, content: bytes, after_s: float = 0.0) -> threading.Thread:
+def written(path, content: bytes) -> threading.Thread:
+    """Open a named pipe for writing; return the thread that writes, and closes the pipe when all has been read."""
+    pipe = os.open(path, os.O_RDWR)  # waits for no reader
+
     def write() -> None:
-        time.sleep(after_s)
-        path.write_bytes(content)
+        os.write(pipe, content)
+        while any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))):
+            time.sleep(0.01)
+        os.close(pipe)
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -49,7 +56,8 @@ CONTENT = b"0 1 5\n" * 50_000  # more than a pipe holds
 
 
 def test_a_pipe_is_copied_once_and_read_often(fifo):
-    writer = written(fifo, CONTENT, after_s=0.3)
+    writer = threading.Timer(0.3, fifo.write_bytes, [CONTENT])  # a process that begins late
+    writer.start()
     assert files.expand([str(fifo)]) == [str(fifo)]
     writer.join()
     assert files.read_bytes(str(fifo)) == CONTENT
@@ -66,7 +74,6 @@ def test_a_pipe_that_is_written_again_is_read_again(fifo):
     files.expand([str(fifo)])
     writer.join()
     writer = written(fifo, b"new")
-    time.sleep(0.2)
     files.expand([str(fifo)])
     writer.join()
     assert files.read_bytes(str(fifo)) == b"new"
@@ -76,7 +83,6 @@ def test_the_same_content_has_the_same_fingerprint(fifo):
     seen = []
     for content in (b"one", b"one", b"two"):
         writer = written(fifo, content)
-        time.sleep(0.2)
         files.expand([str(fifo)])
         writer.join()
         seen.append(files.fingerprint(str(fifo)))

@@ -52,7 +52,7 @@ STORED = Stored(
 
 def verdict(folder, form, mode, cutoff=None):
     identity = {"targets": None, "batch": 7, "cutoff": cutoff}
-    verifying = Verifying(STORED, BATCHES, AllDistances(form), folder, identity, mode, 0, Quiet())
+    verifying = Verifying(STORED, BATCHES, AllDistances(form), folder, identity, 0, Quiet(), mode)
     with worker_source(Cluster()) as source:
         return verifying.verify_on(source)
 

@@ -229,13 +229,6 @@ class DaskCluster:
         self._spec, self._client = spec, client
         self.machine: Machine = total_of_workers(client)
 
-    @classmethod
-    @contextmanager
-    def connected(cls, spec: Cluster) -> Iterator[DaskCluster]:
-        """Give the cluster that `spec` describes; raises as `clusters.connected` and `total_of_workers`."""
-        with clusters.connected(spec) as client:
-            yield cls(spec, client)
-
     def fitted(self, needs: Needs) -> Needs:
         if not needs.on_gpu:
             return with_shared_tasks(needs, most_threads(self._spec, self._client.nthreads()))

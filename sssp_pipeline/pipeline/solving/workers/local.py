@@ -74,19 +74,16 @@ class ThisMachine:
             needs = with_shared_tasks(needs, processes if needs.on_gpu else processes * threads)
         if needs.batches_per_task == 1:
             return needs
-        if _is_this_process(spec):
-            processes, threads = 1, _threads(spec, needs, processes=1)
-        else:
-            processes, threads = _processes_and_threads(spec, needs)
+        processes, threads = _processes_and_threads(spec, needs)
         fit = (_room(spec, processes) - needs.graph_bytes) // (threads * needs.batch_memory)
         return replace(needs, batches_per_task=max(1, min(needs.batches_per_task, fit)))
 
     @contextmanager
     def workers(self, needs: Needs) -> Iterator[Workers]:
         spec = _on_all_gpus(self._spec, needs)
+        processes, threads = _processes_and_threads(spec, needs)
+        needed = _checked_memory(processes, threads, needs)
         if _is_this_process(spec):
-            threads = _threads(spec, needs, processes=1)
-            _checked_memory(1, threads, needs)
             executor = ThreadPoolExecutor(threads, thread_name_prefix="solve")
             try:
                 yield Threads(executor, threads, in_flight(spec, threads))
@@ -96,8 +93,6 @@ class ThisMachine:
         from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
         from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here
 
-        processes, threads = _processes_and_threads(spec, needs)
-        needed = _checked_memory(processes, threads, needs)
         with started_here(spec, processes, threads, needed) as client:
             yield DaskWorkers(client, spec)
 
@@ -131,15 +126,15 @@ def _is_this_process(spec: Cluster) -> bool:
 
 
 def _processes_and_threads(spec: Cluster, needs: Needs) -> tuple[int, int]:
-    """Return how many processes to start here, and the number of threads of each."""
+    """Return how many processes solve here, and the number of threads of each."""
+    processes = 1
     if spec.kind == "local-cuda":
         processes = _workers_on_gpus(spec)
-        return processes, _threads(spec, needs, processes)
-    if isinstance(spec.workers, int):
-        return spec.workers, _threads(spec, needs, spec.workers)
-    if spec.threads_per_worker == "auto":
-        return 1, _threads(spec, needs, processes=1)
-    return max(1, _most_threads(needs, 1) // spec.threads_per_worker), spec.threads_per_worker
+    elif isinstance(spec.workers, int):
+        processes = spec.workers
+    elif spec.threads_per_worker != "auto" and not _is_this_process(spec):
+        processes = max(1, _most_threads(needs, 1) // spec.threads_per_worker)
+    return processes, _threads(spec, needs, processes)
 
 
 def _most_threads(needs: Needs, processes: int) -> int:

@@ -24,7 +24,8 @@ def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
         yield ThisMachine(spec)
         return
     # The import of Dask takes as long as the ingest of a small graph.
+    from sssp_pipeline.pipeline.solving.workers.clusters import connected
     from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskCluster
 
-    with DaskCluster.connected(spec) as source:
-        yield source
+    with connected(spec) as client:
+        yield DaskCluster(spec, client)

@@ -13,10 +13,13 @@ from distributed import Client, LocalCluster, get_worker
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.pipeline.solving.workers import dask_workers, worker_checks
 from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
+from sssp_pipeline.pipeline.solving.workers.memory import paused_workers
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.solving.workers.worker_checks import WorkerCheck
 from sssp_pipeline.workflow.cluster import Cluster
 
+#: Seconds of two heartbeats of a worker.
+HEARTBEATS_S = 1.0
 NEEDS = Needs("store", "id", "run", "adds", 1, 1, 1)
 
 
@@ -32,12 +35,6 @@ def local(monkeypatch):
         dashboard_address="127.0.0.1:0",
     ) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def client(local):
-    with Client(local, set_as_default=False) as client:
-        yield client
 
 
 def spec(client, **options) -> Cluster:
@@ -61,12 +58,10 @@ def without_gpu(monkeypatch, *reasons: tuple[str, str]) -> None:
     monkeypatch.setattr(dask_workers, "start_check", started)
 
 
-def wait_for_workers(client: Client, count: int) -> None:
-    """Wait until the scheduler has so many workers."""
-    until = time.monotonic() + 20
-    while len(client.nthreads()) != count:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+@pytest.fixture
+def wait_for_workers(client, wait_until):
+    """Give the function that waits until the scheduler has so many workers."""
+    return lambda count: wait_until(lambda: len(client.nthreads()) == count, 20)
 
 
 def where(_: int) -> str:
@@ -86,24 +81,26 @@ def test_workers_that_are_left_out_get_no_task(client, monkeypatch):
     assert {workers.submit(where, i).result(20) for i in range(8)} == {able}
 
 
-def test_a_worker_that_joins_late_takes_work_if_it_is_usable(local, client, monkeypatch):
+def test_a_worker_that_joins_late_takes_work_if_it_is_usable(local, client, monkeypatch, wait_for_workers):
     without_gpu(monkeypatch)
     workers = DaskWorkers(client, spec(client), NEEDS)
     assert (workers.n_processes, workers.in_flight) == (2, 8)
     assert workers.watch() == []
     local.scale(3)
-    wait_for_workers(client, 3)
+    wait_for_workers(3)
     assert workers.watch() == ["3 workers: 1 more"]
     assert workers.in_flight == 12
     assert {workers.submit(where, i).result(20) for i in range(24)} == set(client.nthreads())
 
 
-def test_a_worker_that_joins_late_is_left_out_if_it_is_not_usable(local, client, monkeypatch):
+def test_a_worker_that_joins_late_is_left_out_if_it_is_not_usable(
+    local, client, monkeypatch, wait_for_workers
+):
     first = set(client.nthreads())
     without_gpu(monkeypatch)
     workers = DaskWorkers(client, spec(client), NEEDS)
     local.scale(3)
-    wait_for_workers(client, 3)
+    wait_for_workers(3)
     (late,) = client.nthreads().keys() - first
     without_gpu(monkeypatch, (late, "no driver"))
     assert workers.watch() == [f"{late} is left out: no driver"]
@@ -111,19 +108,18 @@ def test_a_worker_that_joins_late_is_left_out_if_it_is_not_usable(local, client,
     assert {workers.submit(where, i).result(20) for i in range(24)} <= first
 
 
-def test_a_task_whose_workers_have_all_stopped_is_cancelled(client, monkeypatch):
+def test_a_task_whose_workers_have_all_stopped_is_cancelled(client, monkeypatch, wait_for_workers):
     able, other = sorted(client.nthreads())
     without_gpu(monkeypatch, (other, "no driver"))
     workers = DaskWorkers(client, spec(client, wait_s=1), NEEDS)
     client.retire_workers([able])
-    wait_for_workers(client, 1)
+    wait_for_workers(1)
     future = workers.submit(where, 0)
     assert workers.watch() == ["0 workers: 1 gone"]
     assert future.cancelled()
     assert workers.in_flight == 0
-    time.sleep(1.1)
     with pytest.raises(SsspError, match=r"^there has been no worker for 1 s$"):
-        workers.watch()
+        seen(workers, lambda _: False)
 
 
 def test_every_task_is_cancelled_if_no_worker_is_left(client, monkeypatch):
@@ -154,7 +150,9 @@ def seen(workers: DaskWorkers, done: Callable[[list[str]], bool]) -> list[str]:
     return lines
 
 
-def test_tasks_are_submitted_while_a_late_worker_is_checked(local, client, monkeypatch, tmp_path):
+def test_tasks_are_submitted_while_a_late_worker_is_checked(
+    local, client, monkeypatch, tmp_path, wait_for_workers
+):
     first, answers = set(client.nthreads()), tmp_path / "answers"
 
     async def check(needs, dask_worker):
@@ -166,7 +164,7 @@ def test_tasks_are_submitted_while_a_late_worker_is_checked(local, client, monke
     monkeypatch.setattr(worker_checks, "ANSWER_S", 15)
     workers = DaskWorkers(client, spec(client), NEEDS)
     local.scale(3)
-    wait_for_workers(client, 3)
+    wait_for_workers(3)
     began = time.monotonic()
     for _ in range(3):
         assert workers.watch() == []
@@ -178,32 +176,36 @@ def test_tasks_are_submitted_while_a_late_worker_is_checked(local, client, monke
     assert {workers.submit(where, i).result(20) for i in range(24)} == set(client.nthreads())
 
 
-def test_a_late_worker_that_does_not_answer_is_left_out(local, client, monkeypatch):
-    first = set(client.nthreads())
+def test_a_late_worker_that_does_not_answer_is_left_out(
+    local, client, monkeypatch, tmp_path, wait_for_workers
+):
+    first, is_over = set(client.nthreads()), tmp_path / "over"
 
     async def check(needs, dask_worker):
-        await asyncio.sleep(0 if dask_worker.address in first else 2)
+        while dask_worker.address not in first and not is_over.exists():
+            await asyncio.sleep(0.01)
         return WorkerCheck()
 
     monkeypatch.setattr(worker_checks, "_check_this_worker", check)
     workers = DaskWorkers(client, spec(client), NEEDS)
     monkeypatch.setattr(worker_checks, "ANSWER_S", 0.5)
     local.scale(3)
-    wait_for_workers(client, 3)
+    wait_for_workers(3)
     (late,) = client.nthreads().keys() - first
     assert seen(workers, bool) == [f"{late} is left out: it has not answered in 0.5 s"]
+    is_over.touch()
 
 
-def test_a_late_worker_that_goes_before_it_answers_is_forgotten(local, client, monkeypatch):
+def test_a_late_worker_that_goes_before_it_answers_is_forgotten(local, client, monkeypatch, wait_for_workers):
     without_gpu(monkeypatch)
     workers = DaskWorkers(client, spec(client), NEEDS)
     answer: Future[WorkerCheck] = Future()
     monkeypatch.setattr(dask_workers, "start_check", lambda *_: answer)
     local.scale(3)
-    wait_for_workers(client, 3)
+    wait_for_workers(3)
     assert workers.watch() == []
     local.scale(2)
-    wait_for_workers(client, 2)
+    wait_for_workers(2)
     workers.watch()
     assert answer.cancelled()
 
@@ -212,7 +214,7 @@ def test_a_late_worker_that_goes_before_it_answers_is_forgotten(local, client, m
 def limited(monkeypatch):
     """A cluster of two workers of one thread with a memory limit; `uses` says what share of it each uses."""
     monkeypatch.setattr(dask_workers, "LOOK_S", 0.0)
-    monkeypatch.setattr(dask_workers, "PAUSED_S", 1.0)  # two heartbeats
+    monkeypatch.setattr(dask_workers, "PAUSED_S", HEARTBEATS_S)
     with LocalCluster(
         n_workers=2,
         threads_per_worker=1,
@@ -230,7 +232,7 @@ def uses(worker, share: float) -> None:
 
 
 @pytest.mark.medium
-def test_a_task_that_waits_on_a_paused_worker_is_given_to_another(limited, tmp_path):
+def test_a_task_that_waits_on_a_paused_worker_is_given_to_another(limited, monkeypatch, tmp_path, wait_until):
     paused, able = limited.workers.values()
     gate = tmp_path / "gate"
 
@@ -246,8 +248,10 @@ def test_a_task_that_waits_on_a_paused_worker_is_given_to_another(limited, tmp_p
         seen(workers, lambda _: paused.state.executing_count == 1 and len(paused.state.ready) == 1)
         uses(paused, 0.9)
         seen(workers, lambda _: paused.status.name == "paused")
-        time.sleep(2)
+        wait_until(lambda: any(worker.n_running for worker in paused_workers(client, 5).values()))
+        monkeypatch.setattr(dask_workers, "PAUSED_S", 0.0)
         assert workers.watch() == []  # it still runs a task
+        monkeypatch.setattr(dask_workers, "PAUSED_S", HEARTBEATS_S)
         gate.touch()
         assert seen(workers, bool) == [
             f"{paused.address} is paused by Dask: it uses 3,600 MB of its memory limit of 4,000 MB",

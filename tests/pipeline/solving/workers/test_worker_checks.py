@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dask
 import pytest
-from distributed import Client, LocalCluster
+from distributed import LocalCluster
 
 from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError
@@ -36,12 +36,6 @@ def local():
         dashboard_address="127.0.0.1:0",
     ) as local:
         yield local
-
-
-@pytest.fixture(scope="module")
-def client(local):
-    with Client(local, set_as_default=False) as client:
-        yield client
 
 
 @pytest.fixture

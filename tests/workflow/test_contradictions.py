@@ -1,0 +1,191 @@
+"""Values that are valid alone and contradict each other."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.yaml_file import workflow_from_dict
+
+
+@pytest.mark.parametrize(
+    ("sections", "message", "hint"),
+    [
+        (
+            {"sources": {"ids": [1], "file": "f"}},
+            "`sources` has `ids` and `file` and `all`",
+            "keep one; `--set 'sources={…}'` replaces all",
+        ),
+        (
+            {"cluster": {"kind": "address"}},
+            "kind `address` needs `cluster.address`",
+            "add `address: tcp://host:8786`",
+        ),
+        (
+            {"cluster": {"kind": "local-cpu", "address": "tcp://a:1"}},
+            "`cluster.address` is not used with kind `local-cpu`",
+            "set `cluster.kind: address`, or remove it",
+        ),
+        (
+            {"cluster": {"address": "tcp://a:1"}},
+            "`cluster.address` is not used with kind `auto`",
+            "set `cluster.kind: address`, or remove it",
+        ),
+        (
+            {"cluster": {"kind": "address", "address": "tcp://a:1", "workers": 4}},
+            "`cluster.workers` is not used with kind `address`",
+            "remove it: the workers of that cluster run already",
+        ),
+        (
+            {"cluster": {"kind": "local-cuda", "slurm": {"gpus": 1}}},
+            "`cluster.slurm` is not used with kind `local-cuda`",
+            "set `cluster.kind: slurm`, or remove it",
+        ),
+        (
+            {"cluster": {"workers": {"maximum": 4}}},
+            "kind `auto` has a fixed number of workers, not a range",
+            "give a number, or set `cluster.kind: slurm` or `kubernetes`",
+        ),
+        (
+            {"cluster": {"kind": "slurm", "memory_limit": "4GB", "workers": {"minimum": 5, "maximum": 4}}},
+            "`minimum` is `5`, above `maximum`, which is `4`",
+            "exchange them",
+        ),
+        (
+            {"cluster": {"kind": "slurm"}},
+            "kind `slurm` needs `cluster.memory_limit`: the memory of each worker",
+            "add `memory_limit: 16GB`, or what `sssp-pipeline plan` says a worker needs",
+        ),
+        (
+            {"cluster": {"kind": "kubernetes", "memory_limit": "4GB"}},
+            "kind `kubernetes` needs an image with sssp-pipeline",
+            "add `kubernetes: {image: registry/sssp-pipeline:0.1.0}`",
+        ),
+        (
+            {"cluster": {"kind": "address", "address": "tcp://a:1", "tls": True}},
+            "`cluster.tls` is not used with kind `address`",
+            "remove it: the workers of that cluster run already",
+        ),
+        (
+            {"solve": {"options": {"block_size": 64}}},
+            "`solve.options` belong to one solver, and `solve.solver` is `auto`",
+            "name the solver, or remove the options",
+        ),
+        (
+            {"output": {"layout": "wide"}, "solve": {"predecessors": True}},
+            "layout `wide` has no place for predecessors",
+            "set `output.layout: long` or `solve.predecessors: false`",
+        ),
+        (
+            {"output": {"targets": {"ids": [1], "top_degree": 2}}},
+            "`output.targets` has `ids` and `top_degree`",
+            "keep one; `--set 'output.targets={…}'` replaces all",
+        ),
+        (
+            {"output": {"targets": {}}},
+            "`output.targets` is empty",
+            "give one of `ids`, `file`, `random`, `top_degree`",
+        ),
+        (
+            {"output": {"targets": {"ids": [1]}}, "solve": {"predecessors": True}},
+            "`output.targets` leaves no place for predecessors",
+            "remove the targets, or set `solve.predecessors: false`",
+        ),
+        (
+            {"output": {"targets": {"ids": [1]}}, "verify": "certificate"},
+            "`certificate` needs the distances to every vertex, which `output.targets` does not write",
+            "set `verify: sample`, or remove the targets",
+        ),
+        (
+            {"output": {"distances": "none"}, "verify": "certificate"},
+            "`certificate` needs the distances to every vertex, which `output.distances: none` does not write",
+            "set `verify: sample`, or set `output.distances: full`",
+        ),
+        *(
+            (
+                {"output": {"distances": "none", key: value}},
+                f"`output.{key}` says how distances are written, and `output.distances: none` writes none",
+                f"remove `{key}`, or set `output.distances: full`",
+            )
+            for key, value in (
+                ("targets", {"ids": [1]}),
+                ("layout", "wide"),
+                ("unreached", 0),
+                ("compression", "zstd"),
+            )
+        ),
+        (
+            {"graph": {"format": "text", "coordinates": "x.co"}},
+            "`graph.coordinates` belongs to format `dimacs`, not `text`",
+            "remove one of them",
+        ),
+        (
+            {"graph": {"format": "metis", "columns": {"source": "a"}}},
+            "`graph.columns` belongs to formats `text`, `csv` and `parquet`, not `metis`",
+            "remove one of them",
+        ),
+        (
+            {"graph": {"weights": {"dtype": "uint32", "default": -1}}},
+            "default weight `-1` is no `uint32`",
+            "change `default` or `dtype`",
+        ),
+        (
+            {"graph": {"weights": {"dtype": "int32", "default": 2**31 - 1}}},
+            "default weight `2147483647` is no `int32`",
+            "change `default` or `dtype`",
+        ),
+        (
+            {"graph": {"weights": {"dtype": "int64", "default": 0.5}}},
+            "default weight `0.5` is no `int64`",
+            "change `default` or `dtype`",
+        ),
+        (
+            {"graph": {"store": "out/graph"}},
+            "one of the folders `graph.store` and `output.path` is inside the other",
+            "give each its own folder",
+        ),
+        (
+            {"graph": {"store": "out/"}},
+            "one of the folders `graph.store` and `output.path` is inside the other",
+            "give each its own folder",
+        ),
+    ],
+)
+def test_contradictions(sections, message, hint, described):
+    with pytest.raises(InputError) as caught:
+        workflow_from_dict(described(**sections))
+    assert caught.value.message == f"workflow: {message}"
+    assert caught.value.hint == hint
+    # The models refuse it too, for those who build them without `workflow_from_dict`.
+    with pytest.raises(ValidationError, match="1 validation error"):
+        Workflow.model_validate(described(**sections))
+
+
+@pytest.mark.parametrize(
+    ("sections", "is_refused"),
+    [
+        ({"graph": {"weights": {"dtype": "uint32", "default": 2**32 - 2}}}, False),
+        ({"graph": {"weights": {"dtype": "float32", "default": 0.5}}}, False),
+        ({"graph": {"store": "out-graph"}}, False),
+        ({"graph": {"format": "csv", "columns": {"source": "a", "target": "b"}}}, False),
+        ({"cluster": {"kind": "address", "address": "tcp://a:1", "in_flight": 4}}, False),
+        ({"output": {"layout": "wide"}}, False),
+        (
+            {"output": {"targets": {"ids": [1]}, "layout": "wide", "unreached": 0, "compression": "lz4"}},
+            False,
+        ),
+        ({"output": {"distances": "none", "layout": "long", "targets": None}, "verify": "off"}, False),
+        ({"output": {"targets": {"ids": []}}}, True),
+        ({"output": {"targets": {"all": True}}}, True),
+        ({"output": {"distances": "none"}, "solve": {"predecessors": True}}, True),
+        ({"graph": {"store": "."}, "output": {"path": "./run"}}, True),
+    ],
+)
+def test_where_contradictions_begin(sections, is_refused, described):
+    if is_refused:
+        with pytest.raises(InputError):
+            workflow_from_dict(described(**sections))
+    else:
+        workflow_from_dict(described(**sections))
