@@ -138,7 +138,7 @@ def test_any_decimal_is_rounded_as_python_does(values, style):
     scanned = scan_block(data, LineSyntax(0, 35, 37, 3, 2, 0, 9, False, rounds=True))
     assert scanned.fault is None
     assert_array_equal(
-        scanned.chunk.weights.view(np.int64), np.array([float(t) for t in texts]).view(np.int64)
+        scanned.found.weights.view(np.int64), np.array([float(t) for t in texts]).view(np.int64)
     )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
+from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, EdgeChunk, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files as storage
 
@@ -91,41 +95,37 @@ IDS_WHY = "the format numbers its vertices from 1"
 MAX_EDGES = 2**48
 
 
-class EdgeCounter:
-    """Checks that every file has as many edges as it declares; the files are read one after the other."""
+def header_lines(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[LineFile, bytes]]:
+    """Give the lines of `url` that are not blank, each with the part of the file that follows it."""
+    n_bytes = 0
+    for n_lines, line in enumerate(read_lines(url, max_line_bytes=max_line_bytes), 1):
+        n_bytes += len(line)
+        text = line.removeprefix(BYTE_ORDER_MARK) if n_lines == 1 else line
+        if text.strip():
+            yield LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), text
 
-    def __init__(self, files: list[LineFile], declared: list[int]) -> None:
-        self._declared = list(zip(files, declared, strict=True))
-        self._n_read = 0
 
-    def add(self, file: LineFile, n_edges: int) -> None:
-        """Count `n_edges` more of `file`.
+def read_declared(
+    file: LineFile, declared: int, syntax: LineSyntax, options: ReadOptions, n_threads: int
+) -> Iterator[EdgeChunk]:
+    """Give the edges of a file that declares their number.
 
-        Raises
-        ------
-        InputError
-            An earlier file has too few edges, or this file has too many.
-        """
-        while self._declared[0][0] is not file:
-            self._check_whole()
-        self._n_read += n_edges
-        declared = self._declared[0][1]
-        if self._n_read > declared:
+    Raises
+    ------
+    InputError
+        The file has more or fewer edges than it declares; or as `read_edges`.
+    """
+    n_read = 0
+    for chunk in read_edges([file], syntax, options.block_bytes, n_threads):
+        n_read += len(chunk)
+        if n_read > declared:
             raise InputError(
-                f"`{storage.redacted(file.url)}` declares {declared} edges but lists {self._n_read} or more",
+                f"`{storage.redacted(file.url)}` declares {declared} edges but lists {n_read} or more",
                 hint="correct the count at its beginning",
             )
-
-    def finish(self) -> None:
-        """Raise `InputError` if the last file that was read, or a later one, has too few edges."""
-        while self._declared:
-            self._check_whole()
-
-    def _check_whole(self) -> None:
-        file, declared = self._declared.pop(0)
-        if self._n_read < declared:
-            raise InputError(
-                f"`{storage.redacted(file.url)}` declares {declared} edges but lists {self._n_read}",
-                hint="the file may be cut short: fetch it again",
-            )
-        self._n_read = 0
+        yield chunk
+    if n_read < declared:
+        raise InputError(
+            f"`{storage.redacted(file.url)}` declares {declared} edges but lists {n_read}",
+            hint="the file may be cut short: fetch it again",
+        )
