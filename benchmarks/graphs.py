@@ -27,7 +27,8 @@ from sssp_pipeline.generators import (
     rmat,
     road_like,
 )
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.ingest import csr_build
 
 

@@ -23,7 +23,6 @@ from pyarrow import csv as pa_csv
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.csv_cells import RowErrors, convert_cells
-from sssp_pipeline.pipeline.formats.delimiters import DELIMITERS, cells_of, delimiter_of
 from sssp_pipeline.pipeline.formats.edge_list import (
     MAX_LINE_BYTES,
     EdgeChunk,
@@ -43,8 +42,11 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     line_place,
 )
 from sssp_pipeline.pipeline.formats.parsing.layout import (
+    DELIMITERS,
     Layout,
+    cells_of,
     decide_layout,
+    delimiter_of,
     read_sample,
 )
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order

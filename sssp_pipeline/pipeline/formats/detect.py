@@ -1,4 +1,7 @@
-"""Detection: the format of a file, from its content. Its name decides only if the content fits two formats."""
+"""Detection: an edge list is opened in the format that its content shows, unless the workflow names one.
+
+The name of a file decides only if its content fits two formats.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.delimiters import delimiter_of, is_table_of_tabs
 from sssp_pipeline.pipeline.formats.dimacs import VARIANTS
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     BYTE_ORDER_MARK,
     open_decompressed,
@@ -21,10 +24,13 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     SAMPLE_ROWS,
     Sample,
     cells_of_text,
+    delimiter_of,
+    is_table_of_tabs,
     read_sample,
 )
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.workflow.registries import FORMATS, code_of
 
 _COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz")
 _METIS_SUFFIXES = (".graph", ".metis")
@@ -45,6 +51,47 @@ _NOT_READ = {
     b"7z\xbc\xaf": "a 7z file",
     b"Rar!": "a rar file",
 }
+
+
+def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the files `urls`, which are read one after the other.
+
+    Only the beginnings of the files are read and checked here.
+
+    Parameters
+    ----------
+    urls
+        One or more URLs without globs (see `files.expand`), or a single `generated:` URL.
+
+    Raises
+    ------
+    InputError
+        A file is missing, empty or in an unknown format; files are in different formats; or the options do not fit
+        the format.
+    """
+    if any(is_generated(url) for url in urls):
+        return open_generated(urls, options)
+    edge_list: EdgeList = code_of(FORMATS[_format_of(urls, options)])(urls, options)
+    if options.coordinates is not None and edge_list.read_coordinates is None:
+        raise InputError(
+            f"coordinates are given in `{files.redacted(options.coordinates)}`, "
+            f"but a {edge_list.format} edge list takes none",
+            hint="remove `graph.coordinates`: it goes with a DIMACS graph",
+        )
+    return edge_list
+
+
+def _format_of(urls: list[str], options: ReadOptions) -> str:
+    if options.format != "auto":
+        return options.format
+    found = [detect_format(url, options) for url in urls]
+    for url, name in zip(urls, found, strict=True):
+        if name != found[0]:
+            raise InputError(
+                f"`{files.redacted(urls[0])}` is in format {found[0]}, `{files.redacted(url)}` in format {name}",
+                hint="files read together are in one format; where this is a mistake, set `graph.format`",
+            )
+    return found[0]
 
 
 def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noqa: B008 - frozen

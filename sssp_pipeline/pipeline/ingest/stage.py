@@ -18,8 +18,8 @@ import pyarrow as pa
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.formats.registry import EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
     VERSION,

@@ -15,7 +15,7 @@ import numpy as np
 
 from sssp_pipeline.csr import unreached_distance, wider_dtype
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.registry import EdgeChunk
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
 from sssp_pipeline.workflow import models as workflow
 
 #: The largest scaled weight. Up to it, different decimals with the same number of places have different float64.

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.detect import detect_format
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,3 @@ def test_files_in_two_formats(write, refused):
 
 def test_a_format_asked_for_is_not_looked_for(write, read):
     assert read(write("x.graph", "3 2\n2 1\n"), format="text").rows() == [(3, 2), (2, 1)]
-
-
-def test_an_unknown_format(write, refused):
-    assert refused(write("x", "1 2\n"), format="dimac") == (
-        "unknown format `dimac`",
-        "did you mean `dimacs`? Formats: auto, text, csv, dimacs, galois, matrix-market, metis, networkx, parquet, "
-        "scipy-npz",
-    )

@@ -37,7 +37,8 @@ def test_weights_may_be_left_out(write, read):
 
 
 def test_no_edges_are_possible(write, refused):
-    from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+    from sssp_pipeline.pipeline.formats.detect import open_edge_list
+    from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
     edge_list = open_edge_list([write("r.gr", "p sp 3 0\n")], ReadOptions())
     assert list(edge_list.chunks(1)) == []
@@ -174,7 +175,8 @@ CO_FAULTS = [
 @pytest.mark.parametrize(("content", "message", "hint"), CO_FAULTS)
 def test_coordinates_that_cannot_be_used(write, content, message, hint):
     from sssp_pipeline.errors import InputError
-    from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+    from sssp_pipeline.pipeline.formats.detect import open_edge_list
+    from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
     edge_list = open_edge_list([write("r.gr", SMALL)], ReadOptions(coordinates=write("r.co", content)))
     with pytest.raises(InputError) as caught:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.line_reader import scan_block
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.workflow import models as workflow
 

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, read_blocks, read_lines
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
 from sssp_pipeline.pipeline.storage import files
 
 ROWS = b"".join(b"%d %d\n" % (i, i * i) for i in range(5000))
