@@ -11,7 +11,7 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.dimacs import VARIANTS
+from sssp_pipeline.pipeline.formats.dimacs import LETTERS
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
@@ -204,7 +204,7 @@ def _has_problem_line(url: str) -> bool:
     for line in islice(read_lines(url), _MAX_COMMENT_LINES):
         words = line.split()
         if words and not words[0].startswith(b"c"):
-            return words[0] == b"p" and len(words) > 1 and words[1] in (*VARIANTS, b"aux", b"max")
+            return words[0] == b"p" and len(words) > 1 and words[1] in (*LETTERS, b"aux", b"max")
     return False
 
 

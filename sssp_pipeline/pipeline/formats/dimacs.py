@@ -13,7 +13,6 @@ edge once. Coordinates are in a separate file with the header `p aux sp co V` an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -48,20 +47,8 @@ from sssp_pipeline.pipeline.storage import files as storage
 COMMENT = ord("c")
 
 
-@dataclass(frozen=True)
-class _Variant:
-    letter: int
-    has_weights: bool
-    is_undirected: bool
-
-
-#: The kinds of DIMACS graph, by the second word of the problem line.
-VARIANTS = {
-    b"sp": _Variant(ord("a"), True, False),
-    b"edge": _Variant(ord("e"), False, True),
-    b"col": _Variant(ord("e"), False, True),
-    b"tw": _Variant(0, False, True),
-}
+#: The letter in front of a row, or 0, for each second word of the problem line.
+LETTERS = {b"sp": ord("a"), b"edge": ord("e"), b"col": ord("e"), b"tw": 0}
 
 
 def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -74,20 +61,21 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     headers = [_read_header(url, options.max_line_bytes) for url in urls]
     n_vertices = common_n_vertices(urls, [n for _, _, n, _ in headers])
-    variant = headers[0][0]
+    letter = headers[0][0]
+    is_sp = letter == LETTERS[b"sp"]  # directed, with weights
     for url, (other, _, _, _) in zip(urls, headers, strict=True):
-        if other != variant:
+        if other != letter:
             raise InputError(
                 f"`{storage.redacted(url)}` and `{storage.redacted(urls[0])}` are different kinds of DIMACS file",
                 hint="files read together have the same problem line",
             )
     refuse_columns(options, "DIMACS files have")
-    has_weights = variant.has_weights and options.weight_column != "none"
+    has_weights = is_sp and options.weight_column != "none"
     syntax = LineSyntax(
-        letter=variant.letter,
+        letter=letter,
         comment=COMMENT,
         other_comment=COMMENT,
-        n_columns=3 if variant.has_weights else 2,
+        n_columns=3 if is_sp else 2,
         weight_column=2 if has_weights else -1,
         min_id=1,
         max_id=n_vertices,
@@ -107,23 +95,23 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
         read,
         n_vertices=n_vertices,
         first_id=1,
-        symmetric="mirror" if variant.is_undirected else "as-listed",
+        symmetric="as-listed" if is_sp else "mirror",
         read_coordinates=partial(read_coordinates, co, n_vertices, options.block_bytes) if co else None,
     )
 
 
-def _read_header(url: str, max_line_bytes: int) -> tuple[_Variant, LineFile, int, int]:
-    """Return the variant, the lines after the header, and the declared numbers of vertices and edges."""
+def _read_header(url: str, max_line_bytes: int) -> tuple[int, LineFile, int, int]:
+    """Return the letter of rows, the lines after the header, and the declared numbers of vertices and edges."""
     file, words = _problem_line(url, max_line_bytes)
     place = line_place(url, file.n_lines)
-    if len(words) != 4 or words[1] not in VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
+    if len(words) != 4 or words[1] not in LETTERS or not (words[2].isdigit() and words[3].isdigit()):
         raise InputError(
             f"{place}: `{line_excerpt(b' '.join(words))}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
     n_vertices = declared_count(place, words[2], "vertices", MAX_VERTICES)
     n_edges = declared_count(place, words[3], "edges", MAX_EDGES)
-    return VARIANTS[words[1]], file, n_vertices, n_edges
+    return LETTERS[words[1]], file, n_vertices, n_edges
 
 
 def _problem_line(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> tuple[LineFile, list[bytes]]:

@@ -77,6 +77,10 @@ class ReadOptions:
         """The factor that must make every weight an integer: 1 for an integer type, 0 if decimals are allowed."""
         return self.scale or (1 if "int" in self.weight_dtype else 0)
 
+    def first_set(self, *names: str) -> str | None:
+        """Return the first of the options `names` that does not have its default; None if all of them have."""
+        return next((name for name in names if getattr(self, name) != getattr(ReadOptions, name)), None)
+
     @property
     def skips(self) -> bool:
         """Whether rows that are not edges are left out."""

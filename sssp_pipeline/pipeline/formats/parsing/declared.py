@@ -32,33 +32,22 @@ def common_n_vertices(urls: list[str], counts: list[int]) -> int:
 
 def refuse_columns(options: ReadOptions, subject: str) -> None:
     """Raise `InputError` if an option needs columns, which this format lacks; `subject` is like "DIMACS files have"."""
-    for key, column in (
+    for place, column in (
         ("columns.source", options.source_column),
         ("columns.target", options.target_column),
         ("weights.column", options.weight_column),
     ):
-        if column != "auto" and (column, key) != ("none", "weights.column"):
+        if column != "auto" and (column, place) != ("none", "weights.column"):
             raise InputError(
                 f"unknown column `{column}`: {subject} no named columns",
-                hint=f"remove `graph.{key}`",
+                hint=f"remove `graph.{place}`",
             )
     if options.ids == "string":
         raise InputError(f"{subject} integer ids, not strings", hint="remove `graph.ids`")
-    for key, usual in _OF_ROWS.items():
-        if getattr(options, key) != usual:
-            raise InputError(
-                f"`graph.{key}` is set, but {subject} no columns of that kind", hint=f"remove `graph.{key}`"
-            )
-
-
-#: Options that apply only to text and tables, and their defaults.
-_OF_ROWS = {
-    "encoding": "auto",
-    "delimiter": "auto",
-    "header": "auto",
-    "decimal": "point",
-    "unreadable": "error",
-}
+    if key := options.first_set("encoding", "delimiter", "header", "decimal", "unreadable"):
+        raise InputError(
+            f"`graph.{key}` is set, but {subject} no columns of that kind", hint=f"remove `graph.{key}`"
+        )
 
 
 def declared_reading(format_: str, ids_why: str) -> Reading:
