@@ -24,29 +24,13 @@ class ReadOptions:
 
     Attributes
     ----------
-    format
-        A key of `registries.FORMATS`, or "auto" to look at the content.
-    encoding, delimiter, header, decimal
-        Of text and tables, as in `workflow.Graph`; `header` is "auto", True or False.
-    source_column, target_column
-        Columns of text and tables, by name or 1-based number; "auto" looks for the usual names.
-    weight_column
-        "auto", "none", or a column by name or 1-based number. Formats with a fixed place for weights accept only
-        "auto" and "none".
+    source_column, target_column, weight_column
+        "auto", or a column by name or 1-based number; the weight may also be "none". Formats with fixed places accept
+        only "auto" and "none".
     weight_dtype
         "auto" or a type. Readers give the weights as they are in the file, with two exceptions. Galois weights are
         read as this type. Integers that float64 does not represent exactly may occur together with decimals only if
         this is a float type.
-    scale
-        The factor that will be applied to the weights to make them integers, or None.
-    ids
-        "auto", "integer" or "string"; "auto" looks at the first rows.
-    unreadable
-        "error", or "skip" to leave out rows that are not edges.
-    coordinates
-        URL of a DIMACS `.co` file, or None.
-    max_line_bytes
-        The longest line of text that is read.
     block_bytes
         The number of bytes of text, or of an array, that are read into one chunk.
     """

@@ -65,28 +65,9 @@ from sssp_pipeline.workflow import models as workflow
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """What the steps of one ingest share.
-
-    Attributes
-    ----------
-    spec
-        The workflow's `graph` section.
-    urls
-        The files of the input.
-    edge_list
-        The opened input.
-    ids
-        Receives all ids, and then translates them to vertices.
-    spill
-        Keeps the edges until all ids are known.
-    threads
-        How many threads each step may use.
-    progress
-        Reports the steps.
-    """
+    """What the steps of one ingest share."""
 
     spec: workflow.Graph
-    urls: list[str]
     edge_list: EdgeList
     ids: IdCollector
     spill: Spill
@@ -171,7 +152,7 @@ def _ingest_into(
     edge_list = open_input(spec, urls)
     ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
     with Spill() as spill, StoreWriter(store) as writer:
-        job = _Job(spec, urls, edge_list, ids, spill, usable_cores(), progress)
+        job = _Job(spec, edge_list, ids, spill, usable_cores(), progress)
         seen, sample = _read_edges(job)
         dtype, why = seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
         vertex_ids = ids.finish()

@@ -254,14 +254,8 @@ _CLIENT_ERRORS = frozenset(
     (
         *("HTTPClientError", "EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError"),
         *("ResponseParserError", "IncompleteRead", "ClientConnectionError", "ClientPayloadError"),
-        *(
-            "ConnectionError",
-            "Timeout",
-            "ChunkedEncodingError",
-            "ServiceRequestError",
-            "ServiceResponseError",
-        ),
-        *("IncompleteReadError",),
+        *("ConnectionError", "Timeout", "ChunkedEncodingError", "ServiceRequestError"),
+        *("ServiceResponseError", "IncompleteReadError"),
     )
 )
 #: HTTP statuses of temporary failures.
@@ -269,14 +263,8 @@ _STATUSES = frozenset((408, 429, 500, 502, 503, 504))
 #: S3's own error codes of temporary failures that come with another status, or with none.
 _CODES = frozenset(
     (
-        *(
-            "InternalError",
-            "ServiceUnavailable",
-            "SlowDown",
-            "RequestTimeout",
-            "Throttling",
-            "ThrottlingException",
-        ),
+        *("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout"),
+        *("Throttling", "ThrottlingException"),
         *("OperationAborted", "ConditionalRequestConflict", "RequestLimitExceeded", "TooManyRequests"),
     )
 )

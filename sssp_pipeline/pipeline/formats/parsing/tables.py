@@ -28,13 +28,8 @@ PAIRS = (
 )
 #: Common words that mean an end only if two names differ in nothing else: `node1`, `node2`.
 WEAK_PAIRS = (
-    ("1", "2"),
-    ("a", "b"),
-    ("i", "j"),
-    ("o", "d"),
-    ("first", "second"),
-    ("row", "col"),
-    ("row", "column"),
+    *(("1", "2"), ("a", "b"), ("i", "j"), ("o", "d")),
+    *(("first", "second"), ("row", "col"), ("row", "column")),
 )
 WEIGHT_WORDS = frozenset(
     (
