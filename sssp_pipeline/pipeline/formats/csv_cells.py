@@ -46,16 +46,8 @@ def convert_cells(
 
     Also returns the errors of rows that are not edges, and those of weights that cannot be represented exactly.
 
-    Parameters
-    ----------
-    cells
-        Columns (n,) large_binary: source, target, perhaps weight, and the first column if it is none of these.
-    used
-        The places in the file of source, target and perhaps weight.
-    options
-        What the workflow asks for.
-    id_kind
-        "integer" or "string".
+    `cells` are columns (n,) large_binary: source, target, perhaps weight, and the first column if it is none of these.
+    `used` are the places in the file of source, target and perhaps weight. `id_kind` is "integer" or "string".
     """
     bad: RowErrors = {}
     lost: RowErrors = {}

@@ -56,12 +56,8 @@ _NOT_READ = {
 def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
     """Return the edge list in the files `urls`, which are read one after the other.
 
-    Only the beginnings of the files are read and checked here.
-
-    Parameters
-    ----------
-    urls
-        One or more URLs without globs (see `files.expand`), or a single `generated:` URL.
+    `urls` have no globs (see `files.expand`); a `generated:` URL is the only one. Only the beginnings of the files are
+    read and checked here.
 
     Raises
     ------
@@ -75,7 +71,7 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
     if options.coordinates is not None and edge_list.read_coordinates is None:
         raise InputError(
             f"coordinates are given in `{files.redacted(options.coordinates)}`, "
-            f"but a {edge_list.format} edge list takes none",
+            f"but a {edge_list.reading.format} edge list takes none",
             hint="remove `graph.coordinates`: it goes with a DIMACS graph",
         )
     return edge_list

@@ -156,16 +156,6 @@ class EdgeList:
     read_coordinates: Callable[[], Coordinates | None] | None = None
     skipped: SkippedRows = field(default_factory=SkippedRows)
 
-    @property
-    def format(self) -> str:
-        """A key of `registries.FORMATS`, or "generated"."""
-        return self.reading.format
-
-    @property
-    def id_kind(self) -> str:
-        """Return "integer" or "string"."""
-        return self.reading.ids
-
     def chunks(self, n_threads: int = 1) -> Iterator[EdgeChunk]:
         """Give all edges in file order; `n_threads` threads parse them, and another thread decompresses the file.
 

@@ -34,14 +34,8 @@ def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> 
 
     Several threads read parts. If there are fewer parts than threads, threads share the row groups of a part.
 
-    Parameters
-    ----------
-    store
-        URL of the store.
-    manifest
-        The manifest that `read_manifest` returned for the store.
-    into
-        A graph with arrays of the lengths and types of `manifest.arrays`, which are filled; None for new arrays.
+    `manifest` is what `read_manifest` returned for the URL `store`. `into` is a graph with arrays of the lengths and
+    types of `manifest.arrays`, which are filled; None for new arrays.
 
     Raises
     ------

@@ -47,14 +47,8 @@ _is_single_attempt: ContextVar[bool] = ContextVar("single_attempt", default=Fals
 def call_with_retries(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Return the result of `action(*args, **kwargs)`, repeated while it fails for a temporary reason.
 
-    Any other failure is raised at once, unchanged.
-
-    Parameters
-    ----------
-    place
-        The redacted URL that is read or written.
-    action
-        An operation that may safely be done twice.
+    Any other failure is raised at once, unchanged. `place` is the redacted URL that is read or written. `action` may
+    safely be done twice.
 
     Raises
     ------

@@ -10,7 +10,11 @@ PROBLEM_HINT = "it reads `p sp VERTICES EDGES`, or has edge, col or tw in place 
 
 def test_shortest_path_files(write, read):
     found = read(write("r.gr", SMALL))
-    assert (found.edge_list.format, found.edge_list.n_vertices, found.edge_list.first_id) == ("dimacs", 3, 1)
+    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
+        "dimacs",
+        3,
+        1,
+    )
     assert found.edge_list.symmetric == "as-listed"
     assert found.rows() == [(1, 2, 10), (3, 1, 7)]
     assert found.edge_list.coordinates() is None

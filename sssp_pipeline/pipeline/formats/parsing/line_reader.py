@@ -240,18 +240,9 @@ def _parse_decimals(
 
 
 def float64_fault(text: str, value: float, rounds: bool, scale: int) -> int | None:
-    """Return the fault of the weight `text`, read as the float64 `value`; None if it has none.
+    """Return the fault of the weight `text`, a number with a decimal point if any; None if it has none.
 
-    Parameters
-    ----------
-    text
-        A number; a point, if any, precedes its decimals.
-    value
-        The float64 nearest to `text`.
-    rounds
-        Whether the workflow asks for a float type, so that integers may be rounded.
-    scale
-        As in `LineSyntax`.
+    `value` is the float64 nearest to `text`; `rounds` and `scale` are as in `LineSyntax`.
     """
     if math.isinf(value):
         return faults.NOT_FINITE

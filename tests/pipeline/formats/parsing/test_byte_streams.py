@@ -103,7 +103,7 @@ PACKED = {
 @pytest.mark.parametrize("kind", PACKED)
 def test_the_only_member_is_read(write, read, kind):
     found = read(write("edges", PACKED[kind]), block_bytes=4096)
-    assert found.edge_list.format == "text"
+    assert found.edge_list.reading.format == "text"
     assert found.rows() == [(i, i * i) for i in range(5000)]
     assert found.n_chunks > 5
 
@@ -113,7 +113,7 @@ def test_the_only_member_is_read(write, read, kind):
 def test_members_in_other_formats(write, read, pack, format_):
     content = {"csv": b"u,v,w\n1,2,3\n", "dimacs": b"p sp 2 1\na 1 2 3\n"}[format_]
     found = read(write("edges", pack({"a": content})))
-    assert (found.edge_list.format, found.rows()) == (format_, [(1, 2, 3)])
+    assert (found.edge_list.reading.format, found.rows()) == (format_, [(1, 2, 3)])
 
 
 @pytest.mark.parametrize(
