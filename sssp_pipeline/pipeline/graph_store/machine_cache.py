@@ -196,10 +196,21 @@ def _user_folder() -> Path:
 def _hold_lock(lock: Path) -> Iterator[None]:
     """Wait for `lock`, and hold it until the block ends; an `OSError` if its holder gives no sign of life."""
     handle = _acquire_lock(lock)
+    ended = threading.Event()
+
+    def update_time() -> None:
+        while True:
+            os.utime(handle)
+            if ended.wait(STALLED_S / 6):
+                return
+
+    thread = threading.Thread(target=update_time, daemon=True)
+    thread.start()
     try:
-        with _heartbeat(handle):
-            yield
+        yield
     finally:
+        ended.set()
+        thread.join()
         os.close(handle)
 
 
@@ -219,26 +230,6 @@ def _acquire_lock(lock: Path) -> int:
             if time.time() - max(began, os.fstat(handle).st_mtime) > STALLED_S:
                 raise OSError(f"the process that holds `{lock}` gave no sign of life for {STALLED_S:.0f} s")
         time.sleep(_POLL_S)
-
-
-@contextmanager
-def _heartbeat(handle: int) -> Iterator[None]:
-    """Update the time of an open lock file regularly until the block ends."""
-    ended = threading.Event()
-
-    def update_time() -> None:
-        while True:
-            os.utime(handle)
-            if ended.wait(STALLED_S / 6):
-                return
-
-    thread = threading.Thread(target=update_time, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _map_graph(place: Path, manifest: Manifest) -> tuple[CsrGraph, VertexIds] | None:
