@@ -219,8 +219,7 @@ def _check_decimals(
 def _cast(texts: pa.Array, type_: pa.DataType) -> np.ndarray | None:
     """Return the decimal numbers in `texts`; None if one of them is not a number of that type."""
     # Arrow would read `0x1f` as 31. The buffer may also hold other cells; an `x` there only costs time.
-    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    if ((content | 32) == ord("x")).any():
+    if _holds(texts, b"xX"):
         return None
     try:
         return np.asarray(pc.cast(texts, type_))

@@ -5,6 +5,7 @@ The name of a file decides only if its content fits two formats.
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 from itertools import islice
@@ -32,8 +33,7 @@ from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.workflow.registries import FORMATS, code_of
 
-_COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz")
-_METIS_SUFFIXES = (".graph", ".metis")
+_METIS_NAME = re.compile(r"\.(graph|metis)(\.(gz|bz2|xz|zst|zip|tar|tgz))*$")
 #: How many comment lines are read in search of the problem line of a DIMACS graph.
 _MAX_COMMENT_LINES = 10_000
 #: Formats that cannot be read, by the first bytes of a file.
@@ -132,7 +132,8 @@ def _row_format(url: str, options: ReadOptions) -> str:
     if "\ufffd" in rows[0] and not _is_printable(rows[0]):
         raise _unreadable_error(url, "is in no known format")
     words = cells_of_text(rows[0])
-    if _has_metis_name(url) and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
+    has_metis_name = _METIS_NAME.search(urlsplit(url).path.lower()) is not None
+    if has_metis_name and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
         return "metis"
     _refuse_headless_dimacs(sample)
     if len(words) > 2 and words[2].startswith("{"):
@@ -186,13 +187,6 @@ def _refuse_nameless_metis(sample: Sample) -> None:
             f"{sample.place}: `{sample.rows[0]}` may be an edge, or the header of a METIS graph",
             hint="set `graph.format: text` or `graph.format: metis`",
         )
-
-
-def _has_metis_name(url: str) -> bool:
-    path = urlsplit(url).path.lower()
-    for suffix in _COMPRESSION_SUFFIXES:
-        path = path.removesuffix(suffix)
-    return path.endswith(_METIS_SUFFIXES)
 
 
 def _has_problem_line(url: str) -> bool:

@@ -36,6 +36,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     declared_reading,
     header_lines,
     line_excerpt,
+    numbered_syntax,
     read_declared,
     refuse_columns,
 )
@@ -71,18 +72,7 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
             )
     refuse_columns(options, "DIMACS files have")
     has_weights = is_sp and options.weight_column != "none"
-    syntax = LineSyntax(
-        letter=letter,
-        comment=COMMENT,
-        other_comment=COMMENT,
-        n_columns=3 if is_sp else 2,
-        weight_column=2 if has_weights else -1,
-        min_id=1,
-        max_id=n_vertices,
-        ids_are_strings=False,
-        rounds=options.rounds,
-        scale=options.exact_scale,
-    )
+    syntax = numbered_syntax(options, b"c", n_vertices, 3 if is_sp else 2, has_weights, letter)
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         for _, file, _, n_edges in headers:

@@ -20,14 +20,13 @@ from sssp_pipeline.pipeline.formats.parsing.declared import (
     declared_reading,
     header_lines,
     line_excerpt,
+    numbered_syntax,
     read_declared,
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
-from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
 
-_COMMENT = ord("%")
 _FIELDS = ("pattern", "integer", "real")
 _SYMMETRIES = ("general", "symmetric")
 
@@ -53,18 +52,7 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
     refuse_columns(options, "Matrix Market files have")
     field, symmetry = headers[0]
     has_weights = field != "pattern" and options.weight_column != "none"
-    syntax = LineSyntax(
-        letter=0,
-        comment=_COMMENT,
-        other_comment=_COMMENT,
-        n_columns=2 if field == "pattern" else 3,
-        weight_column=2 if has_weights else -1,
-        min_id=1,
-        max_id=n_vertices,
-        ids_are_strings=False,
-        rounds=options.rounds,
-        scale=options.exact_scale,
-    )
+    syntax = numbered_syntax(options, b"%", n_vertices, 2 if field == "pattern" else 3, has_weights)
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         for file, _, n_entries in sizes:

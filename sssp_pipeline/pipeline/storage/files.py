@@ -182,7 +182,9 @@ def fingerprint(url: str) -> dict[str, Any]:
     For a pipe, a hash of the content takes the place of the etag.
     """
     if (copy := pipe_copy(url)) is not None:
-        return {"url": pipes.fingerprint_name(url), "size": copy.size, "mark": copy.sha256}
+        # The number of a `<(command)` varies.
+        name = "/dev/fd" if pipes.is_of_process(url) else redacted(url)
+        return {"url": name, "size": copy.size, "mark": copy.sha256}
     fs, path = filesystem(url)
     with reading(url):
         info = call(url, fs.info, path)

@@ -94,6 +94,24 @@ def header_lines(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tup
             yield LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), text
 
 
+def numbered_syntax(
+    options: ReadOptions, comment: bytes, n_vertices: int, n_columns: int, has_weights: bool, letter: int = 0
+) -> LineSyntax:
+    """Return the syntax of rows `[letter] source target [weight]` with ids from 1 to `n_vertices`."""
+    return LineSyntax(
+        letter=letter,
+        comment=comment[0],
+        other_comment=comment[0],
+        n_columns=n_columns,
+        weight_column=2 if has_weights else -1,
+        min_id=1,
+        max_id=n_vertices,
+        ids_are_strings=False,
+        rounds=options.rounds,
+        scale=options.exact_scale,
+    )
+
+
 def read_declared(
     file: LineFile, declared: int, syntax: LineSyntax, options: ReadOptions, n_threads: int
 ) -> Iterator[EdgeChunk]:
