@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
 #: The text of a row of each kind, from two ids below five million, a whole weight and a decimal weight.
 ROWS: dict[str, Callable[[int, int, int, float], str]] = {

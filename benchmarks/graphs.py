@@ -21,7 +21,8 @@ from scipy.spatial import cKDTree
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.ingest import csr_build
 
 

@@ -19,7 +19,7 @@ from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.numba_cache import njit
-from sssp_pipeline.pipeline.formats.registry import is_generated
+from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest

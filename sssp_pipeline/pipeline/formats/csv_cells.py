@@ -40,37 +40,24 @@ RowErrors = dict[int, Callable[[str], InputError]]
 
 
 def convert_cells(
-    cells: list[pa.Array],
-    used: list[int],
-    options: ReadOptions,
-    id_kind: str,
-    bad: RowErrors,
-    lost: RowErrors,
-) -> EdgeChunk:
+    cells: list[pa.Array], used: list[int], options: ReadOptions, id_kind: str
+) -> tuple[EdgeChunk, RowErrors, RowErrors]:
     """Return the edges in `cells`; the edges of rows with an error are meaningless.
 
-    Parameters
-    ----------
-    cells
-        Columns (n,) large_binary: source, target, perhaps weight, and the first column if it is none of these.
-    used
-        The places in the file of source, target and perhaps weight.
-    options
-        What the workflow asks for.
-    id_kind
-        "integer" or "string".
-    bad
-        Receives the errors of rows that are not edges.
-    lost
-        Receives the errors of edges with a weight that cannot be represented exactly.
+    Also returns the errors of rows that are not edges, and those of weights that cannot be represented exactly.
+
+    `cells` are columns (n,) large_binary: source, target, perhaps weight, and the first column if it is none of these.
+    `used` are the places in the file of source, target and perhaps weight. `id_kind` is "integer" or "string".
     """
+    bad: RowErrors = {}
+    lost: RowErrors = {}
     texts = [_texts(column, bad) for column in cells[: len(used)]]
     for column in cells[: len(used)]:
-        for mark, pattern, fault in _FAULTS_OF_QUOTES:
+        for mark, pattern, wrong, hint in _FAULTS_OF_QUOTES:
             if _holds(column, mark):
                 for row in _true_rows(pc.match_substring_regex(column, pattern)):
-                    text = column[row].as_py().decode("utf-8", "replace")
-                    bad.setdefault(row, partial(fault, text=text))
+                    text = column[row].as_py().decode("utf-8", "replace").replace("\n", "\\n")
+                    bad.setdefault(row, partial(_row_error, wrong=f": `{text[:60]}` {wrong}", hint=hint))
     to_ends = _to_names if id_kind == "string" else _to_ids
     ends = [to_ends(texts[k], options, bad) for k in range(2)]
     weights = _to_weights(texts[2], options, bad, lost) if len(used) > 2 else None
@@ -78,10 +65,32 @@ def convert_cells(
         first = cells[used.index(0) if 0 in used else len(used)]
         if _holds(first, b"#%"):
             for row in _true_rows(pc.match_substring_regex(first, "^[ \\t]*[#%]")):
-                bad.setdefault(
-                    row, partial(_comment_or_id, text=first[row].as_py().decode("utf-8", "replace"))
-                )
-    return EdgeChunk(ends[0], ends[1], weights)
+                text = first[row].as_py().decode("utf-8", "replace")
+                wrong = f" begins with `{text[:60]}`: it may be a comment, or a cell"
+                bad.setdefault(row, partial(_row_error, wrong=wrong, hint=_COMMENT_HINT))
+    return EdgeChunk(ends[0], ends[1], weights), bad, lost
+
+
+def _row_error(place: str, wrong: str, hint: str) -> InputError:
+    return InputError(place + wrong, hint=hint)
+
+
+#: For each fault of quoted cells: a byte that such a cell contains, a pattern for the cell, the problem and the hint.
+_FAULTS_OF_QUOTES = (
+    (b"\n", "\n", "in quotes goes over several lines", "end the quotes on the same line"),
+    (
+        b'"',
+        '^[ \\t]+"',
+        "has a blank before its quote, so the quotes belong to the cell",
+        "remove the blank if they do not",
+    ),
+)
+_COMMENT_HINT = (
+    "remove comments after the first row; `graph.ids: string` takes it for an id if the first column has ids"
+)
+_EMPTY_ID = partial(
+    _row_error, wrong=": a vertex id is empty", hint="`graph.unreadable: skip` leaves out rows without ids"
+)
 
 
 def _texts(cells: pa.Array, bad: RowErrors) -> pa.Array:
@@ -103,7 +112,7 @@ def _texts(cells: pa.Array, bad: RowErrors) -> pa.Array:
 
 def _to_names(texts: pa.Array, options: ReadOptions, bad: RowErrors) -> pa.Array:
     for row in _true_rows(pc.equal(texts, "")):
-        bad.setdefault(row, _empty_id)
+        bad.setdefault(row, _EMPTY_ID)
     return texts
 
 
@@ -148,56 +157,19 @@ def _id_fault(text: str, keeps_zeros: bool) -> Callable[[str], InputError] | Non
     """Return a function that makes the error of the id `text`; None if it is a valid integer id."""
     excerpt = text[:60]
     if not text:
-        return _empty_id
+        return _EMPTY_ID
     if re.fullmatch(r"-[0-9]+", text):
-        return partial(
-            _id_error, wrong=f"vertex id `{excerpt}` is negative", hint="ids are whole numbers from 0"
-        )
-    if not keeps_zeros and re.fullmatch(r"\+[0-9]+|0[0-9]+", text):
-        return partial(_id_error, wrong=zero_led_problem(excerpt), hint=ZERO_LED_HINT)
-    if not re.fullmatch(r"[0-9]+", text):
+        wrong, hint = f"vertex id `{excerpt}` is negative", "ids are whole numbers from 0"
+    elif not keeps_zeros and re.fullmatch(r"\+[0-9]+|0[0-9]+", text):
+        wrong, hint = zero_led_problem(excerpt), ZERO_LED_HINT
+    elif not re.fullmatch(r"[0-9]+", text):
+        wrong = f"`{excerpt}` is not a vertex id"
         hint = "ids are whole numbers from 0; for names set `graph.ids: string`"
-        return partial(_id_error, wrong=f"`{excerpt}` is not a vertex id", hint=hint)
-    if len(text.lstrip("0")) > 19 or int(text.lstrip("0") or "0") > MAX_ID:
-        return partial(
-            _id_error, wrong=f"vertex id `{excerpt}` is above 2^63 - 1", hint="set `graph.ids: string`"
-        )
-    return None
-
-
-def _id_error(place: str, wrong: str, hint: str) -> InputError:
-    return InputError(f"{place}: {wrong}", hint=hint)
-
-
-def _several_lines(place: str, text: str) -> InputError:
-    excerpt = text.replace("\n", "\\n")[:60]
-    return InputError(
-        f"{place}: `{excerpt}` in quotes goes over several lines", hint="end the quotes on the same line"
-    )
-
-
-def _blank_before_quote(place: str, text: str) -> InputError:
-    return InputError(
-        f"{place}: `{text[:60]}` has a blank before its quote, so the quotes belong to the cell",
-        hint="remove the blank if they do not",
-    )
-
-
-#: For each fault of quoted cells: a byte that such a cell contains, a pattern for the cell, and the error.
-_FAULTS_OF_QUOTES = ((b"\n", "\n", _several_lines), (b'"', '^[ \\t]+"', _blank_before_quote))
-
-
-def _empty_id(place: str) -> InputError:
-    return InputError(
-        f"{place}: a vertex id is empty", hint="`graph.unreadable: skip` leaves out rows without ids"
-    )
-
-
-def _comment_or_id(place: str, text: str) -> InputError:
-    return InputError(
-        f"{place} begins with `{text[:60]}`: it may be a comment, or a cell",
-        hint="remove comments after the first row; `graph.ids: string` takes it for an id if the first column has ids",
-    )
+    elif len(text.lstrip("0")) > 19 or int(text.lstrip("0") or "0") > MAX_ID:
+        wrong, hint = f"vertex id `{excerpt}` is above 2^63 - 1", "set `graph.ids: string`"
+    else:
+        return None
+    return partial(_row_error, wrong=f": {wrong}", hint=hint)
 
 
 def _to_weights(texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: RowErrors) -> np.ndarray:
@@ -247,8 +219,7 @@ def _check_decimals(
 def _cast(texts: pa.Array, type_: pa.DataType) -> np.ndarray | None:
     """Return the decimal numbers in `texts`; None if one of them is not a number of that type."""
     # Arrow would read `0x1f` as 31. The buffer may also hold other cells; an `x` there only costs time.
-    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    if ((content | 32) == ord("x")).any():
+    if _holds(texts, b"xX"):
         return None
     try:
         return np.asarray(pc.cast(texts, type_))

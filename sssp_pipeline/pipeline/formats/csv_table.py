@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,7 @@ from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.formats.csv_cells import RowErrors, convert_cells
-from sssp_pipeline.pipeline.formats.delimiters import DELIMITERS, cells_of, delimiter_of
+from sssp_pipeline.pipeline.formats.csv_cells import convert_cells
 from sssp_pipeline.pipeline.formats.edge_list import (
     MAX_LINE_BYTES,
     EdgeChunk,
@@ -43,8 +42,11 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     line_place,
 )
 from sssp_pipeline.pipeline.formats.parsing.layout import (
+    DELIMITERS,
     Layout,
+    cells_of,
     decide_layout,
+    delimiter_of,
     read_sample,
 )
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
@@ -60,26 +62,14 @@ else:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """A file and how it is read.
-
-    Attributes
-    ----------
-    layout
-        The header, the columns and the type of the ids.
-    delimiter
-        The character between columns.
-    n_skipped
-        The number of lines before the first row of edges: comments and the header.
-    options
-        What the workflow asks for.
-    malformed
-        For each row that was left out for its number of columns: how many rows precede it, and its text.
-    """
+    """A file and how it is read."""
 
     layout: Layout
     delimiter: str
+    #: The number of lines before the first row of edges: comments and the header.
     n_skipped: int
     options: ReadOptions
+    #: For each row that was left out for its number of columns: how many rows precede it, and its text.
     malformed: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -87,13 +77,8 @@ class _Table:
         return self.layout.sample.url
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Some rows of a table; `n_before` rows with the right number of columns precede them."""
-
-    table: _Table
-    n_before: int
-    batch: pa.RecordBatch
+#: A table, some of its rows, and how many rows with the right number of columns precede them.
+_Rows: TypeAlias = tuple[_Table, pa.RecordBatch, int]
 
 
 def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -199,7 +184,7 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
         )
         for batch in reader:
             if len(batch):
-                yield _Rows(table, n_rows, batch)
+                yield table, batch, n_rows
             n_rows += len(batch)
     if not n_rows:
         raise _no_edges_error(table.url)
@@ -277,35 +262,26 @@ def _arrow_errors(table: _Table, block_bytes: int) -> Iterator[None]:
 
 
 def _to_chunk(rows: _Rows, id_kind: str) -> tuple[EdgeChunk, list[str]]:
-    """Return the edges of some rows, and a line about each row that was left out.
-
-    Raises
-    ------
-    InputError
-        A row is not an edge, and the workflow does not ask to skip such rows; or a weight cannot be kept exactly.
-    """
-    table, cells = rows.table, rows.batch.columns
+    """Return the edges of some rows, and a line about each row that was left out."""
+    table, batch, n_before = rows
     used = table.layout.columns.used
     convert = partial(convert_cells, used=used, options=table.options, id_kind=id_kind)
-    bad: RowErrors = {}
-    lost: RowErrors = {}
     left_out: list[str] = []
-    places = np.arange(len(rows.batch))
-    chunk = convert(cells, bad=bad, lost=lost)
+    places = np.arange(len(batch))
+    chunk, bad, lost = convert(batch.columns)
     if bad and table.options.skips:
         for row in sorted(bad)[: SkippedRows.KEPT]:
             row_text = table.delimiter.join(
-                cell[row].as_py().decode("utf-8", "replace") for cell in cells[: len(used)]
+                cell[row].as_py().decode("utf-8", "replace") for cell in batch.columns[: len(used)]
             )
-            left_out.append(f"{bad[row](_row_place(table, rows.n_before + row)).message}: {row_text}")
+            left_out.append(f"{bad[row](_row_place(table, n_before + row)).message}: {row_text}")
         left_out += [""] * (len(bad) - len(left_out))
         places = np.delete(places, list(bad))
-        bad, lost = {}, {}
         # Converted again without the skipped rows, because they must not influence the type of the weights.
-        chunk = convert(rows.batch.take(pa.array(places)).columns, bad=bad, lost=lost)
+        chunk, bad, lost = convert(batch.take(pa.array(places)).columns)
     if found := bad | lost:
         row = min(found)
-        raise found[row](_row_place(table, rows.n_before + int(places[row])))
+        raise found[row](_row_place(table, n_before + int(places[row])))
     return chunk, left_out
 
 

@@ -1,16 +1,20 @@
-"""Detection: the format of a file, from its content. Its name decides only if the content fits two formats."""
+"""Detection: an edge list is opened in the format that its content shows, unless the workflow names one.
+
+The name of a file decides only if its content fits two formats.
+"""
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 from itertools import islice
 from urllib.parse import urlsplit
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.delimiters import delimiter_of, is_table_of_tabs
-from sssp_pipeline.pipeline.formats.dimacs import VARIANTS
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
+from sssp_pipeline.pipeline.formats.dimacs import LETTERS
+from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     BYTE_ORDER_MARK,
     open_decompressed,
@@ -21,13 +25,15 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     SAMPLE_ROWS,
     Sample,
     cells_of_text,
+    delimiter_of,
+    is_table_of_tabs,
     read_sample,
 )
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.workflow.registries import FORMATS, code_of
 
-_COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz")
-_METIS_SUFFIXES = (".graph", ".metis")
+_METIS_NAME = re.compile(r"\.(graph|metis)(\.(gz|bz2|xz|zst|zip|tar|tgz))*$")
 #: How many comment lines are read in search of the problem line of a DIMACS graph.
 _MAX_COMMENT_LINES = 10_000
 #: Formats that cannot be read, by the first bytes of a file.
@@ -45,6 +51,43 @@ _NOT_READ = {
     b"7z\xbc\xaf": "a 7z file",
     b"Rar!": "a rar file",
 }
+
+
+def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
+    """Return the edge list in the files `urls`, which are read one after the other.
+
+    `urls` have no globs (see `files.expand`); a `generated:` URL is the only one. Only the beginnings of the files are
+    read and checked here.
+
+    Raises
+    ------
+    InputError
+        A file is missing, empty or in an unknown format; files are in different formats; or the options do not fit
+        the format.
+    """
+    if any(is_generated(url) for url in urls):
+        return open_generated(urls, options)
+    edge_list: EdgeList = code_of(FORMATS[_format_of(urls, options)])(urls, options)
+    if options.coordinates is not None and edge_list.read_coordinates is None:
+        raise InputError(
+            f"coordinates are given in `{files.redacted(options.coordinates)}`, "
+            f"but a {edge_list.reading.format} edge list takes none",
+            hint="remove `graph.coordinates`: it goes with a DIMACS graph",
+        )
+    return edge_list
+
+
+def _format_of(urls: list[str], options: ReadOptions) -> str:
+    if options.format != "auto":
+        return options.format
+    found = [detect_format(url, options) for url in urls]
+    for url, name in zip(urls, found, strict=True):
+        if name != found[0]:
+            raise InputError(
+                f"`{files.redacted(urls[0])}` is in format {found[0]}, `{files.redacted(url)}` in format {name}",
+                hint="files read together are in one format; where this is a mistake, set `graph.format`",
+            )
+    return found[0]
 
 
 def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noqa: B008 - frozen
@@ -89,7 +132,8 @@ def _row_format(url: str, options: ReadOptions) -> str:
     if "\ufffd" in rows[0] and not _is_printable(rows[0]):
         raise _unreadable_error(url, "is in no known format")
     words = cells_of_text(rows[0])
-    if _has_metis_name(url) and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
+    has_metis_name = _METIS_NAME.search(urlsplit(url).path.lower()) is not None
+    if has_metis_name and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
         return "metis"
     _refuse_headless_dimacs(sample)
     if len(words) > 2 and words[2].startswith("{"):
@@ -145,19 +189,12 @@ def _refuse_nameless_metis(sample: Sample) -> None:
         )
 
 
-def _has_metis_name(url: str) -> bool:
-    path = urlsplit(url).path.lower()
-    for suffix in _COMPRESSION_SUFFIXES:
-        path = path.removesuffix(suffix)
-    return path.endswith(_METIS_SUFFIXES)
-
-
 def _has_problem_line(url: str) -> bool:
     # A text edge list may have vertices named `c`, `cat` or `p`. Only the first line without a leading `c` decides.
     for line in islice(read_lines(url), _MAX_COMMENT_LINES):
         words = line.split()
         if words and not words[0].startswith(b"c"):
-            return words[0] == b"p" and len(words) > 1 and words[1] in (*VARIANTS, b"aux", b"max")
+            return words[0] == b"p" and len(words) > 1 and words[1] in (*LETTERS, b"aux", b"max")
     return False
 
 

@@ -13,7 +13,6 @@ edge once. Coordinates are in a separate file with the header `p aux sp co V` an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,45 +20,36 @@ import numpy as np
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import (
+    MAX_LINE_BYTES,
     Coordinates,
     EdgeChunk,
     EdgeList,
     ReadOptions,
 )
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, read_lines
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
-    EdgeCounter,
     common_n_vertices,
     declared_count,
     declared_reading,
+    header_lines,
     line_excerpt,
+    numbered_syntax,
+    read_declared,
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
-from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges, scan_files
+from sssp_pipeline.pipeline.formats.parsing.line_reader import Scanned, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
 
 COMMENT = ord("c")
 
 
-@dataclass(frozen=True)
-class _Variant:
-    letter: int
-    has_weights: bool
-    is_undirected: bool
-
-
-#: The kinds of DIMACS graph, by the second word of the problem line.
-VARIANTS = {
-    b"sp": _Variant(ord("a"), True, False),
-    b"edge": _Variant(ord("e"), False, True),
-    b"col": _Variant(ord("e"), False, True),
-    b"tw": _Variant(0, False, True),
-}
+#: The letter in front of a row, or 0, for each second word of the problem line.
+LETTERS = {b"sp": ord("a"), b"edge": ord("e"), b"col": ord("e"), b"tw": 0}
 
 
 def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -72,36 +62,21 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     headers = [_read_header(url, options.max_line_bytes) for url in urls]
     n_vertices = common_n_vertices(urls, [n for _, _, n, _ in headers])
-    variant = headers[0][0]
+    letter = headers[0][0]
+    is_sp = letter == LETTERS[b"sp"]  # directed, with weights
     for url, (other, _, _, _) in zip(urls, headers, strict=True):
-        if other != variant:
+        if other != letter:
             raise InputError(
                 f"`{storage.redacted(url)}` and `{storage.redacted(urls[0])}` are different kinds of DIMACS file",
                 hint="files read together have the same problem line",
             )
     refuse_columns(options, "DIMACS files have")
-    has_weights = variant.has_weights and options.weight_column != "none"
-    syntax = LineSyntax(
-        letter=variant.letter,
-        comment=COMMENT,
-        other_comment=COMMENT,
-        n_columns=3 if variant.has_weights else 2,
-        weight_column=2 if has_weights else -1,
-        min_id=1,
-        max_id=n_vertices,
-        ids_are_strings=False,
-        rounds=options.rounds,
-        scale=options.exact_scale,
-    )
-    files = [file for _, file, _, _ in headers]
-    declared = [n for _, _, _, n in headers]
+    has_weights = is_sp and options.weight_column != "none"
+    syntax = numbered_syntax(options, b"c", n_vertices, 3 if is_sp else 2, has_weights, letter)
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
-        counter = EdgeCounter(files, declared)
-        for file, chunk in read_edges(files, syntax, options.block_bytes, n_threads):
-            counter.add(file, len(chunk))
-            yield chunk
-        counter.finish()
+        for _, file, _, n_edges in headers:
+            yield from read_declared(file, n_edges, syntax, options, n_threads)
 
     co = options.coordinates
     return EdgeList(
@@ -110,51 +85,40 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
         read,
         n_vertices=n_vertices,
         first_id=1,
-        symmetric="mirror" if variant.is_undirected else "as-listed",
+        symmetric="as-listed" if is_sp else "mirror",
         read_coordinates=partial(read_coordinates, co, n_vertices, options.block_bytes) if co else None,
     )
 
 
-def _read_header(url: str, max_line_bytes: int) -> tuple[_Variant, LineFile, int, int]:
-    """Return the variant, the lines after the header, and the declared numbers of vertices and edges."""
-    file, words = _problem_line(url)
-    if len(words) != 4 or words[1] not in VARIANTS or not (words[2].isdigit() and words[3].isdigit()):
-        excerpt = line_excerpt(b" ".join(words))
+def _read_header(url: str, max_line_bytes: int) -> tuple[int, LineFile, int, int]:
+    """Return the letter of rows, the lines after the header, and the declared numbers of vertices and edges."""
+    file, words = _problem_line(url, max_line_bytes)
+    place = line_place(url, file.n_lines)
+    if len(words) != 4 or words[1] not in LETTERS or not (words[2].isdigit() and words[3].isdigit()):
         raise InputError(
-            f"{line_place(url, file.n_lines)}: `{excerpt}` is not a problem line",
+            f"{place}: `{line_excerpt(b' '.join(words))}` is not a problem line",
             hint="it reads `p sp VERTICES EDGES`, or has edge, col or tw in place of sp",
         )
-    n_vertices = declared_count(line_place(url, file.n_lines), words[2], "vertices", MAX_VERTICES)
-    n_edges = declared_count(line_place(url, file.n_lines), words[3], "edges", MAX_EDGES)
-    return VARIANTS[words[1]], replace(file, max_line_bytes=max_line_bytes), n_vertices, n_edges
+    n_vertices = declared_count(place, words[2], "vertices", MAX_VERTICES)
+    n_edges = declared_count(place, words[3], "edges", MAX_EDGES)
+    return LETTERS[words[1]], file, n_vertices, n_edges
 
 
-def _problem_line(url: str) -> tuple[LineFile, list[bytes]]:
+def _problem_line(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> tuple[LineFile, list[bytes]]:
     """Return the lines of `url` after its problem line, and the words of the problem line."""
-    n_bytes = 0
-    for n_lines, line in enumerate(read_lines(url), 1):
-        n_bytes += len(line)
+    for file, line in header_lines(url, max_line_bytes):
         words = line.split()
-        if words and words[0] == b"p":
-            return LineFile(url, n_bytes, n_lines), words
-        if words and not words[0].startswith(b"c"):
+        if words[0] == b"p":
+            return file, words
+        if not words[0].startswith(b"c"):
             raise InputError(
-                f"{line_place(url, n_lines)} begins with `{line_excerpt(words[0])}` before any problem line",
+                f"{line_place(url, file.n_lines)} begins with `{line_excerpt(words[0])}` before any problem line",
                 hint="a DIMACS file begins with comments and a line such as `p sp VERTICES EDGES`",
             )
     raise InputError(
         f"`{storage.redacted(url)}` has no problem line",
         hint="it reads `p sp VERTICES EDGES` and precedes the edges",
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _ScannedCoordinates:
-    ids: np.ndarray
-    xy: np.ndarray
-    n_lines: int
-    fault: Fault | None
-    skipped: tuple[Fault, ...] = ()
 
 
 def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates:
@@ -166,13 +130,13 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
         The file is not a `.co` file, has another number of vertices, or does not list each vertex exactly once.
     """
     file, words = _problem_line(url)
+    place = line_place(url, file.n_lines)
     if words[:4] != [b"p", b"aux", b"sp", b"co"] or len(words) != 5 or not words[4].isdigit():
-        excerpt = line_excerpt(b" ".join(words))
         raise InputError(
-            f"{line_place(url, file.n_lines)}: `{excerpt}` is not the header of coordinates",
+            f"{place}: `{line_excerpt(b' '.join(words))}` is not the header of coordinates",
             hint="it reads `p aux sp co VERTICES`",
         )
-    n_given = declared_count(line_place(url, file.n_lines), words[4], "vertices", MAX_VERTICES)
+    n_given = declared_count(place, words[4], "vertices", MAX_VERTICES)
     if n_given != n_vertices:
         raise InputError(
             f"`{storage.redacted(url)}` has coordinates of {n_given} vertices, the graph has {n_vertices}",
@@ -182,10 +146,11 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     xy = np.empty((2, n_vertices), np.float64)
     is_seen = np.zeros(n_vertices, bool)
     n_rows = 0
-    for _, found in scan_files([file], partial(_scan_coordinates, syntax=syntax), syntax, block_bytes, 1):
-        xy[:, found.ids - 1] = found.xy
-        is_seen[found.ids - 1] = True
-        n_rows += len(found.ids)
+    scan = partial(_scan_coordinates, syntax=syntax)
+    for ids, xy_of_block in scan_files([file], scan, syntax, block_bytes, 1):
+        xy[:, ids - 1] = xy_of_block
+        is_seen[ids - 1] = True
+        n_rows += len(ids)
     if not is_seen.all():
         raise InputError(
             f"`{storage.redacted(url)}` has no coordinates of vertex {int(np.argmin(is_seen)) + 1}",
@@ -201,10 +166,9 @@ def read_coordinates(url: str, n_vertices: int, block_bytes: int) -> Coordinates
     return whole[0], whole[1]
 
 
-def _scan_coordinates(data: np.ndarray, syntax: LineSyntax) -> _ScannedCoordinates:
+def _scan_coordinates(data: np.ndarray, syntax: LineSyntax) -> Scanned[tuple[np.ndarray, np.ndarray]]:
     most_rows = len(data) // 8 + 1
     ids = np.empty(most_rows, np.int64)
     xy = np.empty((2, most_rows), np.float64)
     n_rows, n_lines, code, position = tokenizer.scan_coordinates(data, syntax, ids, xy)
-    fault = Fault(code, position) if code else None
-    return _ScannedCoordinates(ids[:n_rows], xy[:, :n_rows], n_lines, fault)
+    return Scanned((ids[:n_rows], xy[:, :n_rows]), n_lines, Fault(code, position) if code else None)

@@ -24,29 +24,13 @@ class ReadOptions:
 
     Attributes
     ----------
-    format
-        A key of `registries.FORMATS`, or "auto" to look at the content.
-    encoding, delimiter, header, decimal
-        Of text and tables, as in `workflow.Graph`; `header` is "auto", True or False.
-    source_column, target_column
-        Columns of text and tables, by name or 1-based number; "auto" looks for the usual names.
-    weight_column
-        "auto", "none", or a column by name or 1-based number. Formats with a fixed place for weights accept only
-        "auto" and "none".
+    source_column, target_column, weight_column
+        "auto", or a column by name or 1-based number; the weight may also be "none". Formats with fixed places accept
+        only "auto" and "none".
     weight_dtype
         "auto" or a type. Readers give the weights as they are in the file, with two exceptions. Galois weights are
         read as this type. Integers that float64 does not represent exactly may occur together with decimals only if
         this is a float type.
-    scale
-        The factor that will be applied to the weights to make them integers, or None.
-    ids
-        "auto", "integer" or "string"; "auto" looks at the first rows.
-    unreadable
-        "error", or "skip" to leave out rows that are not edges.
-    coordinates
-        URL of a DIMACS `.co` file, or None.
-    max_line_bytes
-        The longest line of text that is read.
     block_bytes
         The number of bytes of text, or of an array, that are read into one chunk.
     """
@@ -76,6 +60,10 @@ class ReadOptions:
     def exact_scale(self) -> int:
         """The factor that must make every weight an integer: 1 for an integer type, 0 if decimals are allowed."""
         return self.scale or (1 if "int" in self.weight_dtype else 0)
+
+    def first_set(self, *names: str) -> str | None:
+        """Return the first of the options `names` that does not have its default; None if all of them have."""
+        return next((name for name in names if getattr(self, name) != getattr(ReadOptions, name)), None)
 
     @property
     def skips(self) -> bool:
@@ -167,16 +155,6 @@ class EdgeList:
     symmetric: str = "as-listed"
     read_coordinates: Callable[[], Coordinates | None] | None = None
     skipped: SkippedRows = field(default_factory=SkippedRows)
-
-    @property
-    def format(self) -> str:
-        """A key of `registries.FORMATS`, or "generated"."""
-        return self.reading.format
-
-    @property
-    def id_kind(self) -> str:
-        """Return "integer" or "string"."""
-        return self.reading.ids
 
     def chunks(self, n_threads: int = 1) -> Iterator[EdgeChunk]:
         """Give all edges in file order; `n_threads` threads parse them, and another thread decompresses the file.

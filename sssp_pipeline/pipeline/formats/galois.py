@@ -135,10 +135,7 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
                 yield EdgeChunk(src, dst, values)
                 n_read = upto
         if n_read != header.n_edges:
-            raise InputError(
-                f"`{files.redacted(url)}` declares {header.n_edges} edges but its rows end at {n_read}",
-                hint="the file may be damaged: fetch it again",
-            )
+            raise _damaged(url, f" declares {header.n_edges} edges but its rows end at {n_read}")
         last, rest = weights, 0
         if last is None and header.weight_bytes:  # there are weights that are not read
             last, rest = _cursor(stack, url, header.weights_at + header.weight_bytes * max(n_read - 1, 0)), 0
@@ -147,10 +144,7 @@ def _read_edges(url: str, header: _Header, dtype: np.dtype | None, block_bytes: 
         elif last is None:
             last, rest = targets, 4 * (n_read % 2)  # padding, which may be missing
         if len(last.read(rest + 1)) > rest:
-            raise InputError(
-                f"`{files.redacted(url)}` goes on after its {n_read} edges",
-                hint="the file may be damaged: fetch it again",
-            )
+            raise _damaged(url, f" goes on after its {n_read} edges")
 
 
 def _cursor(stack: ExitStack, url: str, position: int) -> IO[bytes]:
@@ -172,20 +166,14 @@ def _check_ends(url: str, ends: np.ndarray, first: int, n_read: int, n_edges: in
     if bad < 0 and ends[-1] > n_edges:
         bad = int(np.argmax(ends > n_edges))
     if bad >= 0:
-        raise InputError(
-            f"`{files.redacted(url)}`: the edges of vertex {first + bad} end at {ends[bad]}, "
-            f"wanted a number that does not fall and is at most {n_edges}",
-            hint="the file may be damaged: fetch it again",
-        )
+        end = f"the edges of vertex {first + bad} end at {ends[bad]}"
+        raise _damaged(url, f": {end}, wanted a number that does not fall and is at most {n_edges}")
 
 
 def _check_targets(url: str, dst: np.ndarray, n_read: int, n_vertices: int) -> None:
     if int(dst.max()) >= n_vertices:
         e = int(np.argmax(dst >= n_vertices))
-        raise InputError(
-            f"`{files.redacted(url)}` edge {n_read + e}: vertex id `{dst[e]}` is outside 0 to {n_vertices - 1}",
-            hint="the file may be damaged: fetch it again",
-        )
+        raise _damaged(url, f" edge {n_read + e}: vertex id `{dst[e]}` is outside 0 to {n_vertices - 1}")
 
 
 def _check_weights(url: str, values: np.ndarray, n_read: int) -> None:
@@ -195,6 +183,10 @@ def _check_weights(url: str, values: np.ndarray, n_read: int) -> None:
             f"`{files.redacted(url)}` edge {n_read + e}: weight `{values[e]}` is not finite",
             hint="set `graph.weights.dtype: uint32` if the weights are whole numbers",
         )
+
+
+def _damaged(url: str, problem: str) -> InputError:
+    return InputError(f"`{files.redacted(url)}`{problem}", hint="the file may be damaged: fetch it again")
 
 
 def _cut_short(url: str, part: str) -> InputError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -89,13 +90,10 @@ def _parameters(url: str, generator: Callable, query: str) -> dict[str, int | fl
             )
         if key in given:
             raise InputError(f"`{url}`: `{key}` is given twice", hint="give each parameter once")
-        try:
-            given[key] = int(text)
-        except ValueError:
-            try:
-                given[key] = float(text)
-            except ValueError:
-                raise InputError(
-                    f"`{url}`: `{text}` is not a value for `{key}`", hint="parameters are numbers"
-                ) from None
+        for number in (int, float):
+            with suppress(ValueError):
+                given[key] = number(text)
+                break
+        else:
+            raise InputError(f"`{url}`: `{text}` is not a value for `{key}`", hint="parameters are numbers")
     return given

@@ -15,19 +15,18 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK,
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
-    EdgeCounter,
     common_n_vertices,
     declared_count,
     declared_reading,
+    header_lines,
     line_excerpt,
+    numbered_syntax,
+    read_declared,
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
-from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges
-from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files as storage
 
-_COMMENT = ord("%")
 _FIELDS = ("pattern", "integer", "real")
 _SYMMETRIES = ("general", "symmetric")
 
@@ -53,31 +52,17 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
     refuse_columns(options, "Matrix Market files have")
     field, symmetry = headers[0]
     has_weights = field != "pattern" and options.weight_column != "none"
-    syntax = LineSyntax(
-        letter=0,
-        comment=_COMMENT,
-        other_comment=_COMMENT,
-        n_columns=2 if field == "pattern" else 3,
-        weight_column=2 if has_weights else -1,
-        min_id=1,
-        max_id=n_vertices,
-        ids_are_strings=False,
-        rounds=options.rounds,
-        scale=options.exact_scale,
-    )
+    syntax = numbered_syntax(options, b"%", n_vertices, 2 if field == "pattern" else 3, has_weights)
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
-        files = [file for file, _, _ in sizes]
-        counter = EdgeCounter(files, [n for _, _, n in sizes])
-        for file, chunk in read_edges(files, syntax, options.block_bytes, n_threads):
-            counter.add(file, len(chunk))
-            if field == "integer" and chunk.weights is not None and chunk.weights.dtype.kind == "f":
-                raise InputError(
-                    f"`{storage.redacted(file.url)}` says that its values are integers, but some have decimals",
-                    hint="write `real` instead of `integer` in its first line",
-                )
-            yield chunk
-        counter.finish()
+        for file, _, n_entries in sizes:
+            for chunk in read_declared(file, n_entries, syntax, options, n_threads):
+                if field == "integer" and chunk.weights is not None and chunk.weights.dtype.kind == "f":
+                    raise InputError(
+                        f"`{storage.redacted(file.url)}` says that its values are integers, but some have decimals",
+                        hint="write `real` instead of `integer` in its first line",
+                    )
+                yield chunk
 
     return EdgeList(
         declared_reading("matrix-market", IDS_WHY),
@@ -110,18 +95,16 @@ def _read_banner(url: str) -> tuple[str, str]:
 
 def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
     """Return the lines with the entries, the number of vertices and the number of entries."""
-    n_bytes = 0
-    for n_lines, line in enumerate(read_lines(url), 1):
-        n_bytes += len(line)
+    for file, line in header_lines(url, max_line_bytes):
         words = line.split()
-        if n_lines == 1 or not words or words[0].startswith(b"%"):
+        if file.n_lines == 1 or words[0].startswith(b"%"):
             continue
+        place = line_place(url, file.n_lines)
         if len(words) != 3 or not all(word.isdigit() for word in words):
             raise InputError(
-                f"{line_place(url, n_lines)}: `{line_excerpt(line)}` is not the size of a matrix",
+                f"{place}: `{line_excerpt(line)}` is not the size of a matrix",
                 hint="it reads `ROWS COLUMNS ENTRIES`",
             )
-        place = line_place(url, n_lines)
         rows, columns = (declared_count(place, word, "vertices", MAX_VERTICES) for word in words[:2])
         entries = declared_count(place, words[2], "entries", MAX_EDGES)
         if rows != columns:
@@ -129,7 +112,7 @@ def _read_sizes(url: str, max_line_bytes: int) -> tuple[LineFile, int, int]:
                 f"{place}: the matrix has {rows} rows and {columns} columns, but a graph needs as many rows as columns",
                 hint="only square matrices are graphs",
             )
-        return LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), rows, entries
+        return file, rows, entries
     raise InputError(
         f"`{storage.redacted(url)}` ends before the size of its matrix",
         hint="it reads `ROWS COLUMNS ENTRIES`",

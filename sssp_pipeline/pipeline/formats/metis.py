@@ -17,17 +17,18 @@ from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
     declared_count,
     declared_reading,
+    header_lines,
     line_excerpt,
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
-from sssp_pipeline.pipeline.formats.parsing.line_reader import scan_files
+from sssp_pipeline.pipeline.formats.parsing.line_reader import Scanned, scan_files
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.storage import files
 
@@ -44,19 +45,6 @@ class _Header:
     n_edges: int
     has_edge_weights: bool
     n_skipped: int
-
-
-@dataclass(frozen=True, eq=False)
-class _ScannedRows:
-    """The edges of a block; `src` counts the block's vertices from 0."""
-
-    src: np.ndarray
-    dst: np.ndarray
-    weights: np.ndarray
-    n_vertices: int
-    n_lines: int
-    fault: Fault | None
-    skipped: tuple[Fault, ...] = ()
 
 
 def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -90,31 +78,28 @@ def open_metis(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _read_header(url: str, max_line_bytes: int) -> _Header:
-    n_bytes = 0
-    for n_lines, line in enumerate(read_lines(url), 1):
-        n_bytes += len(line)
-        words = line.removeprefix(BYTE_ORDER_MARK).split()
-        if not words or words[0].startswith(b"%"):
+    for file, line in header_lines(url, max_line_bytes):
+        words, place = line.split(), line_place(url, file.n_lines)
+        if words[0].startswith(b"%"):
             continue
         if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
             raise InputError(
-                f"{line_place(url, n_lines)}: `{line_excerpt(line)}` is not a METIS header",
+                f"{place}: `{line_excerpt(line)}` is not a METIS header",
                 hint="it reads `VERTICES EDGES`, and perhaps a format such as 001",
             )
-        n_vertices = declared_count(line_place(url, n_lines), words[0], "vertices", MAX_VERTICES)
-        n_edges = declared_count(line_place(url, n_lines), words[1], "edges", MAX_EDGES)
+        n_vertices = declared_count(place, words[0], "vertices", MAX_VERTICES)
+        n_edges = declared_count(place, words[1], "edges", MAX_EDGES)
         layout = (words[2].decode().lstrip("0") or "0") if len(words) > 2 else "0"
         if layout not in _FORMATS:
             raise InputError(
-                f"{line_place(url, n_lines)}: unknown METIS format `{words[2].decode()[:20]}`",
+                f"{place}: unknown METIS format `{words[2].decode()[:20]}`",
                 hint="known formats: " + ", ".join(name.zfill(3) for name in _FORMATS),
             )
         has_size, has_vertex_weights, has_edge_weights = (digit == "1" for digit in layout.zfill(3))
         n_vertex_weights = 1
         if len(words) > 3:
-            n_vertex_weights = declared_count(line_place(url, n_lines), words[3], "vertex weights", 2**20)
+            n_vertex_weights = declared_count(place, words[3], "vertex weights", 2**20)
         n_skipped = has_size + (n_vertex_weights if has_vertex_weights else 0)
-        file = LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes)
         return _Header(file, n_vertices, n_edges, has_edge_weights, n_skipped)
     raise InputError(
         f"`{files.redacted(url)}` has no header", hint="a METIS graph begins with `VERTICES EDGES`"
@@ -129,18 +114,18 @@ def _read_edges(header: _Header, has_weights: bool, block_bytes: int, n_threads:
     scan = partial(_scan_block, syntax=syntax, n_skipped=header.n_skipped)
     n_seen = 0
     n_neighbours = 0
-    for _, rows in scan_files([header.file], scan, syntax, block_bytes, n_threads):
-        beyond = np.flatnonzero(rows.src >= header.n_vertices - n_seen)
+    for src, dst, weights, n_vertices in scan_files([header.file], scan, syntax, block_bytes, n_threads):
+        beyond = np.flatnonzero(src >= header.n_vertices - n_seen)
         if len(beyond):
-            vertex = n_seen + 1 + int(rows.src[beyond[0]])
+            vertex = n_seen + 1 + int(src[beyond[0]])
             raise InputError(
                 f"`{files.redacted(url)}` declares {header.n_vertices} vertices but has a line of vertex {vertex}",
                 hint="correct the count in the header",
             )
-        if len(rows.src):
-            yield EdgeChunk(rows.src + (n_seen + 1), rows.dst, rows.weights if has_weights else None)
-        n_seen += rows.n_vertices
-        n_neighbours += len(rows.src)
+        if len(src):
+            yield EdgeChunk(src + (n_seen + 1), dst, weights if has_weights else None)
+        n_seen += n_vertices
+        n_neighbours += len(src)
     if n_seen < header.n_vertices:
         raise InputError(
             f"`{files.redacted(url)}` declares {header.n_vertices} vertices but has lines of {n_seen}",
@@ -154,7 +139,10 @@ def _read_edges(header: _Header, has_weights: bool, block_bytes: int, n_threads:
         )
 
 
-def _scan_block(data: np.ndarray, syntax: LineSyntax, n_skipped: int) -> _ScannedRows:
+def _scan_block(
+    data: np.ndarray, syntax: LineSyntax, n_skipped: int
+) -> Scanned[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
+    """Return source, counted from 0 in the block, target and weight of its edges, and its number of vertices."""
     # The shortest neighbour is one digit and a blank.
     most = len(data) // 2 + 1
     src = np.empty(most, np.int64)
@@ -163,5 +151,5 @@ def _scan_block(data: np.ndarray, syntax: LineSyntax, n_skipped: int) -> _Scanne
     n_edges, n_vertices, n_lines, code, position = tokenizer.scan_neighbours(
         data, syntax, n_skipped, src, dst, weights
     )
-    fault = Fault(code, position) if code else None
-    return _ScannedRows(src[:n_edges], dst[:n_edges], weights[:n_edges], n_vertices, n_lines, fault)
+    found = src[:n_edges], dst[:n_edges], weights[:n_edges], n_vertices
+    return Scanned(found, n_lines, Fault(code, position) if code else None)

@@ -54,13 +54,12 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
     InputError
         A file has no edges, a row is not an edge of NetworkX, or more than one attribute could be the weight.
     """
-    for key, usual in _OF_TABLES.items():
-        if getattr(options, key) != usual:
-            raise InputError(
-                f"`{files.redacted(urls[0])}` is an edge list of NetworkX, which has no {key.replace('_', ' ')} "
-                "to choose",
-                hint="remove it from the workflow",
-            )
+    if key := options.first_set("source_column", "target_column", "delimiter", "header", "decimal"):
+        raise InputError(
+            f"`{files.redacted(urls[0])}` is an edge list of NetworkX, which has no {key.replace('_', ' ')} "
+            "to choose",
+            hint="remove it from the workflow",
+        )
     samples = [read_sample(url, options, True) for url in urls]
     keys = _attribute_names(samples, options)
     first = samples[0]
@@ -98,16 +97,6 @@ def open_networkx(urls: list[str], options: ReadOptions) -> EdgeList:
         read,
         skipped=skipped,
     )
-
-
-#: Options of text and tables that do not apply to this format, and their defaults.
-_OF_TABLES = {
-    "source_column": "auto",
-    "target_column": "auto",
-    "delimiter": "auto",
-    "header": "auto",
-    "decimal": "point",
-}
 
 
 def _attribute_names(samples: list[Sample], options: ReadOptions) -> dict[str, bool]:

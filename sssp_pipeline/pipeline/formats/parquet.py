@@ -100,12 +100,11 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _open_table(url: str, options: ReadOptions) -> _Table:
-    for key in ("encoding", "delimiter", "header"):
-        if getattr(options, key) != "auto":
-            raise InputError(
-                f"`{files.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
-                hint=f"remove `graph.{key}`",
-            )
+    if key := options.first_set("encoding", "delimiter", "header"):
+        raise InputError(
+            f"`{files.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
+            hint=f"remove `graph.{key}`",
+        )
     with _record_batches(url, 1) as (schema, _):
         names: list[str] = schema.names
         numeric = {i for i, field in enumerate(schema) if _is_numeric(field.type)}
@@ -221,13 +220,7 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[tuple[_Table, int
 
 
 def _to_chunk(item: tuple[_Table, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
-    """Return the edges of some rows, and a line about each row that was left out.
-
-    Raises
-    ------
-    InputError
-        A row is not an edge, and the workflow does not ask to skip such rows.
-    """
+    """Return the edges of some rows, and a line about each row that was left out."""
     table, n_before, batch = item
     bad: dict[int, tuple[str, str]] = {}
     for name in table.used:

@@ -77,14 +77,9 @@ class Reading:
 
     def lines(self) -> list[str]:
         """Return the two lines that a run prints: how the input was read, and the first edges."""
-        form = [self.format]
-        if self.encoding is not None:
-            form.append(self.encoding)
-        if self.delimiter is not None:
-            form.append(self.delimiter)
-        if self.header is not None:
-            form.append("header" if self.header else "no header")
-        parts = [", ".join(form)]
+        header = None if self.header is None else "header" if self.header else "no header"
+        form = (self.format, self.encoding, self.delimiter, header)
+        parts = [", ".join(text for text in form if text is not None)]
         if self.source is not None and self.target is not None and self.weight is not None:
             weight = f"weight `{self.weight.column}`"
             if self.weight.column is None:
@@ -100,13 +95,12 @@ class Reading:
 
     def facts(self) -> dict[str, str]:
         """Return all that was understood and the reasons, as one text for each property."""
-        found = {"format": f"{self.format}, {self.format_why}"}
-        if self.encoding is not None:
-            found["encoding"] = self.encoding
-        if self.delimiter is not None:
-            found["between columns"] = self.delimiter
-        if self.header is not None:
-            found["header"] = "yes" if self.header else "no"
+        found = {
+            "format": f"{self.format}, {self.format_why}",
+            "encoding": self.encoding,
+            "between columns": self.delimiter,
+            "header": None if self.header is None else "yes" if self.header else "no",
+        }
         for part in ("source", "target", "weight"):
             read: ColumnRead | None = getattr(self, part)
             if read is not None:
@@ -114,7 +108,8 @@ class Reading:
         if self.unused:
             found["not used"] = ", ".join(f"`{name}`" for name in self.unused)
         found |= {"ids": f"{self.ids}: {self.ids_why}", "weights": self.weights, "edges": self.edges}
-        return found | {"first edges": "; ".join(map(_edge_text, self.sample))}
+        found["first edges"] = "; ".join(map(_edge_text, self.sample))
+        return {name: text for name, text in found.items() if text is not None}
 
 
 def _edge_text(edge: tuple) -> str:

@@ -10,7 +10,6 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,14 +27,6 @@ _ARRAYS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class _Matrix:
-    n_vertices: int
-    row: np.ndarray
-    col: np.ndarray
-    data: np.ndarray
-
-
 def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
     """Return the edge list in the only file of `urls`.
 
@@ -51,29 +42,29 @@ def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
             hint="name one of them",
         )
     refuse_columns(options, "SciPy's matrices have")
-    matrix = _read(urls[0])
-    has_weights = matrix.data.dtype != np.bool_ and options.weight_column != "none"
+    n_vertices, row, col, data = _read(urls[0])
+    has_weights = data.dtype != np.bool_ and options.weight_column != "none"
     rows = max(1, options.block_bytes // 24)
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
-        for start in range(0, len(matrix.row), rows):
+        for start in range(0, len(row), rows):
             part = slice(start, start + rows)
-            weights = matrix.data[part] if has_weights else None
+            weights = data[part] if has_weights else None
             if weights is not None and weights.dtype.kind == "f" and not np.isfinite(weights).all():
                 i = int(np.argmin(np.isfinite(weights)))
                 raise InputError(
-                    f"`{files.redacted(urls[0])}` entry ({matrix.row[start + i]}, {matrix.col[start + i]}): "
+                    f"`{files.redacted(urls[0])}` entry ({row[start + i]}, {col[start + i]}): "
                     f"weight `{weights[i]}` is not finite",
                     hint="remove such entries before saving",
                 )
-            yield EdgeChunk(matrix.row[part], matrix.col[part], weights)
+            yield EdgeChunk(row[part], col[part], weights)
 
     return EdgeList(
         declared_reading("scipy-npz", "rows and columns of a matrix count from 0"),
         has_weights,
         read,
-        n_vertices=matrix.n_vertices,
-        weight_dtype=matrix.data.dtype if has_weights else None,
+        n_vertices=n_vertices,
+        weight_dtype=data.dtype if has_weights else None,
     )
 
 
@@ -84,7 +75,8 @@ _DAMAGES = (
 )
 
 
-def _read(url: str) -> _Matrix:
+def _read(url: str) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the number of vertices, and row, column and value of each entry."""
     name = files.redacted(url)
     layout, shape, first, second, data = _load_arrays(url)
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 0 or shape[0] > MAX_VERTICES:
@@ -116,7 +108,7 @@ def _read(url: str) -> _Matrix:
             hint="call `matrix.eliminate_zeros()` before saving",
         )
     _refuse_repeats(name, n, row, col)
-    return _Matrix(n, row, col, data)
+    return n, row, col, data
 
 
 def _load_arrays(url: str) -> tuple[str, list[int], np.ndarray, np.ndarray, np.ndarray]:

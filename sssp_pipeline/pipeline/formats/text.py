@@ -65,9 +65,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
     skipped = SkippedRows()
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
-        noted = skipped if options.skips else None
-        for _, chunk in read_edges(files, syntax, options.block_bytes, n_threads, noted):
-            yield chunk
+        return read_edges(files, syntax, options.block_bytes, n_threads, skipped if options.skips else None)
 
     return EdgeList(
         Reading(

@@ -6,7 +6,8 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import accumulate, chain
+from functools import partial
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -34,14 +35,8 @@ def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> 
 
     Several threads read parts. If there are fewer parts than threads, threads share the row groups of a part.
 
-    Parameters
-    ----------
-    store
-        URL of the store.
-    manifest
-        The manifest that `read_manifest` returned for the store.
-    into
-        A graph with arrays of the lengths and types of `manifest.arrays`, which are filled; None for new arrays.
+    `manifest` is what `read_manifest` returned for the URL `store`. `into` is a graph with arrays of the lengths and
+    types of `manifest.arrays`, which are filled; None for new arrays.
 
     Raises
     ------
@@ -53,22 +48,13 @@ def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> 
     graph = into
     parts = len(manifest.row_offsets) + len(manifest.edges)
     threads = min(2 * usable_cores(), n_readers(manifest.graph_bytes))
-
-    def load_offsets(part: Part) -> None:
-        _read_part_into(
-            store, part, {"row_offset": graph.row_offsets[part.first : part.last]}, threads // parts
-        )
-
-    def load_edges(part: Part, begin: int) -> None:
-        edges = slice(begin, begin + part.rows)
-        columns = {"col_index": graph.col_indices[edges], "weight": graph.weights[edges]}
-        _read_part_into(store, part, columns, threads // parts)
-
+    targets = [{"row_offset": graph.row_offsets[part.first : part.last]} for part in manifest.row_offsets]
     begins = [0, *accumulate(part.rows for part in manifest.edges)]
+    for begin, end in pairwise(begins):
+        targets.append({"col_index": graph.col_indices[begin:end], "weight": graph.weights[begin:end]})
+    read = partial(_read_part_into, store, threads=threads // parts)
     with ThreadPoolExecutor(threads) as pool:
-        offsets = pool.map(load_offsets, manifest.row_offsets)
-        edges = pool.map(load_edges, manifest.edges, begins)
-        list(chain(offsets, edges))
+        list(pool.map(read, [*manifest.row_offsets, *manifest.edges], targets))
     for part, begin in zip(manifest.edges, begins, strict=False):
         if (begin, begin + part.rows) != (graph.row_offsets[part.first], graph.row_offsets[part.last]):
             raise InputError(

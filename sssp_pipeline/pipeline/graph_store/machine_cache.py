@@ -83,14 +83,6 @@ def shared_graph(store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
     return load_graph(store, manifest), load_ids(store, manifest)
 
 
-class _NoRoomError(OSError):
-    """The cache has no room for a graph."""
-
-
-class _StalledError(OSError):
-    """The process that loads a graph has stopped, but still holds its lock."""
-
-
 @dataclass(frozen=True)
 class GraphCache:
     """The cache in `folder`; the folder belongs to this user alone and is on a disk of this machine."""
@@ -132,7 +124,7 @@ class GraphCache:
             # Mapped before the rename: under its final name an unmapped graph may be removed as unused.
             loaded = _map_graph(partial, manifest)
             if loaded is None:
-                raise _NoRoomError(f"`{partial}` was removed while a graph was loaded into it")
+                raise OSError(f"`{partial}` was removed while a graph was loaded into it")
             partial.rename(entry)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
@@ -154,7 +146,7 @@ class GraphCache:
                 used -= sizes[place]
         if used + n_bytes > room:
             left = max(0, room - used)
-            raise _NoRoomError(
+            raise OSError(
                 f"it takes {n_bytes / 2**30:.2f} GiB, and `{self.folder}` has room for {left / 2**30:.2f} GiB"
             )
 
@@ -190,13 +182,7 @@ class GraphCache:
 
 
 def _user_folder() -> Path:
-    """Return this user's cache folder, and create it if necessary.
-
-    Raises
-    ------
-    OSError
-        The folder cannot be created, belongs to another user, or gives other users access.
-    """
+    """Return this user's cache folder, created if necessary; an `OSError` if other users may use it."""
     base = os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()
     folder = Path(base, f"sssp-graphs-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -208,18 +194,23 @@ def _user_folder() -> Path:
 
 @contextmanager
 def _hold_lock(lock: Path) -> Iterator[None]:
-    """Wait for `lock`, and hold it until the block ends.
-
-    Raises
-    ------
-    OSError
-        The process that holds the lock has not updated the lock file for `STALLED_S`.
-    """
+    """Wait for `lock`, and hold it until the block ends; an `OSError` if its holder gives no sign of life."""
     handle = _acquire_lock(lock)
+    ended = threading.Event()
+
+    def update_time() -> None:
+        while True:
+            os.utime(handle)
+            if ended.wait(STALLED_S / 6):
+                return
+
+    thread = threading.Thread(target=update_time, daemon=True)
+    thread.start()
     try:
-        with _heartbeat(handle):
-            yield
+        yield
     finally:
+        ended.set()
+        thread.join()
         os.close(handle)
 
 
@@ -237,30 +228,8 @@ def _acquire_lock(lock: Path) -> int:
                     closing.pop_all()
                     return handle
             if time.time() - max(began, os.fstat(handle).st_mtime) > STALLED_S:
-                raise _StalledError(
-                    f"the process that holds `{lock}` gave no sign of life for {STALLED_S:.0f} s"
-                )
+                raise OSError(f"the process that holds `{lock}` gave no sign of life for {STALLED_S:.0f} s")
         time.sleep(_POLL_S)
-
-
-@contextmanager
-def _heartbeat(handle: int) -> Iterator[None]:
-    """Update the time of an open lock file regularly until the block ends."""
-    ended = threading.Event()
-
-    def update_time() -> None:
-        while True:
-            os.utime(handle)
-            if ended.wait(STALLED_S / 6):
-                return
-
-    thread = threading.Thread(target=update_time, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _map_graph(place: Path, manifest: Manifest) -> tuple[CsrGraph, VertexIds] | None:

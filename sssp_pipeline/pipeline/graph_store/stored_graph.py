@@ -64,9 +64,15 @@ class _ResidentGraphs:
         self._lock = threading.Lock()
         self._kept: dict[str, StoredGraph] = {}  # in the order of their last use
         self._alive: WeakValueDictionary[str, StoredGraph] = WeakValueDictionary()
-        self._room: int | None = None
 
     def get(self, store: str, content_id: str) -> StoredGraph:
+        """Return the graph `content_id` of `store`, and keep it loaded in this process as long as there is room.
+
+        Raises
+        ------
+        InputError
+            The store has no graph with this `content_id`.
+        """
         with self._lock:
             if (there := self._alive.get(content_id)) is not None:
                 self._keep(content_id, there)
@@ -81,59 +87,39 @@ class _ResidentGraphs:
         self._alive[content_id] = stored
         self._kept.pop(content_id, None)
         self._kept[content_id] = stored
-        while len(self._kept) > 1 and self._alive_bytes() > self.room:
+        while len(self._kept) > 1 and self._alive_bytes() > self._room:
             del self._kept[next(iter(self._kept))]
 
     def _alive_bytes(self) -> int:
         return sum(stored.manifest.graph_bytes for stored in self._alive.values())
 
-    @property
-    def room(self) -> int:
-        if self._room is None:
-            self._room = memory_bytes() // 2
-        return self._room
+    @cached_property
+    def _room(self) -> int:
+        return memory_bytes() // 2
 
     def limit_bytes(self, n_bytes: int) -> None:
-        with self._lock:
-            self._room = min(n_bytes, self.room)
+        """Limit the graphs that this process keeps to `n_bytes`; of several limits the smallest counts.
 
-    def put(self, stored: StoredGraph) -> None:
+        The graph that was used last is always kept.
+        """
         with self._lock:
-            self._alive[stored.manifest.content_id] = stored
+            self._room = min(n_bytes, self._room)
 
-    def drop(self, stored: StoredGraph) -> None:
+    @contextmanager
+    def sharing(self, stored: StoredGraph) -> Iterator[None]:
+        """Give `stored` to the tasks of this process until the block ends, so that they do not load it again."""
+        content_id = stored.manifest.content_id
         with self._lock:
-            self._alive.pop(stored.manifest.content_id, None)
-            self._kept.pop(stored.manifest.content_id, None)
+            self._alive[content_id] = stored
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._alive.pop(content_id, None)
+                self._kept.pop(content_id, None)
 
 
 _resident_graphs = _ResidentGraphs()
-
-
-def resident_graph(store: str, content_id: str) -> StoredGraph:
-    """Return the graph `content_id` of `store`, and keep it loaded in this process as long as there is room.
-
-    Raises
-    ------
-    InputError
-        The store has no graph with this `content_id`.
-    """
-    return _resident_graphs.get(store, content_id)
-
-
-def limit_resident_bytes(n_bytes: int) -> None:
-    """Limit the graphs that this process keeps to `n_bytes`; of several limits the smallest counts.
-
-    The graph that was used last is always kept.
-    """
-    _resident_graphs.limit_bytes(n_bytes)
-
-
-@contextmanager
-def share_with_tasks(stored: StoredGraph) -> Iterator[None]:
-    """Make `stored` available to the tasks of this process until the block ends, so that they do not load it again."""
-    _resident_graphs.put(stored)
-    try:
-        yield
-    finally:
-        _resident_graphs.drop(stored)
+resident_graph = _resident_graphs.get
+limit_resident_bytes = _resident_graphs.limit_bytes
+share_with_tasks = _resident_graphs.sharing

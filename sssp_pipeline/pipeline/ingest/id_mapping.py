@@ -92,7 +92,9 @@ class IntegerIds:
         large = np.unique(np.concatenate(self._large)) if self._large else np.empty(0, np.int64)
         self._large = [large]
         n_vertices = self._n_small + len(large)
-        first, last = self._smallest(), int(large[-1]) if len(large) else self._largest_small()
+        first, last = self._ends_of_small()
+        if len(large):
+            first, last = first if self._n_small else int(large[0]), int(large[-1])
         if last - first + 1 == n_vertices:
             self._first_id = first
             return VertexIds(IdMapping(kind="offset", type="int64", first_id=first), None, n_vertices)
@@ -101,16 +103,14 @@ class IntegerIds:
         table = pa.array(np.concatenate([small, large]))
         return VertexIds(IdMapping(kind="table", type="int64"), table, n_vertices)
 
-    def _smallest(self) -> int:
-        if self._n_small == 0:
-            return int(self._large[0][0]) if len(self._large[0]) else 0
-        word = int(np.argmax(self._bits != 0))
-        bits = int(self._bits[word])
-        return 64 * word + (bits & -bits).bit_length() - 1
-
-    def _largest_small(self) -> int:
+    def _ends_of_small(self) -> tuple[int, int]:
+        """Return the smallest and the largest id in the bitmap; 0 and -1 without any."""
         used = np.flatnonzero(self._bits)
-        return 64 * int(used[-1]) + int(self._bits[used[-1]]).bit_length() - 1 if len(used) else -1
+        if not len(used):
+            return 0, -1
+        low, high = int(self._bits[used[0]]), int(self._bits[used[-1]])
+        lowest = 64 * int(used[0]) + (low & -low).bit_length() - 1
+        return lowest, 64 * int(used[-1]) + high.bit_length() - 1
 
     def vertices(self, kept: np.ndarray) -> np.ndarray:
         if self._first_id is not None:

@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
+from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.formats.registry import (
-    EdgeChunk,
-    EdgeList,
-    ReadOptions,
-    is_generated,
-    open_edge_list,
-)
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.workflow import models as workflow
 

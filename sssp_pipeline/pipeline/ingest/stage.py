@@ -18,8 +18,8 @@ import pyarrow as pa
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.formats.reading import Reading
-from sssp_pipeline.pipeline.formats.registry import EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
     VERSION,
@@ -65,28 +65,9 @@ from sssp_pipeline.workflow import models as workflow
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """What the steps of one ingest share.
-
-    Attributes
-    ----------
-    spec
-        The workflow's `graph` section.
-    urls
-        The files of the input.
-    edge_list
-        The opened input.
-    ids
-        Receives all ids, and then translates them to vertices.
-    spill
-        Keeps the edges until all ids are known.
-    threads
-        How many threads each step may use.
-    progress
-        Reports the steps.
-    """
+    """What the steps of one ingest share."""
 
     spec: workflow.Graph
-    urls: list[str]
     edge_list: EdgeList
     ids: IdCollector
     spill: Spill
@@ -169,9 +150,9 @@ def _ingest_into(
     """Write the graph of `spec` to the store and return its manifest; the caller holds the store."""
     files.check_writable(store)
     edge_list = open_input(spec, urls)
-    ids = collector(edge_list.id_kind, edge_list.n_vertices, edge_list.first_id)
+    ids = collector(edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id)
     with Spill() as spill, StoreWriter(store) as writer:
-        job = _Job(spec, urls, edge_list, ids, spill, usable_cores(), progress)
+        job = _Job(spec, edge_list, ids, spill, usable_cores(), progress)
         seen, sample = _read_edges(job)
         dtype, why = seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
         vertex_ids = ids.finish()
@@ -318,18 +299,17 @@ def _apply_duplicates(
 def _translate(job: _Job) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
     """Give source vertices, target vertices and weights of the spilled edges; one group is translated in advance."""
     with ThreadPoolExecutor(2) as pool:
-        ahead: tuple[Future, Future, np.ndarray | None] | None = None
-        for src, dst, *given in job.spill:
-            coming = (
-                pool.submit(job.ids.vertices, src),
-                pool.submit(job.ids.vertices, dst),
-                given[0] if given else None,
-            )
-            if ahead is not None:
-                yield ahead[0].result(), ahead[1].result(), ahead[2]
-            ahead = coming
-        if ahead is not None:
-            yield ahead[0].result(), ahead[1].result(), ahead[2]
+
+        def submit(group: list[np.ndarray]) -> tuple[Future, Future, np.ndarray | None]:
+            src, dst, *given = group
+            vertices = job.ids.vertices
+            return pool.submit(vertices, src), pool.submit(vertices, dst), given[0] if given else None
+
+        coming = map(submit, job.spill)
+        ahead = next(coming, None)
+        while ahead is not None:
+            (src, dst, given), ahead = ahead, next(coming, None)
+            yield src.result(), dst.result(), given
 
 
 def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sssp_pipeline.csr import unreached_distance, wider_dtype
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.registry import EdgeChunk
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
 from sssp_pipeline.workflow import models as workflow
 
 #: The largest scaled weight. Up to it, different decimals with the same number of places have different float64.
@@ -73,14 +73,8 @@ class WeightRange:
     ) -> tuple[np.dtype, str]:
         """Return the type of the weights, chosen by the rules of this module, and the reason.
 
-        Parameters
-        ----------
-        spec
-            The workflow's `graph.weights`.
-        typed
-            The type of the column with the weights, if the format has types.
-        place
-            The words for the input.
+        `typed` is the type of the column with the weights, if the format has types; `place` are the words for the
+        input.
 
         Raises
         ------
@@ -166,18 +160,9 @@ def default_weight(spec: workflow.Weights) -> np.ndarray:
 
 
 def check_weights(chunk: EdgeChunk, before: int, asked: str, place: str) -> None:
-    """Raise `InputError` for the first weight that is not a number or that the requested type cannot represent.
+    """Raise `InputError` for the first weight of `chunk` that is not a number or that `asked` cannot represent.
 
-    Parameters
-    ----------
-    chunk
-        Edges with weights.
-    before
-        The number of edges before the chunk; the message gives the number of the edge.
-    asked
-        The workflow's `graph.weights.dtype`.
-    place
-        The words for the input.
+    `asked` is the workflow's `graph.weights.dtype`; `before` and `place` are as in `scaled`.
     """
     assert chunk.weights is not None
     if fault := _first_fault(chunk.weights, asked):

@@ -25,13 +25,9 @@ T = TypeVar("T")
 HTTP_SCHEMES = ("http://", "https://")
 #: Object stores by scheme, and the extra that installs the package for each.
 _OBJECT_STORES = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gcs",
-    "gcs": "gcs",
-    "abfs": "azure",
-    "abfss": "azure",
-    "az": "azure",
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("abfs", "abfss", "az"), "azure"),
 }
 #: Schemes of places that can only be read.
 _READ_ONLY = frozenset(

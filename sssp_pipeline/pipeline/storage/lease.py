@@ -258,14 +258,9 @@ class _Lease:
         return json.dumps(self._facts | {"beat": beat}).encode()
 
     def _wait_for_expiry(self, number: int, content: bytes) -> bool:
-        """Watch the lease `number`, which had this `content`; return True if it expires.
+        """Watch the lease `number` with this `content`; return True if it expires, False if the holder removes it.
 
-        Return False as soon as it is removed, or renewed with `on_wait` given.
-
-        Raises
-        ------
-        InputError
-            The lease is renewed, and there is no `on_wait`.
+        If it is renewed, return False, or raise `InputError` if there is no `on_wait`.
         """
         try:
             facts = json.loads(content)

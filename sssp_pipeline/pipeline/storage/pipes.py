@@ -116,11 +116,6 @@ def is_of_process(url: str) -> bool:
     return _OF_PROCESS.fullmatch(url) is not None
 
 
-def fingerprint_name(url: str) -> str:
-    """Return the name of `url` in a fingerprint; it is the same for every `<(command)`, whose numbers vary."""
-    return "/dev/fd" if is_of_process(url) else redacted(url)
-
-
 def _kind(path: str) -> str | None:
     """Return "pipe", "a device" or "a socket" for a local path; None for files, folders and missing paths."""
     try:

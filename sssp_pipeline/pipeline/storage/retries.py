@@ -47,14 +47,8 @@ _is_single_attempt: ContextVar[bool] = ContextVar("single_attempt", default=Fals
 def call_with_retries(place: str, action: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Return the result of `action(*args, **kwargs)`, repeated while it fails for a temporary reason.
 
-    Any other failure is raised at once, unchanged.
-
-    Parameters
-    ----------
-    place
-        The redacted URL that is read or written.
-    action
-        An operation that may safely be done twice.
+    Any other failure is raised at once, unchanged. `place` is the redacted URL that is read or written. `action` may
+    safely be done twice.
 
     Raises
     ------
@@ -254,14 +248,8 @@ _CLIENT_ERRORS = frozenset(
     (
         *("HTTPClientError", "EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError"),
         *("ResponseParserError", "IncompleteRead", "ClientConnectionError", "ClientPayloadError"),
-        *(
-            "ConnectionError",
-            "Timeout",
-            "ChunkedEncodingError",
-            "ServiceRequestError",
-            "ServiceResponseError",
-        ),
-        *("IncompleteReadError",),
+        *("ConnectionError", "Timeout", "ChunkedEncodingError", "ServiceRequestError"),
+        *("ServiceResponseError", "IncompleteReadError"),
     )
 )
 #: HTTP statuses of temporary failures.
@@ -269,14 +257,8 @@ _STATUSES = frozenset((408, 429, 500, 502, 503, 504))
 #: S3's own error codes of temporary failures that come with another status, or with none.
 _CODES = frozenset(
     (
-        *(
-            "InternalError",
-            "ServiceUnavailable",
-            "SlowDown",
-            "RequestTimeout",
-            "Throttling",
-            "ThrottlingException",
-        ),
+        *("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout"),
+        *("Throttling", "ThrottlingException"),
         *("OperationAborted", "ConditionalRequestConflict", "RequestLimitExceeded", "TooManyRequests"),
     )
 )

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.registry import EdgeList, ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
 
 
 @dataclass

@@ -15,7 +15,7 @@ def test_separators(write, read, separator):
     lines = [["source", "target", "weight"], ["1", "2", "5"], ["3", "4", "-6"]]
     options = {"format": "csv", "delimiter": "tab"} if separator == "\t" else {}
     found = read(write("e.csv", "\n".join(separator.join(line) for line in lines)), **options)
-    assert (found.edge_list.format, found.edge_list.id_kind) == ("csv", "integer")
+    assert (found.edge_list.reading.format, found.edge_list.reading.ids) == ("csv", "integer")
     assert found.src.dtype == found.dst.dtype == found.weights.dtype == np.int64
     assert found.rows() == [(1, 2, 5), (3, 4, -6)]
 
@@ -27,7 +27,7 @@ def test_comments_before_the_header_crlf_and_blank_lines(write, read):
 
 def test_quoted_names(write, read):
     found = read(write("e.csv", 'from,to,km\n"New York, NY","Kansas ""KC"" City",1.5\nKöln,Bonn,30\n'))
-    assert found.edge_list.id_kind == "string"
+    assert found.edge_list.reading.ids == "string"
     assert found.rows() == [("New York, NY", 'Kansas "KC" City', 1.5), ("Köln", "Bonn", 30.0)]
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.line_reader import float64_fault
-from sssp_pipeline.pipeline.formats.registry import EdgeChunk
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, scaled
 from sssp_pipeline.workflow import models as workflow
 

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.detect import detect_format
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_rows_that_may_be_a_metis_graph(write, read, refused):
     )
     assert read(name, format="text").rows() == [(3, 3), (2, 3), (1, 3), (1, 2)]
     assert len(read(write("x", MESH), format="metis").rows()) == 6
-    assert read(write("x.graph", MESH)).edge_list.format == "metis"
+    assert read(write("x.graph", MESH)).edge_list.reading.format == "metis"
     weighted = "2 1 1\n2 5 0\n1 5 0\n"
-    assert read(write("x", weighted)).edge_list.format == "text"
+    assert read(write("x", weighted)).edge_list.reading.format == "text"
 
 
 @pytest.mark.parametrize("content", ["3 3\n2 3\n1 3\n1 1\n", "4 3\n2 3\n1 3\n1 2\n", "3 2\n2 3\n1 3\n1 2\n"])
 def test_rows_that_are_no_metis_graph(write, read, content):
-    assert read(write("x", content)).edge_list.format == "text"
+    assert read(write("x", content)).edge_list.reading.format == "text"
 
 
 @pytest.mark.parametrize("n_digits", [21, 5000])
@@ -189,11 +189,3 @@ def test_files_in_two_formats(write, refused):
 
 def test_a_format_asked_for_is_not_looked_for(write, read):
     assert read(write("x.graph", "3 2\n2 1\n"), format="text").rows() == [(3, 2), (2, 1)]
-
-
-def test_an_unknown_format(write, refused):
-    assert refused(write("x", "1 2\n"), format="dimac") == (
-        "unknown format `dimac`",
-        "did you mean `dimacs`? Formats: auto, text, csv, dimacs, galois, matrix-market, metis, networkx, parquet, "
-        "scipy-npz",
-    )

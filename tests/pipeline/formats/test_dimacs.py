@@ -10,7 +10,11 @@ PROBLEM_HINT = "it reads `p sp VERTICES EDGES`, or has edge, col or tw in place 
 
 def test_shortest_path_files(write, read):
     found = read(write("r.gr", SMALL))
-    assert (found.edge_list.format, found.edge_list.n_vertices, found.edge_list.first_id) == ("dimacs", 3, 1)
+    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
+        "dimacs",
+        3,
+        1,
+    )
     assert found.edge_list.symmetric == "as-listed"
     assert found.rows() == [(1, 2, 10), (3, 1, 7)]
     assert found.edge_list.coordinates() is None
@@ -37,7 +41,8 @@ def test_weights_may_be_left_out(write, read):
 
 
 def test_no_edges_are_possible(write, refused):
-    from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+    from sssp_pipeline.pipeline.formats.detect import open_edge_list
+    from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
     edge_list = open_edge_list([write("r.gr", "p sp 3 0\n")], ReadOptions())
     assert list(edge_list.chunks(1)) == []
@@ -174,7 +179,8 @@ CO_FAULTS = [
 @pytest.mark.parametrize(("content", "message", "hint"), CO_FAULTS)
 def test_coordinates_that_cannot_be_used(write, content, message, hint):
     from sssp_pipeline.errors import InputError
-    from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+    from sssp_pipeline.pipeline.formats.detect import open_edge_list
+    from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
     edge_list = open_edge_list([write("r.gr", SMALL)], ReadOptions(coordinates=write("r.co", content)))
     with pytest.raises(InputError) as caught:

@@ -26,7 +26,7 @@ MARKS = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
 def test_utf_16_with_its_mark(write, read, kind, encoding, pack, block_bytes):
     content, rows = CONTENTS[kind]
     found = read(write("e", pack(MARKS[encoding] + content.encode(encoding))), block_bytes=block_bytes)
-    assert found.edge_list.format == kind
+    assert found.edge_list.reading.format == kind
     assert found.rows() == rows
     if kind in ("text", "csv", "networkx"):
         assert found.edge_list.reading.encoding == "utf-16"
@@ -60,7 +60,7 @@ def test_latin_1(write, read, refused, kind, header):
         )
     )
     found = read(name, encoding="latin-1")
-    assert (found.edge_list.format, found.edge_list.reading.encoding) == (kind, "latin-1")
+    assert (found.edge_list.reading.format, found.edge_list.reading.encoding) == (kind, "latin-1")
     assert found.rows() == rows
     assert read(write("u", content)).edge_list.reading.encoding is None
 

@@ -14,7 +14,7 @@ def matrix(field, symmetry, rest):
 
 def test_integer_general(write, read):
     found = read(write("m.mtx", matrix("integer", "general", "% note\n\n3 3 3\n1 2 5\n% 9\n3 1 -7\n2 2 1\n")))
-    assert (found.edge_list.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
+    assert (found.edge_list.reading.format, found.edge_list.n_vertices, found.edge_list.first_id) == (
         "matrix-market",
         3,
         1,

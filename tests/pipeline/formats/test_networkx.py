@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.workflow import models as workflow
 
@@ -44,14 +45,14 @@ def test_what_networkx_writes_is_read(write, read, tmp_path):
     ):
         networkx.write_edgelist(graph, tmp_path / "e", data=data)
         found = read("e", **({} if format_ == "networkx" else {"header": False}))
-        assert (found.edge_list.format, found.rows()) == (format_, wanted)
+        assert (found.edge_list.reading.format, found.rows()) == (format_, wanted)
 
 
 def test_the_other_forms_are_text(write, read):
     found = read(write("e", "0 1\n1 2\n"))
-    assert (found.edge_list.format, found.rows()) == ("text", [(0, 1), (1, 2)])
+    assert (found.edge_list.reading.format, found.rows()) == ("text", [(0, 1), (1, 2)])
     found = read(write("e", "0 1 3\n1 2 0.5\n"))
-    assert (found.edge_list.format, found.rows()) == ("text", [(0, 1, 3), (1, 2, 0.5)])
+    assert (found.edge_list.reading.format, found.rows()) == ("text", [(0, 1, 3), (1, 2, 0.5)])
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_entries_are_edges(save, read, layout, kind, compressed, block_bytes):
     matrix = MATRIX.asformat(layout)
     name = save(sp.coo_array(MATRIX).asformat(layout) if kind == "array" else matrix, compressed)
     found = read(name, block_bytes=block_bytes)
-    assert found.edge_list.format == "scipy-npz"
+    assert found.edge_list.reading.format == "scipy-npz"
     assert (found.edge_list.n_vertices, found.edge_list.first_id) == (4, 0)
     assert found.edge_list.symmetric == "as-listed"
     assert sorted(found.rows()) == EDGES
@@ -61,7 +61,8 @@ def test_weights_may_be_left_out(save, read):
 
 
 def test_a_matrix_without_entries(save, read):
-    from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
+    from sssp_pipeline.pipeline.formats.detect import open_edge_list
+    from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 
     edge_list = open_edge_list([save(sp.csr_matrix((3, 3)))], ReadOptions())
     assert (edge_list.n_vertices, [len(chunk) for chunk in edge_list.chunks()]) == (3, [])

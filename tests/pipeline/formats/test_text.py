@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.line_reader import scan_block
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
 from sssp_pipeline.workflow import models as workflow
 
@@ -26,8 +27,8 @@ AS_FIRST = "every line has as many columns as the first" + SKIP_HINT
 def test_white_space_comments_and_blank_lines_are_anything(write, read):
     name = write("e.txt", b"# head\r\n\r\n1\t2\r\n  3 \t 4  \n% middle 9 9\n\t# indented\n\n\x0b5\x0c6\n7 8")
     found = read(name)
-    assert found.edge_list.format == "text"
-    assert found.edge_list.id_kind == "integer"
+    assert found.edge_list.reading.format == "text"
+    assert found.edge_list.reading.ids == "integer"
     assert found.edge_list.n_vertices is None
     assert found.rows() == [(1, 2), (3, 4), (5, 6), (7, 8)]
     assert found.src.dtype == found.dst.dtype == np.int64
@@ -36,7 +37,7 @@ def test_white_space_comments_and_blank_lines_are_anything(write, read):
 @pytest.mark.parametrize("header", ["source target weight", "von\tnach\tkm", "Source  To Length"])
 def test_names_above_the_columns(write, read, header):
     found = read(write("e.txt", f"# head\n{header}\n\n1 2 5\n3 4 6\n"))
-    assert (found.edge_list.format, found.edge_list.reading.header) == ("text", True)
+    assert (found.edge_list.reading.format, found.edge_list.reading.header) == ("text", True)
     assert found.rows() == [(1, 2, 5), (3, 4, 6)]
 
 
@@ -68,7 +69,7 @@ def test_several_files_follow_one_another(write, read):
 
 def test_string_ids(write, read):
     found = read(write("e.txt", "Köln Bonn 30\nBonn #1 28\n"), block_bytes=16)
-    assert found.edge_list.id_kind == "string"
+    assert found.edge_list.reading.ids == "string"
     assert found.n_chunks == 2
     assert found.rows() == [("Köln", "Bonn", 30), ("Bonn", "#1", 28)]
 
@@ -138,7 +139,7 @@ def test_any_decimal_is_rounded_as_python_does(values, style):
     scanned = scan_block(data, LineSyntax(0, 35, 37, 3, 2, 0, 9, False, rounds=True))
     assert scanned.fault is None
     assert_array_equal(
-        scanned.chunk.weights.view(np.int64), np.array([float(t) for t in texts]).view(np.int64)
+        scanned.found.weights.view(np.int64), np.array([float(t) for t in texts]).view(np.int64)
     )
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, SkippedRows, open_edge_list
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions, SkippedRows
 
 #: Arrow wants a row in two blocks at most.
 BLOCKS = pytest.mark.parametrize("block_bytes", [32, 50, 1 << 20])

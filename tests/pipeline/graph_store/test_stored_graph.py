@@ -32,7 +32,7 @@ def loads(monkeypatch) -> list[str]:
         return shared_graph(store, manifest)
 
     monkeypatch.setattr(stored_graph, "shared_graph", counted)
-    monkeypatch.setattr(stored_graph, "_resident_graphs", stored_graph._ResidentGraphs())
+    monkeypatch.setattr(stored_graph._resident_graphs, "__dict__", vars(stored_graph._ResidentGraphs()))
     return found
 
 

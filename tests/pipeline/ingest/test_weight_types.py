@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.registry import EdgeChunk
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, default_weight, scaled
 from sssp_pipeline.workflow.models import Weights
 

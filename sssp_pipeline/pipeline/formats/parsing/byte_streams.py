@@ -69,23 +69,26 @@ def open_decompressed(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
         three may be raised in the block, when the bytes are read.
     """
     with storage.reading(url), ExitStack() as stack:
-        stream: Any = stack.enter_context(_raw(url))
+        # Some fsspec files cannot read lines or fill a buffer without seeking; a `BufferedReader` can.
+        raw: Any = stack.enter_context(storage.open_read(url))
+        stream: Any = stack.enter_context(io.BufferedReader(raw))
         try:
             for _ in range(_MOST_LAYERS):
-                magic = _peeked(stream)
+                magic = stream.peek(_MAGIC_BYTES)[:_MAGIC_BYTES]
                 if (decompress := _decompressor(magic)) is not None:
                     stream = stack.enter_context(_buffered(decompress(stream)))
                 elif magic.startswith(_ZIP_MAGIC):
                     stream = stack.enter_context(_buffered(_zip_member(url, stream)))
                 elif _is_tar(magic):
-                    stream = stack.enter_context(io.BufferedReader(_TarMember(url, stream)))
+                    stream = stack.enter_context(io.BufferedReader(_ChunkStream(_tar_member(url, stream))))
                 else:
                     break
             if encoding == "auto" and magic.startswith(_UTF_16_MARKS) and not magic.startswith(_ARROW_STREAM):
                 encoding = "utf-16"
             if encoding not in ("auto", "utf-8"):
                 _check_encoding(encoding)
-                stream = stack.enter_context(io.BufferedReader(_Transcoded(url, stream, encoding)))
+                chunks = _transcoded(url, stream, encoding)
+                stream = stack.enter_context(io.BufferedReader(_ChunkStream(chunks, encoding)))
             yield stream
         except _DAMAGES as error:
             if isinstance(error, OSError) and error.errno is not None:
@@ -106,8 +109,8 @@ def _check_encoding(encoding: str) -> None:
 def text_encoding(url: str, asked: str) -> str | None:
     """Return the encoding `asked` for, or UTF-16 for a text with its byte order mark; None for UTF-8."""
     with open_decompressed(url, asked) as stream:
-        transcoded = getattr(stream, "raw", None)
-        return transcoded.encoding if isinstance(transcoded, _Transcoded) else None
+        raw = getattr(stream, "raw", None)
+        return raw.encoding if isinstance(raw, _ChunkStream) else None
 
 
 #: The exceptions for a damaged compressed file; a zip file may also need a newer version of the format.
@@ -121,21 +124,8 @@ _DAMAGES = (
 _MOST_LAYERS = 4
 
 
-@contextmanager
-def _raw(url: str) -> Iterator[IO[bytes]]:
-    # Some fsspec files cannot read lines or fill a buffer without seeking; a `BufferedReader` can.
-    with storage.open_read(url) as raw, io.BufferedReader(raw) as stream:  # type: ignore[type-var]
-        yield stream
-
-
 def _buffered(stream: Any) -> Any:
     return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
-
-
-def _peeked(stream: Any) -> bytes:
-    """Return the first bytes of a buffered stream without moving its position."""
-    magic: bytes = stream.peek(_MAGIC_BYTES)[:_MAGIC_BYTES]
-    return magic
 
 
 def _decompressor(magic: bytes) -> Callable[[IO[bytes]], Any] | None:
@@ -186,68 +176,57 @@ def _several_members(url: str, kind: str, names: list[str]) -> InputError:
     )
 
 
-class _TarMember(io.RawIOBase):
-    """The only file in a tar stream; a second file is an error, which is raised at the end of the first."""
+class _ChunkStream(io.RawIOBase):
+    """A stream of the bytes in `chunks`, which are not empty; `encoding` is that of a text converted to UTF-8."""
 
-    def __init__(self, url: str, stream: IO[bytes]) -> None:
-        self._url, self._stream = url, stream
-        self._tar = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - closed with the stream
-        self._info = self._next()
-        if self._info is None:
-            raise _several_members(url, "tar", [])
-        self._file = self._tar.extractfile(self._info)
-
-    def _next(self) -> tarfile.TarInfo | None:
-        while (info := self._tar.next()) is not None:
-            if info.isreg() and not _is_extra(info.name):
-                return info
-        return None
+    def __init__(self, chunks: Iterator[bytes], encoding: str | None = None) -> None:
+        self._chunks, self.encoding = chunks, encoding
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        assert self._file is not None
-        content = self._file.read(len(buffer))
-        buffer[: len(content)] = content
-        if not content and len(buffer) and self._info is not None:
-            first, self._info = self._info, None
-            if (second := self._next()) is not None:
-                raise _several_members(self._url, "tar", [first.name, second.name])
-            while self._stream.read(1 << 20):
-                pass  # read to the end: a compressed file has the checksum of its content there
-        return len(content)
-
-
-class _Transcoded(io.RawIOBase):
-    """A text in another encoding, converted to UTF-8."""
-
-    def __init__(self, url: str, stream: IO[bytes], encoding: str) -> None:
-        self._url, self._stream, self.encoding = url, stream, encoding
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._ready = b""
-        self._n_lines = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            content = self._stream.read(1 << 16)
-            try:
-                self._ready = self._decoder.decode(content, not content).encode()
-            except UnicodeError as error:
-                place = f"`{storage.redacted(self._url)}` after line {self._n_lines}"
-                raise InputError(
-                    f"{place} is not {self.encoding.upper()}: {error}",
-                    hint="set `graph.encoding` to the encoding of the file, or save it as UTF-8",
-                ) from error
-            self._n_lines += self._ready.count(b"\n")
-            if not content:
-                break
+        if not self._ready:
+            self._ready = memoryview(next(self._chunks, b""))
         n = min(len(buffer), len(self._ready))
         buffer[:n], self._ready = self._ready[:n], self._ready[n:]
         return n
+
+
+def _tar_member(url: str, stream: IO[bytes]) -> Iterator[bytes]:
+    """Give the only file in a tar stream; a second file is an error, which is raised at the end of the first."""
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        infos = (info for info in tar if info.isreg() and not _is_extra(info.name))
+        if (first := next(infos, None)) is None:
+            raise _several_members(url, "tar", [])
+        file = tar.extractfile(first)
+        assert file is not None
+        while chunk := file.read(1 << 20):
+            yield chunk
+        if (second := next(infos, None)) is not None:
+            raise _several_members(url, "tar", [first.name, second.name])
+    while stream.read(1 << 20):
+        pass  # read to the end: a compressed file has the checksum of its content there
+
+
+def _transcoded(url: str, stream: IO[bytes], encoding: str) -> Iterator[bytes]:
+    """Give a text in another encoding, converted to UTF-8."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    n_lines, is_end = 0, False
+    while not is_end:
+        content = stream.read(1 << 16)
+        is_end = not content
+        try:
+            text = decoder.decode(content, is_end).encode()
+        except UnicodeError as error:
+            raise InputError(
+                f"`{storage.redacted(url)}` after line {n_lines} is not {encoding.upper()}: {error}",
+                hint="set `graph.encoding` to the encoding of the file, or save it as UTF-8",
+            ) from error
+        n_lines += text.count(b"\n")
+        if text:
+            yield text
 
 
 def _damaged(url: str, error: Exception) -> InputError:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
+from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, EdgeChunk, ReadOptions
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges
+from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files as storage
 
@@ -28,33 +32,22 @@ def common_n_vertices(urls: list[str], counts: list[int]) -> int:
 
 def refuse_columns(options: ReadOptions, subject: str) -> None:
     """Raise `InputError` if an option needs columns, which this format lacks; `subject` is like "DIMACS files have"."""
-    for key, column in (
+    for place, column in (
         ("columns.source", options.source_column),
         ("columns.target", options.target_column),
         ("weights.column", options.weight_column),
     ):
-        if column != "auto" and (column, key) != ("none", "weights.column"):
+        if column != "auto" and (column, place) != ("none", "weights.column"):
             raise InputError(
                 f"unknown column `{column}`: {subject} no named columns",
-                hint=f"remove `graph.{key}`",
+                hint=f"remove `graph.{place}`",
             )
     if options.ids == "string":
         raise InputError(f"{subject} integer ids, not strings", hint="remove `graph.ids`")
-    for key, usual in _OF_ROWS.items():
-        if getattr(options, key) != usual:
-            raise InputError(
-                f"`graph.{key}` is set, but {subject} no columns of that kind", hint=f"remove `graph.{key}`"
-            )
-
-
-#: Options that apply only to text and tables, and their defaults.
-_OF_ROWS = {
-    "encoding": "auto",
-    "delimiter": "auto",
-    "header": "auto",
-    "decimal": "point",
-    "unreadable": "error",
-}
+    if key := options.first_set("encoding", "delimiter", "header", "decimal", "unreadable"):
+        raise InputError(
+            f"`graph.{key}` is set, but {subject} no columns of that kind", hint=f"remove `graph.{key}`"
+        )
 
 
 def declared_reading(format_: str, ids_why: str) -> Reading:
@@ -91,41 +84,55 @@ IDS_WHY = "the format numbers its vertices from 1"
 MAX_EDGES = 2**48
 
 
-class EdgeCounter:
-    """Checks that every file has as many edges as it declares; the files are read one after the other."""
+def header_lines(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[LineFile, bytes]]:
+    """Give the lines of `url` that are not blank, each with the part of the file that follows it."""
+    n_bytes = 0
+    for n_lines, line in enumerate(read_lines(url, max_line_bytes=max_line_bytes), 1):
+        n_bytes += len(line)
+        text = line.removeprefix(BYTE_ORDER_MARK) if n_lines == 1 else line
+        if text.strip():
+            yield LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), text
 
-    def __init__(self, files: list[LineFile], declared: list[int]) -> None:
-        self._declared = list(zip(files, declared, strict=True))
-        self._n_read = 0
 
-    def add(self, file: LineFile, n_edges: int) -> None:
-        """Count `n_edges` more of `file`.
+def numbered_syntax(
+    options: ReadOptions, comment: bytes, n_vertices: int, n_columns: int, has_weights: bool, letter: int = 0
+) -> LineSyntax:
+    """Return the syntax of rows `[letter] source target [weight]` with ids from 1 to `n_vertices`."""
+    return LineSyntax(
+        letter=letter,
+        comment=comment[0],
+        other_comment=comment[0],
+        n_columns=n_columns,
+        weight_column=2 if has_weights else -1,
+        min_id=1,
+        max_id=n_vertices,
+        ids_are_strings=False,
+        rounds=options.rounds,
+        scale=options.exact_scale,
+    )
 
-        Raises
-        ------
-        InputError
-            An earlier file has too few edges, or this file has too many.
-        """
-        while self._declared[0][0] is not file:
-            self._check_whole()
-        self._n_read += n_edges
-        declared = self._declared[0][1]
-        if self._n_read > declared:
+
+def read_declared(
+    file: LineFile, declared: int, syntax: LineSyntax, options: ReadOptions, n_threads: int
+) -> Iterator[EdgeChunk]:
+    """Give the edges of a file that declares their number.
+
+    Raises
+    ------
+    InputError
+        The file has more or fewer edges than it declares; or as `read_edges`.
+    """
+    n_read = 0
+    for chunk in read_edges([file], syntax, options.block_bytes, n_threads):
+        n_read += len(chunk)
+        if n_read > declared:
             raise InputError(
-                f"`{storage.redacted(file.url)}` declares {declared} edges but lists {self._n_read} or more",
+                f"`{storage.redacted(file.url)}` declares {declared} edges but lists {n_read} or more",
                 hint="correct the count at its beginning",
             )
-
-    def finish(self) -> None:
-        """Raise `InputError` if the last file that was read, or a later one, has too few edges."""
-        while self._declared:
-            self._check_whole()
-
-    def _check_whole(self) -> None:
-        file, declared = self._declared.pop(0)
-        if self._n_read < declared:
-            raise InputError(
-                f"`{storage.redacted(file.url)}` declares {declared} edges but lists {self._n_read}",
-                hint="the file may be cut short: fetch it again",
-            )
-        self._n_read = 0
+        yield chunk
+    if n_read < declared:
+        raise InputError(
+            f"`{storage.redacted(file.url)}` declares {declared} edges but lists {n_read}",
+            hint="the file may be cut short: fetch it again",
+        )

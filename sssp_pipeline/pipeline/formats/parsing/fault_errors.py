@@ -38,55 +38,35 @@ def fault_error(fault: Fault, block: TextBlock, n_lines: int, syntax: LineSyntax
         case faults.FEW_COLUMNS | faults.MANY_COLUMNS | faults.NO_COORDINATE_ROW:
             n_columns = len(block.data[fault.position :].tobytes().partition(b"\n")[0].split())
             n_columns -= bool(syntax.letter)
-            plural = "" if n_columns == 1 else "s"
-            return InputError(
-                f"{place} has {n_columns} column{plural}, wanted {syntax.n_columns}",
-                hint=_columns_hint(fault.code, syntax),
-            )
+            problem = f" has {n_columns} column{'' if n_columns == 1 else 's'}, wanted {syntax.n_columns}"
+            hint = _columns_hint(fault.code, syntax)
         case faults.BAD_ID:
-            return InputError(f"{place}: `{excerpt}` is not a vertex id", hint=_id_hint(syntax))
+            problem, hint = f": `{excerpt}` is not a vertex id", _id_hint(syntax)
         case faults.NEGATIVE_ID:
-            return InputError(f"{place}: vertex id `{excerpt}` is negative", hint=_id_hint(syntax))
+            problem, hint = f": vertex id `{excerpt}` is negative", _id_hint(syntax)
         case faults.HUGE_ID:
-            return InputError(f"{place}: vertex id `{excerpt}` is above 2^63 - 1", hint=_id_hint(syntax))
+            problem, hint = f": vertex id `{excerpt}` is above 2^63 - 1", _id_hint(syntax)
         case faults.ZERO_LED_ID:
-            return InputError(f"{place}: {zero_led_problem(excerpt)}", hint=ZERO_LED_HINT)
+            problem, hint = f": {zero_led_problem(excerpt)}", ZERO_LED_HINT
         case faults.ID_OUT_OF_RANGE:
-            return InputError(
-                f"{place}: vertex id `{excerpt}` is outside {syntax.min_id} to {syntax.max_id}",
-                hint="the file declares its number of vertices at its beginning: correct the id or that number",
-            )
-        case (
-            faults.BAD_WEIGHT
-            | faults.NOT_FINITE
-            | faults.UNDERFLOW
-            | faults.INEXACT_INTEGER
-            | faults.NOT_SCALED
-        ):
+            problem = f": vertex id `{excerpt}` is outside {syntax.min_id} to {syntax.max_id}"
+            hint = "the file declares its number of vertices at its beginning: correct the id or that number"
+        case faults.BAD_UTF8:
+            return not_utf8_error(place, excerpt, token_at(block.data, fault.position).decode("latin-1"))
+        case faults.BAD_COORDINATE:
+            problem = f": `{excerpt}` is not a coordinate"
+            hint = "coordinates are numbers of at most 15 digits"
+        case faults.NO_WEIGHT:
+            problem, hint = ": the last neighbour has no weight", "the header says that edges have weights"
+        case faults.NO_VERTEX_WEIGHTS:
+            problem, hint = " ends before the weights of its vertex do", "the header says how many there are"
+        case faults.WRONG_LETTER:
+            problem = f" begins with `{excerpt}`, wanted `{chr(syntax.letter)}`"
+            hint = "the file may be damaged, or of another format: see `graph.format`"
+        case _:
             # Formats that declare their number of vertices have fixed columns, and no rows are skipped.
             return weight_error(place, excerpt, fault.code, syntax.scale, of_table=syntax.min_id == 0)
-        case faults.BAD_UTF8:
-            word = token_at(block.data, fault.position).decode("latin-1")
-            return not_utf8_error(place, excerpt, word)
-        case faults.BAD_COORDINATE:
-            return InputError(
-                f"{place}: `{excerpt}` is not a coordinate",
-                hint="coordinates are numbers of at most 15 digits",
-            )
-        case faults.NO_WEIGHT:
-            return InputError(
-                f"{place}: the last neighbour has no weight", hint="the header says that edges have weights"
-            )
-        case faults.NO_VERTEX_WEIGHTS:
-            return InputError(
-                f"{place} ends before the weights of its vertex do", hint="the header says how many there are"
-            )
-        case _:
-            assert fault.code == faults.WRONG_LETTER
-            return InputError(
-                f"{place} begins with `{excerpt}`, wanted `{chr(syntax.letter)}`",
-                hint="the file may be damaged, or of another format: see `graph.format`",
-            )
+    return InputError(place + problem, hint=hint)
 
 
 def control_error(place: str, byte: int) -> InputError:
@@ -130,35 +110,29 @@ def weight_error(place: str, excerpt: str, code: int, scale: int = 0, *, of_tabl
     """Return the error for a weight with the fault `code` of `numbers_in_text`; `of_table` means text and CSV."""
     match code:
         case faults.NOT_FINITE:
-            return InputError(
-                f"{place}: weight `{excerpt}` is not finite",
-                hint="leave such edges out" + ", or set `graph.unreadable: skip`" * of_table,
-            )
+            problem = f"weight `{excerpt}` is not finite"
+            hint = "leave such edges out" + ", or set `graph.unreadable: skip`" * of_table
         case faults.UNDERFLOW:
-            return InputError(
-                f"{place}: weight `{excerpt}` is above zero, but float64 would make it zero",
-                hint="scale the weights up",
-            )
+            problem = f"weight `{excerpt}` is above zero, but float64 would make it zero"
+            hint = "scale the weights up"
         case faults.INEXACT_INTEGER:
-            return InputError(
-                f"{place}: weight `{excerpt}` is an integer that no type holds exactly beside the other weights",
-                hint="set `graph.weights.dtype: float64` to round it, or scale the weights down",
-            )
+            problem = f"weight `{excerpt}` is an integer that no type holds exactly beside the other weights"
+            hint = "set `graph.weights.dtype: float64` to round it, or scale the weights down"
+        case faults.NOT_SCALED if scale == 1:
+            problem = f"weight `{excerpt}` is not an integer"
+            hint = "set `graph.weights.dtype: auto` to compute with decimals"
         case faults.NOT_SCALED:
-            if scale == 1:
-                hint = "set `graph.weights.dtype: auto` to compute with decimals"
-                return InputError(f"{place}: weight `{excerpt}` is not an integer", hint=hint)
-            return InputError(
-                f"{place}: weight `{excerpt}` times {scale} is not an integer",
-                hint="raise `graph.weights.scale`, or remove it to compute with decimals",
-            )
-    hint = "weights are numbers such as 12, 0.5 or 3e-2"
-    if of_table and re.fullmatch(r"[-+]?[0-9]+,[0-9]+", excerpt):
-        hint = f"set `graph.decimal: comma` to read it as {excerpt.replace(',', '.')}"
-    elif of_table:
-        hint += "; `graph.weights.column` names another column, or `none`"
-        hint += "; `graph.unreadable: skip` leaves such rows out"
-    return InputError(f"{place}: `{excerpt}` is not a weight", hint=hint)
+            problem = f"weight `{excerpt}` times {scale} is not an integer"
+            hint = "raise `graph.weights.scale`, or remove it to compute with decimals"
+        case _:
+            problem = f"`{excerpt}` is not a weight"
+            hint = "weights are numbers such as 12, 0.5 or 3e-2"
+            if of_table and re.fullmatch(r"[-+]?[0-9]+,[0-9]+", excerpt):
+                hint = f"set `graph.decimal: comma` to read it as {excerpt.replace(',', '.')}"
+            elif of_table:
+                hint += "; `graph.weights.column` names another column, or `none`"
+                hint += "; `graph.unreadable: skip` leaves such rows out"
+    return InputError(f"{place}: {problem}", hint=hint)
 
 
 def _columns_hint(code: int, syntax: LineSyntax) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -48,33 +48,17 @@ MAX_ID = 2**63 - 1
 _WEIGHT_DTYPES = {INTEGER: np.int64, UNSIGNED: np.uint64, FLOAT: np.float64}
 
 
-class Scanned(Protocol):
-    """The result of scanning a block."""
-
-    @property
-    def n_lines(self) -> int:
-        """The number of lines."""
-
-    @property
-    def fault(self) -> Fault | None:
-        """The fault that stopped the scan, if any."""
-
-    @property
-    def skipped(self) -> Sequence[Fault]:
-        """The faults of the lines that were left out."""
-
-
-AnyScanned = TypeVar("AnyScanned", bound=Scanned)
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
-class ScannedEdges:
-    """The edges of a block."""
+class Scanned(Generic[Found]):
+    """What was found in a block, its lines, the fault that stopped the scan, and the faults of left-out lines."""
 
-    chunk: EdgeChunk
+    found: Found
     n_lines: int
     fault: Fault | None
-    skipped: list[Fault] = field(default_factory=list)
+    skipped: Sequence[Fault] = ()
 
 
 def read_edges(
@@ -83,8 +67,8 @@ def read_edges(
     block_bytes: int,
     n_threads: int,
     skipped: SkippedRows | None = None,
-) -> Iterator[tuple[LineFile, EdgeChunk]]:
-    """Give the rows of `files` in order, as chunks that are not empty, each with its file.
+) -> Iterator[EdgeChunk]:
+    """Give the rows of `files` in order, as chunks that are not empty.
 
     With `skipped`, rows that do not follow `syntax` are left out and added to it.
 
@@ -94,20 +78,20 @@ def read_edges(
         A row does not follow `syntax`; the message names its line and what is wrong there.
     """
     scan = partial(scan_block, syntax=syntax, skips=skipped is not None)
-    for file, scanned in scan_files(files, scan, syntax, block_bytes, n_threads, skipped):
-        if len(scanned.chunk):
-            yield file, scanned.chunk
+    for chunk in scan_files(files, scan, syntax, block_bytes, n_threads, skipped):
+        if len(chunk):
+            yield chunk
 
 
 def scan_files(
     files: list[LineFile],
-    scan: Callable[[np.ndarray], AnyScanned],
+    scan: Callable[[np.ndarray], Scanned[Found]],
     syntax: LineSyntax,
     block_bytes: int,
     n_threads: int,
     skipped: SkippedRows | None = None,
-) -> Iterator[tuple[LineFile, AnyScanned]]:
-    """Give the result of `scan` for each block of `files`, in order, with its file; add left-out rows to `skipped`.
+) -> Iterator[Found]:
+    """Give what `scan` finds in each block of `files`, in order; add left-out rows to `skipped`.
 
     Raises
     ------
@@ -115,7 +99,7 @@ def scan_files(
         A fault stopped the scan of a block; the results of the blocks before it have been given.
     """
 
-    def work(block: TextBlock) -> tuple[TextBlock, AnyScanned, int]:
+    def work(block: TextBlock) -> tuple[TextBlock, Scanned[Found], int]:
         return block, scan(block.data), tokenizer.control_at(block.data)
 
     n_lines = 0
@@ -133,10 +117,10 @@ def scan_files(
                 len(scanned.skipped), (f"{error.message}: {line_of_fault(block, f)}" for error, f in faults_)
             )
         n_lines += scanned.n_lines
-        yield block.file, scanned
+        yield scanned.found
 
 
-def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> ScannedEdges:
+def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> Scanned[EdgeChunk]:
     """Return the edges in `data`, (n,) uint8 that ends with a line end, and the first fault among them.
 
     With `skips` a row with a fault is left out, and the scan goes on after it.
@@ -188,7 +172,7 @@ def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> Sca
     # The faults in `found` were found after the scan. They may precede the fault that stopped it.
     first = min([*found, *([fault] if fault else [])], key=lambda found: found.position, default=None)
     given = values[:n_rows] if syntax.weight_column >= 0 else None
-    return ScannedEdges(EdgeChunk(ends[0], ends[1], given), n_lines, first)
+    return Scanned(EdgeChunk(ends[0], ends[1], given), n_lines, first)
 
 
 #: The fault of a token that is not a decimal, by its status.
@@ -199,7 +183,7 @@ _INEXACT = (faults.UNDERFLOW, faults.INEXACT_INTEGER, faults.NOT_SCALED)
 
 def _scanned_without(
     data: np.ndarray, syntax: LineSyntax, n_lines: int, skipped: list[Fault]
-) -> ScannedEdges:
+) -> Scanned[EdgeChunk]:
     """Scan `data` again without the lines of the faults `skipped`, since these must not decide the weights' type."""
     ends = np.flatnonzero(data == NEWLINE) + 1
     starts = np.concatenate(([0], ends[:-1]))
@@ -213,7 +197,7 @@ def _scanned_without(
         moved = np.concatenate(([0], np.cumsum(ends - starts)[:-1]))
         line = int(np.searchsorted(moved, fault.position, side="right")) - 1
         fault = Fault(fault.code, int(starts[line]) + fault.position - int(moved[line]))
-    return ScannedEdges(rest.chunk, n_lines, fault, skipped)
+    return Scanned(rest.found, n_lines, fault, skipped)
 
 
 def gather_strings(data: np.ndarray, tokens: np.ndarray) -> tuple[pa.Array, list[int]]:
@@ -256,18 +240,9 @@ def _parse_decimals(
 
 
 def float64_fault(text: str, value: float, rounds: bool, scale: int) -> int | None:
-    """Return the fault of the weight `text`, read as the float64 `value`; None if it has none.
+    """Return the fault of the weight `text`, a number with a decimal point if any; None if it has none.
 
-    Parameters
-    ----------
-    text
-        A number; a point, if any, precedes its decimals.
-    value
-        The float64 nearest to `text`.
-    rounds
-        Whether the workflow asks for a float type, so that integers may be rounded.
-    scale
-        As in `LineSyntax`.
+    `value` is the float64 nearest to `text`; `rounds` and `scale` are as in `LineSyntax`.
     """
     if math.isinf(value):
         return faults.NOT_FINITE

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -40,46 +38,18 @@ def map_in_order(work: Callable[[Item], Result], items: Iterator[Item], n_thread
         raise failure
 
 
-_END = object()
+_END: Any = object()
 
 
 def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """Give `items`, which another thread produces: one item waits in a queue while the next one is produced."""
-    ready: queue.Queue = queue.Queue(1)
-    is_abandoned = threading.Event()
-
-    def hand_over(item: object, error: BaseException | None) -> bool:
-        while not is_abandoned.is_set():
-            try:
-                ready.put((item, error), timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def produce() -> None:
+    """Give `items`, which another thread produces: one item waits while the next one is produced."""
+    with ThreadPoolExecutor(1, "read-ahead") as thread:
+        coming = deque(thread.submit(next, items, _END) for _ in range(2))
         try:
-            for item in items:
-                if not hand_over(item, None):
-                    break
-        except BaseException as error:
-            hand_over(_END, error)
-        else:
-            hand_over(_END, None)
+            while (item := coming.popleft().result()) is not _END:
+                coming.append(thread.submit(next, items, _END))
+                yield item
         finally:
+            thread.shutdown(cancel_futures=True)
             if hasattr(items, "close"):
                 items.close()
-
-    thread = threading.Thread(target=produce, name="read-ahead", daemon=True)
-    thread.start()
-    try:
-        while True:
-            item, error = ready.get()
-            if error is not None:
-                raise error
-            if item is _END:
-                return
-            yield item
-    finally:
-        is_abandoned.set()
-        thread.join()

@@ -28,13 +28,8 @@ PAIRS = (
 )
 #: Common words that mean an end only if two names differ in nothing else: `node1`, `node2`.
 WEAK_PAIRS = (
-    ("1", "2"),
-    ("a", "b"),
-    ("i", "j"),
-    ("o", "d"),
-    ("first", "second"),
-    ("row", "col"),
-    ("row", "column"),
+    *(("1", "2"), ("a", "b"), ("i", "j"), ("o", "d")),
+    *(("first", "second"), ("row", "col"), ("row", "column")),
 )
 WEIGHT_WORDS = frozenset(
     (
@@ -101,18 +96,8 @@ def choose_columns(
 ) -> EdgeColumns:
     """Return the columns that `options` name, or else the only possible ones.
 
-    Parameters
-    ----------
-    place
-        The words for the file, or for the line of its header, in messages.
-    names
-        The names of all columns; their numbers if they have no names.
-    options
-        What the workflow asks for.
-    numeric
-        The places of the columns that contain a number.
-    by_name
-        Whether the names say what the columns contain. Otherwise their order does: source, target, weight.
+    `names` are those of all columns, or their numbers. `numeric` are the places of the columns that contain a number.
+    With `by_name` the names say what the columns contain. Otherwise their order does: source, target, weight.
 
     Raises
     ------

@@ -18,29 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import NEWLINE
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
-    BAD_COORDINATE,
-    BAD_WEIGHT,
-    DOUBTFUL,
-    EXACT,
-    FEW_COLUMNS,
-    ID_OUT_OF_RANGE,
-    INFINITE_OR_NAN,
-    MANY_COLUMNS,
-    NEED_FLOAT,
-    NEED_UNSIGNED,
-    NO_COORDINATE_ROW,
-    NO_FAULT,
-    NO_NUMBER,
-    NO_VERTEX_WEIGHTS,
-    NO_WEIGHT,
-    NOT_FINITE,
     POINT,
     SPACE,
-    WRONG_LETTER,
     ZERO,
-    ZERO_LED_ID,
     after_line,
     after_token,
     pack,
@@ -52,8 +35,8 @@ from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
 
 #: Modes: the type with which the weights of a block are read.
 INTEGER = 0
-UNSIGNED = NEED_UNSIGNED
-FLOAT = NEED_FLOAT
+UNSIGNED = faults.NEED_UNSIGNED
+FLOAT = faults.NEED_FLOAT
 
 
 class LineSyntax(NamedTuple):
@@ -158,7 +141,7 @@ def scan_edges(
         start = p
         if letter:
             if c != letter or data[p + 1] > SPACE:
-                return row, n_lines, WRONG_LETTER, p, n_doubtful
+                return row, n_lines, faults.WRONG_LETTER, p, n_doubtful
             p = skip_blanks(data, p + 1)
         column = 0
         while data[p] != NEWLINE:
@@ -172,9 +155,9 @@ def scan_edges(
                     if fault:
                         return row, n_lines, fault, token, n_doubtful
                     if value < min_id or value > max_id:
-                        return row, n_lines, ID_OUT_OF_RANGE, token, n_doubtful
+                        return row, n_lines, faults.ID_OUT_OF_RANGE, token, n_doubtful
                     if data[token] == ZERO and p - token > 1 and not takes_zero_led_ids:
-                        return row, n_lines, ZERO_LED_ID, token, n_doubtful
+                        return row, n_lines, faults.ZERO_LED_ID, token, n_doubtful
                 if column == source_column:
                     src[row] = value
                 else:
@@ -182,23 +165,23 @@ def scan_edges(
             elif column == weight_column:
                 if mode == FLOAT:
                     decimal, p, status = scan_decimal(data, p, point)
-                    if status == NO_NUMBER:
-                        return row, n_lines, BAD_WEIGHT, token, n_doubtful
-                    if status == INFINITE_OR_NAN:
-                        return row, n_lines, NOT_FINITE, token, n_doubtful
-                    if status == DOUBTFUL:
+                    if status == faults.NO_NUMBER:
+                        return row, n_lines, faults.BAD_WEIGHT, token, n_doubtful
+                    if status == faults.INFINITE_OR_NAN:
+                        return row, n_lines, faults.NOT_FINITE, token, n_doubtful
+                    if status == faults.DOUBTFUL:
                         doubtful_rows[n_doubtful] = row
                         doubtful_tokens[n_doubtful] = pack(token, p)
                         n_doubtful += 1
                     weights_as_float[row] = decimal
                 else:
                     is_negative, magnitude, p, needed = scan_integer(data, p)
-                    if needed == NEED_FLOAT or (mode == UNSIGNED and is_negative and magnitude != 0):
-                        return row, n_lines, NEED_FLOAT, token, n_doubtful
+                    if needed == FLOAT or (mode == UNSIGNED and is_negative and magnitude != 0):
+                        return row, n_lines, FLOAT, token, n_doubtful
                     if mode == UNSIGNED:
                         weights_as_unsigned[row] = magnitude
-                    elif needed == NEED_UNSIGNED:
-                        return row, n_lines, NEED_FLOAT if is_negative else NEED_UNSIGNED, token, n_doubtful
+                    elif needed == UNSIGNED:
+                        return row, n_lines, FLOAT if is_negative else UNSIGNED, token, n_doubtful
                     else:
                         integer = np.int64(magnitude)
                         weights[row] = -integer if is_negative else integer
@@ -207,11 +190,12 @@ def scan_edges(
             column += 1
             p = skip_blanks(data, p)
         if column != n_columns:
-            return row, n_lines, FEW_COLUMNS if column < n_columns else MANY_COLUMNS, start, n_doubtful
+            fault = faults.FEW_COLUMNS if column < n_columns else faults.MANY_COLUMNS
+            return row, n_lines, fault, start, n_doubtful
         p += 1
         row += 1
         n_lines += 1
-    return row, n_lines, NO_FAULT, 0, n_doubtful
+    return row, n_lines, faults.NO_FAULT, 0, n_doubtful
 
 
 @njit(nogil=True)
@@ -238,33 +222,33 @@ def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: 
             continue
         start = p
         if c != syntax.letter or data[p + 1] > SPACE:
-            return row, n_lines, WRONG_LETTER, p
+            return row, n_lines, faults.WRONG_LETTER, p
         p = skip_blanks(data, p + 1)
         if data[p] == NEWLINE:
-            return row, n_lines, NO_COORDINATE_ROW, start
+            return row, n_lines, faults.NO_COORDINATE_ROW, start
         token = p
         value, p, fault = scan_id(data, p)
         if fault:
             return row, n_lines, fault, token
         if value < syntax.min_id or value > syntax.max_id:
-            return row, n_lines, ID_OUT_OF_RANGE, token
+            return row, n_lines, faults.ID_OUT_OF_RANGE, token
         ids[row] = value
         for k in range(2):
             p = skip_blanks(data, p)
             if data[p] == NEWLINE:
-                return row, n_lines, NO_COORDINATE_ROW, start
+                return row, n_lines, faults.NO_COORDINATE_ROW, start
             token = p
             coordinate, p, status = scan_decimal(data, p, POINT)
-            if status != EXACT:
-                return row, n_lines, BAD_COORDINATE, token
+            if status != faults.EXACT:
+                return row, n_lines, faults.BAD_COORDINATE, token
             xy[k, row] = coordinate
         p = skip_blanks(data, p)
         if data[p] != NEWLINE:
-            return row, n_lines, NO_COORDINATE_ROW, start
+            return row, n_lines, faults.NO_COORDINATE_ROW, start
         p += 1
         row += 1
         n_lines += 1
-    return row, n_lines, NO_FAULT, 0
+    return row, n_lines, faults.NO_FAULT, 0
 
 
 @njit(nogil=True)
@@ -312,27 +296,27 @@ def scan_neighbours(
                 if fault:
                     return n_edges, n_vertices, n_lines, fault, token
                 if value < syntax.min_id or value > syntax.max_id:
-                    return n_edges, n_vertices, n_lines, ID_OUT_OF_RANGE, token
+                    return n_edges, n_vertices, n_lines, faults.ID_OUT_OF_RANGE, token
                 src[n_edges] = n_vertices
                 dst[n_edges] = value
                 if syntax.weight_column >= 0:
                     p = skip_blanks(data, p)
                     token = p
                     if data[p] == NEWLINE:
-                        return n_edges, n_vertices, n_lines, NO_WEIGHT, start
+                        return n_edges, n_vertices, n_lines, faults.NO_WEIGHT, start
                     is_negative, magnitude, p, needed = scan_integer(data, p)
                     if needed:
-                        return n_edges, n_vertices, n_lines, BAD_WEIGHT, token
+                        return n_edges, n_vertices, n_lines, faults.BAD_WEIGHT, token
                     weights[n_edges] = -np.int64(magnitude) if is_negative else np.int64(magnitude)
                 n_edges += 1
             column += 1
             p = skip_blanks(data, p)
         if 0 < column < n_skipped:
-            return n_edges, n_vertices, n_lines, NO_VERTEX_WEIGHTS, start
+            return n_edges, n_vertices, n_lines, faults.NO_VERTEX_WEIGHTS, start
         p += 1
         n_vertices += 1
         n_lines += 1
-    return n_edges, n_vertices, n_lines, NO_FAULT, 0
+    return n_edges, n_vertices, n_lines, faults.NO_FAULT, 0
 
 
 @njit(nogil=True)

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.detect import open_edge_list
+from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, read_blocks, read_lines
-from sssp_pipeline.pipeline.formats.registry import ReadOptions, open_edge_list
 from sssp_pipeline.pipeline.storage import files
 
 ROWS = b"".join(b"%d %d\n" % (i, i * i) for i in range(5000))
@@ -102,7 +103,7 @@ PACKED = {
 @pytest.mark.parametrize("kind", PACKED)
 def test_the_only_member_is_read(write, read, kind):
     found = read(write("edges", PACKED[kind]), block_bytes=4096)
-    assert found.edge_list.format == "text"
+    assert found.edge_list.reading.format == "text"
     assert found.rows() == [(i, i * i) for i in range(5000)]
     assert found.n_chunks > 5
 
@@ -112,7 +113,7 @@ def test_the_only_member_is_read(write, read, kind):
 def test_members_in_other_formats(write, read, pack, format_):
     content = {"csv": b"u,v,w\n1,2,3\n", "dimacs": b"p sp 2 1\na 1 2 3\n"}[format_]
     found = read(write("edges", pack({"a": content})))
-    assert (found.edge_list.format, found.rows()) == (format_, [(1, 2, 3)])
+    assert (found.edge_list.reading.format, found.rows()) == (format_, [(1, 2, 3)])
 
 
 @pytest.mark.parametrize(

@@ -331,7 +331,7 @@ def test_files_with_other_ids(write, read, refused):
 )
 def test_digits_that_an_integer_would_lose_are_strings(write, read, name, convert, content, rows):
     found = read(write(name, convert(content)))
-    assert found.edge_list.id_kind == ("string" if isinstance(rows[0][0], str) else "integer")
+    assert found.edge_list.reading.ids == ("string" if isinstance(rows[0][0], str) else "integer")
     assert found.rows() == rows
 
 
