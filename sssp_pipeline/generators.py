@@ -24,7 +24,7 @@ JITTER = 0.7
 DETOUR = 0.3
 #: The share of the lattice's other streets that `road_like` keeps in addition to its spanning tree.
 EXTRA_STREETS = 0.25
-#: Straight roads connect the crossings of every so many rows and columns.
+#: Rows, and columns, from one straight road of `road_like` to the next.
 MOTORWAY_SPACING = 32
 #: Edges of an R-MAT graph that a thread draws at a time. They are few enough to stay in the thread's cache.
 RMAT_PART = 2**16

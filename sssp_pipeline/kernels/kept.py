@@ -92,7 +92,7 @@ class Targets(Kept):
         np.take(row, self.vertices, out=into)
 
     def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
-        from sssp_pipeline.kernels.gpu.common.gather import Gather
+        from sssp_pipeline.kernels.gpu.common.rows.gather import Gather
 
         return Gather(self.vertices, n_rows, weight_dtype)
 

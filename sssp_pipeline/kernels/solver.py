@@ -18,7 +18,7 @@ from sssp_pipeline.kernels.options import Tunable, shown_value
 #: The hint when a solver refuses a graph or options.
 ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
 
-#: Seconds that a search may take by default: so many that only a search that never ends exceeds them.
+#: Seconds that a search may take by default. Only a search that never ends takes longer.
 DEADLINE_S = 86_400.0
 
 #: A moment of a search: time since its start, busy workers, waiting entries, buckets from which work is taken, and the

@@ -12,9 +12,9 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.generators import rmat
-from sssp_pipeline.kernels.gpu.common import device_graph as device_graphs
-from sssp_pipeline.kernels.gpu.common import gpu_solver
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph, drop_others
+from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, drop_others
+from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver
 from sssp_pipeline.kernels.solver import SolveOptions
 
 

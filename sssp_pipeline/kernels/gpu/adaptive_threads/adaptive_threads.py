@@ -10,12 +10,12 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.forecast import Forecast, one_source_s, skew
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, search_limit
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
-from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, search_limit
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
+from sssp_pipeline.kernels.gpu.common.solvers.pausing import PausingSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 

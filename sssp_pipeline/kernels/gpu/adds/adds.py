@@ -12,11 +12,11 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.forecast import Forecast, one_source_s
 from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, hub_chunks
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, drop_others, free_bytes
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, limit_bits
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
 from sssp_pipeline.kernels.solver import TRACE, SolveOptions
 
 #: The first delta, in units of mean weight over mean degree, for graphs with many edges a vertex and no hubs.

@@ -12,18 +12,18 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.forecast import Forecast, depth, graph_device_bytes
 from sssp_pipeline.kernels.gpu.adds_lanes.incoming import incoming_edges
-from sssp_pipeline.kernels.gpu.common.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
-from sssp_pipeline.kernels.gpu.common.compile import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
     Unit,
     cupy_module,
     load_kernels,
 )
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import limit_bits
-from sssp_pipeline.kernels.gpu.common.edge_lists import TRANSPOSE
-from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import limit_bits
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import PAST_DEADLINE
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: The first delta, in units of mean weight over mean degree. It matters little (`benchmarks/kernel_constants.md`).
@@ -36,7 +36,7 @@ THREADS = 512
 BLOCKS_PER_SM = 2
 #: Seconds that a block waits at a barrier. The longest pass takes far less.
 BARRIER_TIMEOUT_S = 30.0
-#: Sources of a full device batch. With so many, the host's work between two batches hardly counts.
+#: Sources of a full device batch. The host's work between two batches of this size hardly counts.
 _FULL = 256
 #: Narrow lanes are tried for weights up to this: a path of 32 such edges fits 15 bits.
 _MOST_TRIED = 1023

@@ -10,16 +10,16 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels.forecast import Forecast, depth
-from sssp_pipeline.kernels.gpu.common.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
-from sssp_pipeline.kernels.gpu.common.compile import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
     Unit,
     cupy_module,
     load_kernels,
 )
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta is `DELTA_FACTOR` times mean weight over mean degree, times the harmonic mean of the degrees to the power

@@ -13,12 +13,12 @@ from sssp_pipeline.kernels.forecast import (
     one_source_s,
     skew,
 )
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import search_limit
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver
-from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import search_limit
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, GpuSearchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.pausing import PausingSearch
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
     EDGE_CLASSES,
     MOST_VERTICES,

@@ -9,11 +9,11 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, depth
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, delta_bits, limit_bits
-from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch, GpuSearchSolver
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import PAST_DEADLINE, GpuSearch, GpuSearchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta in units of mean weight over mean degree. No factor is the best on all graphs; this one is the least bad

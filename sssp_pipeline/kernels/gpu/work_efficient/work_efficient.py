@@ -14,18 +14,18 @@ from sssp_pipeline.kernels.forecast import (
     one_source_s,
     skew,
 )
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.edge_lists import TRANSPOSE, edges_by_source
-from sssp_pipeline.kernels.gpu.common.edge_parallel import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE, edges_by_source
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.solvers.edge_parallel import (
     BLOCK_COUNT,
     BLOCK_SIZE,
     SYNC,
     EdgeParallelSearch,
     EdgeParallelSolver,
 )
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 

@@ -62,7 +62,7 @@ def without_gpu(monkeypatch, *reasons: tuple[str, str]) -> None:
 
 
 def wait_for_workers(client: Client, count: int) -> None:
-    """Wait until the scheduler has so many workers."""
+    """Wait until the scheduler has `count` workers."""
     until = time.monotonic() + 20
     while len(client.nthreads()) != count:
         assert time.monotonic() < until

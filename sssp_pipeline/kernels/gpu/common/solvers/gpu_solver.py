@@ -18,25 +18,25 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.forecast import Forecast
-from sssp_pipeline.kernels.gpu.common.compile import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
     Unit,
     cupy_module,
     gpu_missing,
 )
-from sssp_pipeline.kernels.gpu.common.device_graph import (
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import (
     DeviceGraph,
     device_graph,
     drop_others,
     out_of_memory,
 )
-from sssp_pipeline.kernels.gpu.common.device_rows import (
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import (
     SearchCounts,
     Summariser,
     copy_to_host,
     pinned_array,
 )
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short

@@ -9,11 +9,11 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.gpu.common.compile import Kernel, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, search_limit
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearchSolver
-from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, search_limit
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.pausing import PausingSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import DeadlineError, SsspError
-from sssp_pipeline.kernels.gpu.common.compile import Kernel, cupy_module
-from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, cupy_module
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import PAST_DEADLINE, GpuSearch
 from sssp_pipeline.kernels.host.queue_search import finished_distances
 from sssp_pipeline.kernels.host.search_graph import bits_of_distances, distances_of_bits
 from sssp_pipeline.kernels.solver import SolveOptions

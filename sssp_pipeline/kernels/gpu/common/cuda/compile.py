@@ -22,14 +22,13 @@ import numpy as np
 from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.compile_notice import compilation_began
-from sssp_pipeline.kernels.gpu.common.cupy_setup import cupy_module as cupy_module
-from sssp_pipeline.kernels.gpu.common.cupy_setup import first_line
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing as gpu_missing
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module as cupy_module
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import first_line
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing as gpu_missing
 
+_GPU = Path(__file__).parents[2]
 #: The `.cu` files by name without suffix.
-SOURCES = {path.stem: path for path in Path(__file__).parents[1].rglob("*.cu")}
-#: The folder of the shared headers.
-_COMMON = Path(__file__).parent
+SOURCES = {path.stem: path for path in _GPU.rglob("*.cu")}
 
 _MULTIPROCESSORS = 16
 #: CuPy reads a binary from its cache in less time than this. After that, it must be compiling.
@@ -68,7 +67,7 @@ class Unit:
 def sources_digest() -> str:
     """Return a digest of every kernel source and header."""
     digest = hashlib.sha256()
-    for path in sorted(_COMMON.parent.rglob("*.cu*")):
+    for path in sorted(_GPU.rglob("*.cu*")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -91,7 +90,7 @@ def kernel_options(
         **{name: str(value) for name, value in unit.macros},
     }
     macros = (f"-D{name}={value}" for name, value in defined.items())
-    return ("-std=c++17", f"-I{SOURCES[unit.stem].parent}", f"-I{_COMMON}", *macros)
+    return ("-std=c++17", f"-I{SOURCES[unit.stem].parent}", f"-I{_GPU}/common/headers", *macros)
 
 
 @dataclass(frozen=True, eq=False)

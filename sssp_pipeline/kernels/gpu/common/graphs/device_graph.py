@@ -18,7 +18,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.forecast import MOST_EDGES_IN_32_BITS
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 
 P = ParamSpec("P")
 T = TypeVar("T")
