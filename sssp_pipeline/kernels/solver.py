@@ -244,8 +244,11 @@ class Solver(Protocol):
     summary: str
     #: Whether its search takes negative weights. Without, integers are reweighted (`host/reweighting.py`).
     takes_negative: bool
-    #: The options of its constructor, which takes them by keyword.
-    tunables: tuple[Tunable, ...]
+
+    @property
+    def tunables(self) -> tuple[Tunable, ...]:
+        """The options of its constructor, which takes them by keyword."""
+        ...
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why this solver cannot solve such a graph with these options.

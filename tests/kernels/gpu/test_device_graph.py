@@ -129,12 +129,11 @@ def test_a_search_that_does_not_fit_beside_other_graphs_is_tried_again_without_t
     cupy = SimpleNamespace(cuda=SimpleNamespace(memory=memory, runtime=gib))
     monkeypatch.setattr(gpu_solver, "cupy_module", lambda: cupy)
     monkeypatch.setattr(gpu_solver, "gpu_missing", lambda: None)
-    monkeypatch.setattr(gpu_solver, "pinned_array", np.empty)
     tried = []
 
     class Solver(gpu_solver.GpuSolver):
         name, summary, units = "solver", "", ()
-        forecast = None
+        forecast, empty_rows = None, np.empty
 
         def _solve_in_turn(self, graph, sources, distances, options):
             device_graph(graph)
