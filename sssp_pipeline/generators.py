@@ -32,24 +32,16 @@ RMAT_PART = 2**16
 
 @dataclass(frozen=True, eq=False)
 class GeneratedEdges:
-    """The edges of a generated graph, in host memory, owned by the caller.
+    """The edges of a generated graph, in host memory, owned by the caller."""
 
-    Attributes
-    ----------
-    src, dst
-        (E,) uint32, below `n_vertices`.
-    weights
-        (E,) uint32.
-    n_vertices
-        The number of vertices, including those without edges.
-    coordinates
-        Two arrays (V,) float64, metres east and north; None if the vertices have no coordinates.
-    """
-
+    #: (E,) uint32, below `n_vertices`.
     src: np.ndarray
     dst: np.ndarray
+    #: (E,) uint32.
     weights: np.ndarray
+    #: The number of vertices, including those without edges.
     n_vertices: int
+    #: Two arrays (V,) float64, metres east and north; None if the vertices have no coordinates.
     coordinates: tuple[np.ndarray, np.ndarray] | None = None
 
 

@@ -71,14 +71,9 @@ class EveryVertex(Kept):
 
 @dataclass(frozen=True, eq=False)
 class Targets(Kept):
-    """The distances to some vertices.
+    """The distances to some vertices."""
 
-    Attributes
-    ----------
-    vertices
-        (T,) integers. The distances stand in this order.
-    """
-
+    #: (T,) integers. The distances stand in this order.
     vertices: np.ndarray
 
     def n_columns(self, n_vertices: int) -> int:

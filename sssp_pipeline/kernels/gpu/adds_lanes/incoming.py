@@ -18,21 +18,14 @@ from sssp_pipeline.kernels.solver import SolveOptions
 
 @dataclass(frozen=True, eq=False)
 class IncomingEdges:
-    """The incoming edges of each vertex, on one device; never written to.
+    """The incoming edges of each vertex, on one device; never written to."""
 
-    Attributes
-    ----------
-    graph
-        The graph with every edge reversed: row `v` holds the edges into `v`, each with the vertex where it begins.
-    targets
-        (E,) uint32 on the device: the row of each edge of `graph`.
-    to_hub
-        (V,) on the device: the bits of the distance from each vertex to the hub. "Unreached" where there is no path,
-        or where the type cannot hold its length.
-    """
-
+    #: The graph with every edge reversed: row `v` holds the edges into `v`, each with the vertex where it begins.
     graph: DeviceGraph
+    #: (E,) uint32 on the device: the row of each edge of `graph`.
     targets: Any
+    #: (V,) on the device: the bits of the distance from each vertex to the hub. "Unreached" where there is no path,
+    #: or where the type cannot hold its length.
     to_hub: Any
 
 

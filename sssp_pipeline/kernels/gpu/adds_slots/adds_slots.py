@@ -48,20 +48,13 @@ _COUNTS = np.dtype([("vertices_processed", "u8"), ("edges_relaxed", "u8")])
 
 @dataclass(frozen=True)
 class Shape:
-    """How the sources share the GPU.
+    """How the sources share the GPU."""
 
-    Attributes
-    ----------
-    threads
-        Threads of a block, and so of a source; a multiple of 32.
-    blocks_per_sm
-        Slots on a multiprocessor.
-    packed
-        Whether rows of up to four edges are copied into rows of equal length: 32 bytes for 32-bit weights.
-    """
-
+    #: Threads of a block, and so of a source; a multiple of 32.
     threads: int
+    #: Slots on a multiprocessor.
     blocks_per_sm: int
+    #: Whether rows of up to four edges are copied into rows of equal length: 32 bytes for 32-bit weights.
     packed: bool
 
 

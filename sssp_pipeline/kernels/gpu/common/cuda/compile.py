@@ -39,23 +39,15 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True)
 class Unit:
-    """One `.cu` file compiled in one way.
+    """One `.cu` file compiled in one way."""
 
-    Attributes
-    ----------
-    stem
-        The file's name without `.cu`.
-    kernels
-        Names of its kernels, `extern "C"`.
-    macros
-        Pairs of a macro's name and a number, beside the macros for the types.
-    cooperative
-        Whether blocks of a kernel wait for each other, so that all must be resident at once.
-    """
-
+    #: The file's name without `.cu`.
     stem: str
+    #: Names of its kernels, `extern "C"`.
     kernels: tuple[str, ...]
+    #: Pairs of a macro's name and a number, beside the macros for the types.
     macros: tuple[tuple[str, int], ...] = ()
+    #: Whether blocks of a kernel wait for each other, so that all must be resident at once.
     cooperative: bool = False
 
     @property
@@ -95,23 +87,15 @@ def kernel_options(
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A kernel ready on the current device.
+    """A kernel ready on the current device."""
 
-    Attributes
-    ----------
-    name
-        As in the source, where it is `extern "C"`.
-    function
-        CuPy's function object, which keeps its module alive.
-    registers
-        Registers of each thread.
-    local_bytes
-        Bytes of local memory of each thread; above zero, registers are spilled.
-    """
-
+    #: As in the source, where it is `extern "C"`.
     name: str
+    #: CuPy's function object, which keeps its module alive.
     function: Any
+    #: Registers of each thread.
     registers: int
+    #: Bytes of local memory of each thread; above zero, registers are spilled.
     local_bytes: int
 
     def __call__(self, grid: int, block: int, args: tuple) -> None:

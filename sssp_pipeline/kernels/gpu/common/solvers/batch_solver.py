@@ -69,20 +69,13 @@ class BatchSearch(ABC):
 
 @dataclass(frozen=True)
 class BatchNeeds:
-    """Device memory of a batch search beside the rows of distances, and its largest useful batch.
+    """Device memory of a batch search beside the rows of distances, and its largest useful batch."""
 
-    Attributes
-    ----------
-    fixed_bytes
-        Bytes that do not depend on the number of sources.
-    bytes_a_source
-        Bytes for each source of a device batch.
-    full
-        Sources of a full device batch. With more sources, each is not solved faster.
-    """
-
+    #: Bytes that do not depend on the number of sources.
     fixed_bytes: int
+    #: Bytes for each source of a device batch.
     bytes_a_source: int
+    #: Sources of a full device batch. With more sources, each is not solved faster.
     full: int
 
 
