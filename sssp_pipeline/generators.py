@@ -207,16 +207,9 @@ def mesh(rows: int = 256, cols: int = 256, seed: int = 7) -> GeneratedEdges:
     falling = at[1:, 1:].ravel(), at[:-1, :-1].ravel()
     rising = at[1:, :-1].ravel(), at[:-1, 1:].ravel()
     falls = length(*falling) <= length(*rising)
-    src, dst = (
-        np.concatenate(
-            [
-                at[:, 1:].ravel() if end == 0 else at[:, :-1].ravel(),
-                at[1:].ravel() if end == 0 else at[:-1].ravel(),
-                np.where(falls, falling[end], rising[end]),
-            ]
-        )
-        for end in (0, 1)
-    )
+    diagonals = [np.where(falls, *ends) for ends in zip(falling, rising, strict=True)]
+    src = np.concatenate([at[:, 1:].ravel(), at[1:].ravel(), diagonals[0]])
+    dst = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel(), diagonals[1]])
     lengths = np.rint(100 * length(src, dst)).astype(np.uint32)
     return _both_ways(src, dst, lengths, len(vertex), (east, north))
 

@@ -16,7 +16,12 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, loa
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
-from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
+    FREE_AGAIN,
+    GpuSearch,
+    GpuSearchSolver,
+    largest_grid,
+)
 from sssp_pipeline.kernels.solver import TRACE, SolveOptions
 
 #: The first delta, in units of mean weight over mean degree, for graphs with many edges a vertex and no hubs.
@@ -390,7 +395,7 @@ class _AddsSearch(GpuSearch):
             reason = _POISON[poison].format(timeout_s=self._solver.stall_timeout_s)
         return SsspError(
             f"`{self._solver.name}` gave up {what}: {reason}{state}",
-            hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+            hint=FREE_AGAIN,
         )
 
 

@@ -91,35 +91,21 @@ def pick_delta(graph: CsrGraph) -> float:
     return float(max(factor, LEAST_FACTOR)) * graph.traits.mean_weight / mean_degree
 
 
+@dataclass(kw_only=True, eq=False)
 class AddsSlots(GpuBatchSolver):
-    """Delta-stepping from hundreds of sources at once, each on a thread block of its own.
+    """Delta-stepping from hundreds of sources at once, each on a thread block of its own."""
 
-    Parameters
-    ----------
-    shape
-        How the sources share the GPU; None picks it from the graph.
-    most_slots
-        Use no more slots than this; None takes all that fit.
-    far_entries, spilled_entries
-        Entries in global memory of each slot's far pile, and of each of its two near piles. None takes a quarter and
-        a thirty-second of the vertices. Entries that do not fit are not lost: they cost sweeps over all distances.
-    """
+    #: How the sources share the GPU; None picks it from the graph.
+    shape: Shape | None = None
+    #: Use no more slots than this; None takes all that fit.
+    most_slots: int | None = None
+    #: Entries in global memory of each slot's far pile, and of each of its two near piles. None takes a quarter and a
+    #: thirty-second of the vertices. Entries that do not fit are not lost: they cost sweeps over all distances.
+    far_entries: int | None = None
+    spilled_entries: int | None = None
 
     name = "adds-slots"
     summary = "Delta-stepping from hundreds of sources at once, each on a thread block of its own"
-
-    def __init__(
-        self,
-        *,
-        shape: Shape | None = None,
-        most_slots: int | None = None,
-        far_entries: int | None = None,
-        spilled_entries: int | None = None,
-    ) -> None:
-        self.shape = shape
-        self.most_slots = most_slots
-        self.far_entries = far_entries
-        self.spilled_entries = spilled_entries
 
     @property
     def units(self) -> tuple[Unit, ...]:
