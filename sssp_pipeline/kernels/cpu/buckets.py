@@ -20,11 +20,17 @@ R. Ahuja, K. Mehlhorn, J. Orlin, R. Tarjan, "Faster algorithms for the shortest 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, bit_length, load_relaxed, prefetch
+from sssp_pipeline.kernels.host.numba_tools import (
+    ONE,
+    ZERO,
+    bit_length,
+    load_relaxed,
+    prefetch,
+)
 from sssp_pipeline.numba_cache import njit
 
 #: Buckets in the window. With 1,024, road graphs hardly need the levels.
@@ -36,45 +42,6 @@ SLOTS = np.uint64((1 << 10) + 64)
 BLOCK_BITS = np.uint64(4)
 BLOCK = np.uint64(1 << 4)
 LAST_BUCKET = 2.0**62
-NO_BUCKET = np.uint64(2**64 - 1)
-#: Positions in `Buckets.free`.
-FIRST_FREE, N_FREE = ZERO, ONE
-
-
-class Frontier(NamedTuple):
-    """Vertices (n,) uint32 and the distance of each (n,), when it was entered."""
-
-    vertices: np.ndarray
-    distances: np.ndarray
-
-
-class Buckets(NamedTuple):
-    """The buckets of a thread; `doubled` replaces them by larger ones."""
-
-    #: (SLOTS,) uint64: the free place of each slot.
-    tails: np.ndarray
-    #: (blocks * BLOCK,) uint32, and of the distances' type: the entries.
-    entry_vertices: np.ndarray
-    entry_distances: np.ndarray
-    #: (blocks,) uint64: the block below each block of a slot, or the next block on the free list.
-    below: np.ndarray
-    #: (64,) uint64: for each level, the least bucket that was entered since the level was empty.
-    least_on: np.ndarray
-    #: (2,) uint64: the first block of the free list, and how many blocks are on it.
-    free: np.ndarray
-
-
-def new_buckets(n_blocks: int, dtype: np.dtype) -> Buckets:
-    """Return empty buckets with `n_blocks` blocks, which are more than `SLOTS`, for distances of `dtype`."""
-    n_places, n_slots = n_blocks << int(BLOCK_BITS), int(SLOTS)
-    return Buckets(
-        tails=np.arange(n_slots, dtype=np.uint64) << BLOCK_BITS,
-        entry_vertices=np.empty(n_places, np.uint32),
-        entry_distances=np.empty(n_places, dtype),
-        below=np.arange(1, n_blocks + 1, dtype=np.uint64),
-        least_on=np.full(64, NO_BUCKET),
-        free=np.array([n_slots, n_blocks - n_slots], np.uint64),
-    )
 
 
 @njit(nogil=True, inline="always")
@@ -91,13 +58,12 @@ def slot_of(bucket: Any, window: Any) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def next_block(place: Any, below: np.ndarray, free: np.ndarray) -> Any:
+def next_block(place: Any, below: np.ndarray, first_free: Any, n_free: Any) -> Any:
     """Link a free block to the block that ends at `place`, and return its first place."""
-    block = free[FIRST_FREE]
-    free[FIRST_FREE] = below[block]
-    free[N_FREE] -= ONE
+    block = first_free
+    first_free = below[block]
     below[block] = (place - ONE) >> BLOCK_BITS
-    return block << BLOCK_BITS
+    return block << BLOCK_BITS, first_free, n_free - ONE
 
 
 @njit(nogil=True, inline="always")
@@ -105,17 +71,21 @@ def take(
     slot: Any,
     distances: np.ndarray,
     row_offsets: np.ndarray,
-    frontier: Frontier,
+    frontier: np.ndarray,
+    frontier_distances: np.ndarray,
     own: Any,
     room: Any,
-    buckets: Buckets,
+    tails: np.ndarray,
+    entry_vertices: np.ndarray,
+    entry_distances: np.ndarray,
+    below: np.ndarray,
+    first_free: Any,
+    n_free: Any,
 ) -> Any:
     """Move the live entries of `slot` to the frontier from `own` on, until none is left or `room` may be too small.
 
-    Returns how many were moved. Emptied blocks go on the free list, except the last one: a slot keeps a free place.
+    Emptied blocks go on the free list, except the last one: a slot keeps a free place.
     """
-    tails, entry_vertices, entry_distances, below, _, free = buckets
-    first_free, n_free = free[FIRST_FREE], free[N_FREE]
     size = ZERO
     end = tails[slot]
     block = end >> BLOCK_BITS
@@ -124,7 +94,7 @@ def take(
             v, d = entry_vertices[place], entry_distances[place]
             prefetch(row_offsets, v)
             # Every entry is written, but only live ones are kept: a branch here would be mispredicted too often.
-            frontier.vertices[own + size], frontier.distances[own + size] = v, d
+            frontier[own + size], frontier_distances[own + size] = v, d
             if load_relaxed(distances, v) == d:
                 size += ONE
         if block == slot or size > room - BLOCK:
@@ -136,18 +106,31 @@ def take(
         block = lower_block
         end = (block + ONE) << BLOCK_BITS
     tails[slot] = block << BLOCK_BITS
-    free[FIRST_FREE], free[N_FREE] = first_free, n_free
-    return size
+    return size, first_free, n_free
 
 
 @njit(nogil=True)
 def deal_out(
-    position: Any, end: Any, buckets_per_unit: float, frontier: Frontier, window: Any, buckets: Buckets
-) -> None:
-    """Enter the frontier from `position` to `end` in the buckets."""
-    tails, entry_vertices, entry_distances, below, least_on, free = buckets
+    position: Any,
+    end: Any,
+    buckets_per_unit: float,
+    frontier: np.ndarray,
+    frontier_distances: np.ndarray,
+    window: Any,
+    tails: np.ndarray,
+    entry_vertices: np.ndarray,
+    entry_distances: np.ndarray,
+    below: np.ndarray,
+    least_on: np.ndarray,
+    first_free: Any,
+    n_free: Any,
+) -> Any:
+    """Enter the frontier from `position` to `end` in the buckets; return `first_free` and `n_free`.
+
+    `least_on` (64,) holds for each level the least bucket that was entered since the level was empty.
+    """
     for i in range(position, end):
-        v, d = frontier.vertices[i], frontier.distances[i]
+        v, d = frontier[i], frontier_distances[i]
         bucket = bucket_of(d, buckets_per_unit)
         into = slot_of(bucket, window)
         if into >= WINDOW:
@@ -156,12 +139,13 @@ def deal_out(
         entry_vertices[place], entry_distances[place] = v, d
         place += ONE
         if place & (BLOCK - ONE) == ZERO:
-            place = next_block(place, below, free)
+            place, first_free, n_free = next_block(place, below, first_free, n_free)
         tails[into] = place
+    return first_free, n_free
 
 
 @njit(nogil=True)
-def _twice_as_long(array: np.ndarray) -> np.ndarray:
+def twice_as_long(array: np.ndarray) -> np.ndarray:
     """Return a copy of `array` of twice its length; the new half is uninitialised."""
     longer = np.empty(2 * len(array), array.dtype)
     longer[: len(array)] = array
@@ -169,16 +153,11 @@ def _twice_as_long(array: np.ndarray) -> np.ndarray:
 
 
 @njit(nogil=True)
-def doubled(buckets: Buckets) -> Buckets:
-    """Return `buckets` with twice as many blocks; entries keep their places, and new blocks are the first free ones."""
-    tails, entry_vertices, entry_distances, below, least_on, free = buckets
+def more_blocks(below: np.ndarray, first_free: Any, n_free: Any) -> Any:
+    """Return `below` for twice as many blocks, with the new ones on top of the free list."""
     n_blocks = np.uint64(len(below))
-    longer = _twice_as_long(below)
+    longer = twice_as_long(below)
     for block in range(n_blocks, np.uint64(len(longer))):
         longer[block] = block + ONE
-    longer[np.uint64(len(longer)) - ONE] = free[FIRST_FREE]
-    free[FIRST_FREE] = n_blocks
-    free[N_FREE] += n_blocks
-    return Buckets(
-        tails, _twice_as_long(entry_vertices), _twice_as_long(entry_distances), longer, least_on, free
-    )
+    longer[np.uint64(len(longer)) - ONE] = first_free
+    return longer, n_blocks, n_free + n_blocks

@@ -1,23 +1,88 @@
-"""Delta-stepping within one thread; `bucket_search.py` explains it. Parallelism comes from several sources at once."""
+"""Delta-stepping within one thread: a window of buckets, a radix heap behind it, and no compare-and-swap.
+
+Returns the distance row lowered to the true distances, added in the weights' own type.
+
+The idea: a vertex whose distance fell is entered in the bucket `floor(distance / delta)`. Buckets are emptied in order,
+each in rounds until it stays empty. Four choices are less usual.
+
+- One source is solved by one thread. Parallelism comes from solving several sources at once.
+- Light and heavy edges are treated alike. That split would save processing a vertex twice, which is rare with a small
+  delta.
+- An entry carries a distance. It is stale when its vertex has another distance by now. This also removes duplicates: a
+  vertex has at most one live entry.
+- A round first gathers the frontier and then relaxes it. So the next vertices are known in advance, and their offsets
+  and edges can be prefetched. That makes the search much faster (`benchmarks/kernel_constants.md`).
+
+Distances may lie anywhere in 64 bits, so behind a window of buckets stands a radix heap (`buckets.py`).
+
+Needs
+    Weights of zero or more (`supports`), a row filled with the distance limit (`CpuSolver`).
+Keeps
+    I1. No entry stands in a bucket before the current one: sums are monotone, and so is `bucket_of`.
+    I2. `tails[s]` is a free place: an entry is written first and the room for the next one made afterwards.
+    I3. Between sources every slot is empty and every further block is on the free list.
+    I4. Before a vertex is processed, and before a level is dealt out, there are as many free blocks as that can
+        take. Otherwise the kernel saves its position in `cursor` and returns, to be called again with more memory.
+Ends
+    A distance only falls, and takes finitely many values. To empty a bucket in rounds is Bellman and Ford's algorithm
+    on its vertices, so no delta makes it slower than that.
+
+References
+----------
+U. Meyer, P. Sanders, "Delta-stepping: a parallelizable shortest path algorithm", 2003.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.kernels.cpu.bucket_search import BucketSearch
+from sssp_pipeline.kernels.cpu.buckets import (
+    BLOCK,
+    BLOCK_BITS,
+    SLOTS,
+    WINDOW,
+    WINDOW_BITS,
+    bucket_of,
+    next_block,
+    slot_of,
+)
 from sssp_pipeline.kernels.cpu.cpu_solver import CpuSolver
 from sssp_pipeline.kernels.forecast import Forecast, core_s
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch
 from sssp_pipeline.kernels.host.search import Search
+from sssp_pipeline.kernels.host.search_graph import SearchGraph
 from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.numba_cache import njit
+
+#: How many vertices ahead edges are prefetched (`benchmarks/kernel_constants.md`).
+AHEAD = np.uint64(4)
 
 #: Delta in units of typical weight over mean degree. Factors from 2 to 8 differ little
 #: (`benchmarks/kernel_constants.md`).
 DELTA_FACTOR = 4.0
 #: `pick_delta` reads about this many weights to find the typical one.
 SAMPLED_WEIGHTS = 65536
+
+#: The position of an interrupted search: `position` of `frontier_size` vertices of the frontier are done.
+CURSOR = np.dtype(
+    [
+        (name, np.uint64)
+        for name in (
+            "window",
+            "slot",
+            "position",
+            "frontier_size",
+            "first_free",
+            "n_free",
+            "processed",
+            "edges_relaxed",
+        )
+    ]
+)
 
 
 class DeltaStepping(CpuSolver):
@@ -31,7 +96,7 @@ class DeltaStepping(CpuSolver):
         return Forecast(core_s(8.0, traits))
 
     def start(self, graph: CsrGraph, options: SolveOptions) -> Search:
-        return BucketSearch(graph, pick_delta(graph) if options.delta is None else float(options.delta))
+        return _BucketSearch(graph, pick_delta(graph) if options.delta is None else float(options.delta))
 
 
 def pick_delta(graph: CsrGraph) -> float:
@@ -51,3 +116,201 @@ def pick_delta(graph: CsrGraph) -> float:
         typical = min(typical, median)
     delta = typical * (DELTA_FACTOR * graph.n_vertices / graph.n_edges)
     return min(max(delta, sys.float_info.min), sys.float_info.max)
+
+
+class _BucketSearch(Search):
+    """Scratch memory: 8 or 12 bytes for each vertex, and for each entry that waits at the same time."""
+
+    def __init__(self, graph: CsrGraph, delta: float) -> None:
+        self.delta = delta
+        self._graph = SearchGraph.of(graph)
+        self._buckets_per_unit = min(1 / delta, sys.float_info.max)
+        dtype = self._graph.weights.dtype
+        self._frontier = np.zeros(graph.n_vertices + 1, np.uint32)
+        self._frontier_distances = np.empty(graph.n_vertices + 1, dtype)
+        self._tails = np.arange(SLOTS, dtype=np.uint64) << BLOCK_BITS
+        n_blocks = int(SLOTS)
+        self._entry_vertices = np.empty(n_blocks << BLOCK_BITS, np.uint32)
+        self._entry_distances = np.empty(n_blocks << BLOCK_BITS, dtype)
+        self._below = np.zeros(n_blocks, np.uint64)
+        self._cursor = np.zeros(1, CURSOR)
+
+    def run(self, distances: np.ndarray, source: int) -> tuple[int, int]:
+        distances[source] = 0
+        # I3: the first slot is empty, and its first place free.
+        self._entry_vertices[0], self._entry_distances[0], self._tails[0] = source, 0, 1
+        cursor = self._cursor
+        for field in ("window", "slot", "position", "frontier_size", "processed", "edges_relaxed"):
+            cursor[field] = 0
+        view = self._graph
+        while not _search(
+            view.row_offsets,
+            view.col_indices,
+            view.weights,
+            distances,
+            self._buckets_per_unit,
+            self._frontier,
+            self._frontier_distances,
+            self._tails,
+            self._entry_vertices,
+            self._entry_distances,
+            self._below,
+            cursor,
+        ):
+            self._double()
+        return int(cursor["processed"][0]), int(cursor["edges_relaxed"][0])
+
+    def _double(self) -> None:
+        """Double the number of blocks. Entries keep their places; the new blocks go on the free list."""
+        n_blocks = len(self._below)
+        self._entry_vertices = np.concatenate([self._entry_vertices, np.empty_like(self._entry_vertices)])
+        self._entry_distances = np.concatenate([self._entry_distances, np.empty_like(self._entry_distances)])
+        added = np.arange(n_blocks + 1, 2 * n_blocks + 1, dtype=np.uint64)
+        added[-1] = self._cursor["first_free"][0]
+        self._below = np.concatenate([self._below, added])
+        self._cursor["first_free"] = n_blocks
+        self._cursor["n_free"] += np.uint64(n_blocks)
+
+
+@njit(nogil=True)
+def _search(
+    row_offsets: np.ndarray,
+    col_indices: np.ndarray,
+    weights: np.ndarray,
+    distances: np.ndarray,
+    buckets_per_unit: float,
+    frontier: np.ndarray,
+    frontier_distances: np.ndarray,
+    tails: np.ndarray,
+    entry_vertices: np.ndarray,
+    entry_distances: np.ndarray,
+    below: np.ndarray,
+    cursor: np.ndarray,
+) -> bool:
+    """Continue from `cursor`; return True if the search is complete, False if it needs more blocks (I4)."""
+    at = cursor[0]
+    window, slot = at.window, at.slot
+    position, size = at.position, at.frontier_size
+    first_free, n_free = at.first_free, at.n_free
+    processed, edges_relaxed = at.processed, at.edges_relaxed
+    complete = False
+
+    while True:
+        # ---- relax the edges of the frontier ----
+        short_of_blocks = False
+        while position < size:
+            u, d = frontier[position], frontier_distances[position]
+            first, end = row_offsets[u], row_offsets[np.uint64(u) + ONE]
+            if n_free < ((end - first) >> BLOCK_BITS) + SLOTS:
+                short_of_blocks = True
+                break
+            position += ONE
+            ahead = row_offsets[frontier[min(position + AHEAD, size)]]
+            prefetch(col_indices, ahead)
+            prefetch(weights, ahead)
+            if distances[u] != d:
+                continue
+            processed += ONE
+            edges_relaxed += end - first
+            for e in range(first, end):
+                v = col_indices[e]
+                candidate = d + weights[e]
+                # 32-bit sums are formed in 64 bits; a 64-bit one that wrapped is smaller than its summand.
+                if d <= candidate < distances[v]:
+                    distances[v] = candidate
+                    # The entry is made here and, by the same lines, where a level is dealt out. A function for
+                    # both, with the arrays as arguments, makes the search much slower.
+                    into = slot_of(bucket_of(candidate, buckets_per_unit), window)
+                    place = tails[into]
+                    entry_vertices[place], entry_distances[place] = v, candidate  # I2
+                    place += ONE
+                    if place & (BLOCK - ONE) == ZERO:
+                        place, first_free, n_free = next_block(place, below, first_free, n_free)
+                    tails[into] = place
+        if short_of_blocks:
+            break
+
+        # ---- gather the next frontier: another round of this bucket, or the next bucket that is not empty ----
+        while slot < WINDOW and tails[slot] == slot << BLOCK_BITS:
+            slot += ONE
+        if slot < WINDOW:
+            size, first_free, n_free = _gather(
+                slot, distances, row_offsets, frontier, frontier_distances, tails, entry_vertices, entry_distances,
+                below, first_free, n_free,
+            )  # fmt: skip
+            position = ZERO
+            continue
+
+        # ---- the window is empty: deal out the lowest level around its least entry ----
+        level = WINDOW
+        while level < SLOTS and tails[level] == level << BLOCK_BITS:
+            level += ONE
+        complete = level == SLOTS
+        if complete or n_free < SLOTS:
+            break
+        size, first_free, n_free = _gather(
+            level, distances, row_offsets, frontier, frontier_distances, tails, entry_vertices, entry_distances,
+            below, first_free, n_free,
+        )  # fmt: skip
+        position = size
+        if size == ZERO:
+            continue
+        least = frontier_distances[ZERO]
+        for i in range(ONE, size):  # numba compiles NumPy's `min` slowly
+            if frontier_distances[i] < least:
+                least = frontier_distances[i]
+        bucket = bucket_of(least, buckets_per_unit)
+        window, slot = bucket >> WINDOW_BITS, bucket & (WINDOW - ONE)
+        for i in range(size):
+            v, d = frontier[i], frontier_distances[i]
+            into = slot_of(bucket_of(d, buckets_per_unit), window)
+            place = tails[into]
+            entry_vertices[place], entry_distances[place] = v, d
+            place += ONE
+            if place & (BLOCK - ONE) == ZERO:
+                place, first_free, n_free = next_block(place, below, first_free, n_free)
+            tails[into] = place
+
+    at.window, at.slot = window, slot
+    at.position, at.frontier_size = position, size
+    at.first_free, at.n_free = first_free, n_free
+    at.processed, at.edges_relaxed = processed, edges_relaxed
+    return complete
+
+
+@njit(nogil=True, inline="always")
+def _gather(
+    slot: Any,
+    distances: np.ndarray,
+    row_offsets: np.ndarray,
+    frontier: np.ndarray,
+    frontier_distances: np.ndarray,
+    tails: np.ndarray,
+    entry_vertices: np.ndarray,
+    entry_distances: np.ndarray,
+    below: np.ndarray,
+    first_free: Any,
+    n_free: Any,
+) -> Any:
+    """Move the live entries of `slot` to the frontier, and all its blocks but the first to the free list."""
+    size = ZERO
+    end = tails[slot]
+    block = end >> BLOCK_BITS
+    while True:
+        for place in range(block << BLOCK_BITS, end):
+            v, d = entry_vertices[place], entry_distances[place]
+            prefetch(row_offsets, v)
+            # Every entry is written, but only live ones are kept: a branch here would be mispredicted too often.
+            frontier[size], frontier_distances[size] = v, d
+            if distances[v] == d:
+                size += ONE
+        if block == slot:
+            break
+        lower_block = below[block]
+        below[block] = first_free
+        first_free = block
+        n_free += ONE
+        block = lower_block
+        end = (block + ONE) << BLOCK_BITS
+    tails[slot] = slot << BLOCK_BITS
+    return size, first_free, n_free

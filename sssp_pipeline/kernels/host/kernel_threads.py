@@ -80,8 +80,6 @@ class KernelThreads:
         barrier, and the error is raised here.
         """
         self.barrier[:] = 0
-        if self._others is None:
-            return [part(0)]
 
         def guarded(number: int) -> T:
             try:
@@ -92,7 +90,8 @@ class KernelThreads:
 
         others = []
         try:
-            others += [self._others.submit(guarded, number) for number in range(1, self.size)]
+            if self._others is not None:
+                others += [self._others.submit(guarded, number) for number in range(1, self.size)]
             first = part(0)
         except BaseException:
             self.barrier[BROKEN] = 1

@@ -7,21 +7,29 @@ none of their sums can turn negative. Graphs with negative weights keep their ty
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, unreached_distance
 
 
-class SearchGraph(NamedTuple):
-    """A graph in the types of the CPU kernels; the memory is that of the graph."""
+@dataclass(frozen=True, eq=False)
+class SearchGraph:
+    """A graph in the types of the CPU kernels; the memory is that of the graph.
 
-    #: (V+1,) uint64.
+    Attributes
+    ----------
+    row_offsets
+        (V+1,) uint64.
+    col_indices
+        (E,) uint32.
+    weights
+        (E,) uint32, uint64, float32 or float64; int32 or int64 only where one is negative.
+    """
+
     row_offsets: np.ndarray
-    #: (E,) uint32.
     col_indices: np.ndarray
-    #: (E,) uint32, uint64, float32 or float64; int32 or int64 only where one is negative.
     weights: np.ndarray
 
     @classmethod

@@ -10,14 +10,14 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.csr import csr_from_edges, unreached_distance
 from sssp_pipeline.generators import grid, rmat
-from sssp_pipeline.kernels.cpu import bucket_search, parallel_delta_stepping
-from sssp_pipeline.kernels.cpu.bucket_search import BucketSearch
+from sssp_pipeline.kernels.cpu import parallel_delta_stepping
 from sssp_pipeline.kernels.cpu.delta_stepping import pick_delta
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.parallel_delta_stepping import (
     CORES_LOCK,
     EDGES_A_THREAD,
     ParallelDeltaStepping,
+    SharedSearch,
     threads_for,
 )
 from sssp_pipeline.kernels.host.kernel_threads import (
@@ -47,7 +47,7 @@ def every_magnitude(dtype):
 
 
 def search_of(graph, n_threads, delta=None, slow_ns=FOREVER):
-    search = BucketSearch(graph, pick_delta(graph) if delta is None else delta, n_threads)
+    search = SharedSearch(graph, pick_delta(graph) if delta is None else delta, n_threads)
     search.slow_ns = slow_ns
     return search
 
@@ -88,7 +88,7 @@ def test_each_thread_makes_itself_memory(dtype):
         np.concatenate([[1, 1], leaves, leaves]).astype(dtype),
         n_vertices,
     )
-    assert n_vertices / 2 > bucket_search.FIRST_BLOCKS * 16
+    assert n_vertices / 2 > parallel_delta_stepping.FIRST_BLOCKS * 16
     assert_finds(search_of(graph, 2, delta=1e6), graph, [0])
     assert_finds(search_of(graph, 2), graph, [5])
 
@@ -112,7 +112,7 @@ def test_a_vertex_has_one_entry_that_counts_whoever_lowered_it():
     assert search_of(graph, 3, delta=1.0).run(row, 0) == (1600, graph.n_edges)
 
 
-def test_each_thread_has_at_least_its_number_of_edges():
+def test_a_thread_more_for_so_many_edges():
     assert [threads_for(n * EDGES_A_THREAD - 1) for n in (0, 1, 2, 3, 65)] == [1, 1, 1, 2, 64]
 
 
@@ -171,14 +171,14 @@ def test_a_graph_too_small_to_share_waits_for_nobody(three_threads, monkeypatch)
 
 @pytest.mark.parametrize("failing", [0, 2])
 def test_a_thread_that_fails_ends_the_search_for_all(three_threads, monkeypatch, failing):
-    search = bucket_search._search
+    search = parallel_delta_stepping._search
 
     def failing_search(number, *arguments):
         if number == failing:
             raise MemoryError("no more")
         return search(number, *arguments)
 
-    monkeypatch.setattr(bucket_search, "_search", failing_search)
+    monkeypatch.setattr(parallel_delta_stepping, "_search", failing_search)
     solver = ParallelDeltaStepping()
     with pytest.raises(MemoryError, match="no more"):
         solver.solve(three_threads, np.array([0]), SolveOptions())
