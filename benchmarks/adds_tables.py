@@ -34,7 +34,7 @@ VARIANTS: dict[str, Solver] = {
     "static": Adds(STATIC_DELTA),
     "two buckets": Adds(TWO_BUCKETS),
 }
-#: About so many moments are recorded of a search.
+#: About how many moments of a search are recorded.
 MOMENTS = 300
 
 

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from record import record
 
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_count
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_count
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.stage import ingest

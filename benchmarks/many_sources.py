@@ -35,7 +35,7 @@ from sources import LARGE_REACH, solved_by_cpu
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.gpu.common.batch_solver import GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.pipeline.machine import this_machine
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
@@ -44,7 +44,7 @@ from sssp_pipeline.pipeline.results.outputs import AllDistances
 from sssp_pipeline.workflow.models import Solve
 
 NUMBERS = "1,4,16,64,256,1024,4096"
-#: A solver of one source after another is measured with at most so many: more change nothing.
+#: The most sources in a measurement of a solver of one source after another. More do not change the rate.
 MOST_ONE_BY_ONE = 64
 #: Rows of a call to compare.
 COMPARED = 4

@@ -7,7 +7,7 @@ The rate is that between the first and the last committed batch, so that it has 
 compiling. The solvers take turns, so that a machine that slows down slows all of them. Each solver gives a line in
 `pipeline_solvers.jsonl`.
 
-With `--targets` only the distances to so many random vertices are written, with 0 only metrics. Then nothing says
+`--targets N` writes the distances to N random vertices only, and `--targets 0` only metrics. Then nothing says
 when a batch was committed, and the time is that of the whole solve stage, with starting and compiling. `--sources
 all` takes every vertex.
 
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".bench"))
     parser.add_argument("--solvers", default="auto", help="names with commas, `auto` among them")
     parser.add_argument(
-        "--targets", type=int, help="write the distances to so many vertices; 0: only metrics"
+        "--targets", type=int, help="number of vertices to which distances are written; 0: only metrics"
     )
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)

@@ -303,7 +303,7 @@ class _Watched:
 def measure(
     variant: str, batches: int, n_workers: int, processes: int, folder: Path, every_s: float = 1.0
 ) -> None:
-    """Record a line about `batches` batches of a variant on so many workers."""
+    """Record a line about `batches` batches of a variant on `n_workers` workers."""
     if variant == "run":
         shutil.rmtree(folder / "scheduling-run", ignore_errors=True)
     spawn = multiprocessing.get_context("spawn")

@@ -24,7 +24,7 @@ JITTER = 0.7
 DETOUR = 0.3
 #: The share of the lattice's other streets that `road_like` keeps in addition to its spanning tree.
 EXTRA_STREETS = 0.25
-#: Straight roads connect the crossings of every so many rows and columns.
+#: Rows, and columns, from one straight road of `road_like` to the next.
 MOTORWAY_SPACING = 32
 #: Edges of an R-MAT graph that a thread draws at a time. They are few enough to stay in the thread's cache.
 RMAT_PART = 2**16
@@ -32,24 +32,16 @@ RMAT_PART = 2**16
 
 @dataclass(frozen=True, eq=False)
 class GeneratedEdges:
-    """The edges of a generated graph, in host memory, owned by the caller.
+    """The edges of a generated graph, in host memory, owned by the caller."""
 
-    Attributes
-    ----------
-    src, dst
-        (E,) uint32, below `n_vertices`.
-    weights
-        (E,) uint32.
-    n_vertices
-        The number of vertices, including those without edges.
-    coordinates
-        Two arrays (V,) float64, metres east and north; None if the vertices have no coordinates.
-    """
-
+    #: (E,) uint32, below `n_vertices`.
     src: np.ndarray
     dst: np.ndarray
+    #: (E,) uint32.
     weights: np.ndarray
+    #: The number of vertices, including those without edges.
     n_vertices: int
+    #: Two arrays (V,) float64, metres east and north; None if the vertices have no coordinates.
     coordinates: tuple[np.ndarray, np.ndarray] | None = None
 
 

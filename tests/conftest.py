@@ -37,7 +37,7 @@ def pytest_configure() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    from sssp_pipeline.kernels.gpu.common.compile import gpu_missing
+    from sssp_pipeline.kernels.gpu.common.cuda.compile import gpu_missing
 
     if item.get_closest_marker("gpu") and (reason := gpu_missing()):
         if item.config.getoption("--require-gpu"):

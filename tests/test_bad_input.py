@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.pipeline.storage import files
 
 WORKFLOW = "bad.yaml"

@@ -37,9 +37,10 @@ ORDER = (
     "generators",
     *("kernels.forecast", "kernels.options", "kernels.compile_notice", "kernels.host.search_graph"),
     # What is kept of a row is reduced on the host and on the device: these compile the kernel for it.
-    *("kernels.gpu.common.cupy_setup", "kernels.gpu.common.compile", "kernels.gpu.common.distance_bits"),
-    *("kernels.gpu.common.gather", "kernels.kept", "kernels.solver", "kernels.host"),
-    *("kernels.cpu", "kernels.proofs", "kernels.gpu.common", "kernels.gpu", "kernels.registry", "kernels"),
+    *("kernels.gpu.common.cuda", "kernels.gpu.common.rows.distance_bits", "kernels.gpu.common.rows.gather"),
+    *("kernels.kept", "kernels.solver", "kernels.host", "kernels.cpu", "kernels.proofs"),
+    *("kernels.gpu.common.graphs", "kernels.gpu.common.rows", "kernels.gpu.common.solvers"),
+    *("kernels.gpu.common", "kernels.gpu", "kernels.registry", "kernels"),
     "pipeline.storage",
     "workflow",
     "pipeline.machine",
@@ -107,7 +108,7 @@ def test_each_library_has_its_place(module):
     if roots & {"dask", "distributed"}:
         assert relative.startswith("pipeline.solving.workers.")
     if roots & {"cupy"}:
-        assert relative == "kernels.gpu.common.cupy_setup"
+        assert relative == "kernels.gpu.common.cuda.cupy_setup"
     if roots & {"pyarrow"}:
         assert relative.startswith("pipeline.") or relative in ("lazy", "vertex_ids")
     if roots & {"matplotlib"}:

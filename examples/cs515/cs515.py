@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sssp_pipeline.csr import GraphTraits, unreached_distance
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels import solver_named
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph

@@ -10,7 +10,7 @@ from typing import Any
 
 from sssp_pipeline.bench.results import Results
 
-#: A figure with at most so many points has the names of the graphs beside them.
+#: The most points of a figure that shows the name of the graph beside each point.
 MOST_NAMED = 40
 
 

@@ -14,7 +14,7 @@ from sssp_pipeline.bench.lines import Timing
 from sssp_pipeline.bench.spec import Bench
 from sssp_pipeline.bench.variants import Variant
 from sssp_pipeline.errors import RefutedError, SsspError
-from sssp_pipeline.kernels.gpu.common.compile import cupy_module, gpu_missing
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module, gpu_missing
 from sssp_pipeline.kernels.kept import Nothing
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.progress import Progress

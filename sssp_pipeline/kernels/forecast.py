@@ -29,35 +29,23 @@ CORES_EXPONENT = 0.8
 
 @dataclass(frozen=True)
 class Forecast:
-    """The expected cost of one source.
+    """The expected cost of one source."""
 
-    Attributes
-    ----------
-    source_s
-        Seconds of the GPU, without copying distances from it; or seconds of one core.
-    source_bytes
-        Device memory of a source under way, with its row of distances; 0 on a CPU.
-    at_once
-        How many sources of a call are under way at the same time.
-    fixed_bytes
-        Device memory for all sources of a call, beside the graph; 0 on a CPU.
-    most_cores
-        How many cores at most share a source. If several do, only one source is under way at a time.
-    barrier_s
-        Seconds that each sharing core adds to a source by waiting at barriers.
-    off_by
-        The true time is expected between `source_s / off_by` and `source_s * off_by`.
-    most_in_search
-        The most sources of one search. A deadline applies to a search.
-    """
-
+    #: Seconds of the GPU, without copying distances from it; or seconds of one core.
     source_s: float
+    #: Device memory of a source under way, with its row of distances; 0 on a CPU.
     source_bytes: int = 0
+    #: How many sources of a call are under way at the same time.
     at_once: int = 1
+    #: Device memory for all sources of a call, beside the graph; 0 on a CPU.
     fixed_bytes: int = 0
+    #: How many cores at most share a source. If several do, only one source is under way at a time.
     most_cores: int = 1
+    #: Seconds that each sharing core adds to a source by waiting at barriers.
     barrier_s: float = 0.0
+    #: The true time is expected between `source_s / off_by` and `source_s * off_by`.
     off_by: float = 3.0
+    #: The most sources of one search. A deadline applies to a search.
     most_in_search: int = 2**32
 
     @property

@@ -71,14 +71,9 @@ class EveryVertex(Kept):
 
 @dataclass(frozen=True, eq=False)
 class Targets(Kept):
-    """The distances to some vertices.
+    """The distances to some vertices."""
 
-    Attributes
-    ----------
-    vertices
-        (T,) integers. The distances stand in this order.
-    """
-
+    #: (T,) integers. The distances stand in this order.
     vertices: np.ndarray
 
     def n_columns(self, n_vertices: int) -> int:
@@ -92,7 +87,7 @@ class Targets(Kept):
         np.take(row, self.vertices, out=into)
 
     def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
-        from sssp_pipeline.kernels.gpu.common.gather import Gather
+        from sssp_pipeline.kernels.gpu.common.rows.gather import Gather
 
         return Gather(self.vertices, n_rows, weight_dtype)
 

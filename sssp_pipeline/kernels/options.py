@@ -13,29 +13,20 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True)
 class Tunable:
-    """An option of a solver, a keyword of its constructor.
-
-    Attributes
-    ----------
-    default
-        The value if none is given.
-    help
-        One line for the docs.
-    choices
-        Allowed values besides the numbers in the range.
-    least, most
-        The range of allowed numbers; no number is allowed if `most` is below `least`. Only whole numbers are allowed if
-        `default` is an int or `multiple_of` is given.
-    multiple_of
-        Numbers must be multiples of this.
-    """
+    """An option of a solver, a keyword of its constructor."""
 
     name: str
+    #: The value if none is given.
     default: Value
+    #: One line for the docs.
     help: str
+    #: Allowed values besides the numbers in the range.
     choices: tuple[Value, ...] = ()
+    #: The range of allowed numbers; no number is allowed if `most` is below `least`. Only whole numbers are allowed if
+    #: `default` is an int or `multiple_of` is given.
     least: float = math.inf
     most: float = -math.inf
+    #: Numbers must be multiples of this.
     multiple_of: int | None = None
 
     @property

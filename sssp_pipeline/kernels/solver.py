@@ -18,7 +18,7 @@ from sssp_pipeline.kernels.options import Tunable, shown_value
 #: The hint when a solver refuses a graph or options.
 ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
 
-#: Seconds that a search may take by default: so many that only a search that never ends exceeds them.
+#: Seconds that a search may take by default. Only a search that never ends takes longer.
 DEADLINE_S = 86_400.0
 
 #: A moment of a search: time since its start, busy workers, waiting entries, buckets from which work is taken, and the
@@ -38,22 +38,6 @@ TRACE = np.dtype(
 class SolveOptions:
     """How to solve; the same for all sources of a call.
 
-    Attributes
-    ----------
-    delta
-        Bucket width in the weights' unit; None lets the solver pick it from the graph.
-    cutoff
-        Vertices beyond this distance count as unreachable. It is rounded to the weights' type. None means no limit.
-    predecessors
-        Whether to return predecessors too.
-    trace_every_us
-        Microseconds between two recorded moments of a search; None records none. Recording makes a search slower.
-    kept
-        What is returned of each row of distances.
-    deadline_s
-        Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives up a
-        search at the deadline. A CPU raises the error when the source is done.
-
     Raises
     ------
     InputError
@@ -61,11 +45,18 @@ class SolveOptions:
         range, `deadline_s` is not positive, or predecessors are wanted of rows that are not kept whole.
     """
 
+    #: Bucket width in the weights' unit; None lets the solver pick it from the graph.
     delta: float | None = None
+    #: Vertices beyond this distance count as unreachable. It is rounded to the weights' type. None means no limit.
     cutoff: float | None = None
+    #: Whether to return predecessors too.
     predecessors: bool = False
+    #: Microseconds between two recorded moments of a search; None records none. Recording makes a search slower.
     trace_every_us: int | None = None
+    #: What is returned of each row of distances.
     kept: Kept = EveryVertex()  # noqa: RUF009 - frozen
+    #: Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives up a
+    #: search at the deadline. A CPU raises the error when the source is done.
     deadline_s: float = DEADLINE_S
 
     def __post_init__(self) -> None:
@@ -105,54 +96,37 @@ class SolveOptions:
 
 @dataclass(frozen=True)
 class SourceMetrics:
-    """Costs and results of solving one source.
+    """Costs and results of solving one source."""
 
-    Attributes
-    ----------
-    source
-        The source, as an internal vertex number.
-    solver
-        The name in the registry.
-    solve_s
-        Seconds spent on this source: device time on a GPU, an equal share of it if several sources run together; wall
-        time on a CPU.
-    vertices_processed
-        The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
-        Dijkstra's algorithm processes every reached vertex once.
-    edges_relaxed
-        How many edges were read.
-    reached
-        Vertices with a finite distance, including the source.
-    max_distance
-        The largest finite distance.
-    mean_distance
-        The mean of the finite distances, including the 0 of the source; the same bits from every solver (`mean.py`).
-    teps
-        Edges of reached vertices per second.
-    delta_first, delta_last, delta_changes
-        Bucket width at the start and at the end, and how often it changed; None and 0 without buckets.
-    supersteps
-        Rounds of the search, between which all threads wait for each other; None without such rounds.
-    filter_s
-        The part of `solve_s` that was spent on finding the edges to relax; None if that is not a separate step.
-    trace
-        Moments of the search in order, (M,) of `TRACE`; None if not asked for.
-    """
-
+    #: The source, as an internal vertex number.
     source: int
+    #: The name in the registry.
     solver: str
+    #: Seconds spent on this source: device time on a GPU, an equal share of it if several sources run together; wall
+    #: time on a CPU.
     solve_s: float
+    #: The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
+    #: Dijkstra's algorithm processes every reached vertex once.
     vertices_processed: int
+    #: How many edges were read.
     edges_relaxed: int
+    #: Vertices with a finite distance, including the source.
     reached: int
+    #: The largest finite distance.
     max_distance: float
+    #: The mean of the finite distances, including the 0 of the source; the same bits from every solver (`mean.py`).
     mean_distance: float
+    #: Edges of reached vertices per second.
     teps: float
+    #: Bucket width at the start and at the end, and how often it changed; None and 0 without buckets.
     delta_first: float | None = None
     delta_last: float | None = None
     delta_changes: int = 0
+    #: Rounds of the search, between which all threads wait for each other; None without such rounds.
     supersteps: int | None = None
+    #: The part of `solve_s` that was spent on finding the edges to relax; None if that is not a separate step.
     filter_s: float | None = None
+    #: Moments of the search in order, (M,) of `TRACE`; None if not asked for.
     trace: np.ndarray | None = field(default=None, compare=False)
 
 
@@ -211,21 +185,14 @@ def metrics_column(metrics: Sequence[SourceMetrics], name: str) -> np.ndarray | 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Distances from some sources.
+    """Distances from some sources."""
 
-    Attributes
-    ----------
-    distances
-        What `SolveOptions.kept` keeps of each row, (S, V) of the weights' type for every vertex. Host memory, owned by
-        the caller; a distance is `csr.unreached_distance(dtype)` where there is no path.
-    predecessors
-        (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None if not asked for.
-    metrics
-        One entry for each source, in the order of the sources.
-    """
-
+    #: What `SolveOptions.kept` keeps of each row, (S, V) of the weights' type for every vertex. Host memory, owned by
+    #: the caller; a distance is `csr.unreached_distance(dtype)` where there is no path.
     distances: np.ndarray
+    #: (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None if not asked for.
     predecessors: np.ndarray | None
+    #: One entry for each source, in the order of the sources.
     metrics: Sequence[SourceMetrics] = field(default_factory=list)
 
     def part(self, first: int, end: int) -> Solution:
@@ -244,8 +211,11 @@ class Solver(Protocol):
     summary: str
     #: Whether its search takes negative weights. Without, integers are reweighted (`host/reweighting.py`).
     takes_negative: bool
-    #: The options of its constructor, which takes them by keyword.
-    tunables: tuple[Tunable, ...]
+
+    @property
+    def tunables(self) -> tuple[Tunable, ...]:
+        """The options of its constructor, which takes them by keyword."""
+        ...
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why this solver cannot solve such a graph with these options.

@@ -11,7 +11,7 @@ import numpy as np
 
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
 from sssp_pipeline.pipeline.graph_store.store import MANIFEST
 from sssp_pipeline.pipeline.planning.plan import check_choice, solve_options

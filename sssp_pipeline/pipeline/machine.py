@@ -19,10 +19,10 @@ import numpy as np
 
 from sssp_pipeline import cgroup
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.gpu.common.compile import load_kernels
-from sssp_pipeline.kernels.gpu.common.cupy_setup import Finding, gpu_findings, gpu_missing
-from sssp_pipeline.kernels.gpu.common.device_graph import obtainable_bytes
-from sssp_pipeline.kernels.gpu.common.device_rows import SUMMARY
+from sssp_pipeline.kernels.gpu.common.cuda.compile import load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Finding, gpu_findings, gpu_missing
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 MAX_ID = 2**63 - 1
-#: Rules that need values look at so many rows; every later row must agree with what they decided.
+#: Rows that decide the rules that depend on values. Every later row must agree with these rules.
 SAMPLE = 1000
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

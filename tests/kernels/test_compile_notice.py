@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.kernels import compile_notice
-from sssp_pipeline.kernels.gpu.common import compile as _compile
-from sssp_pipeline.kernels.gpu.common.compile import Unit
+from sssp_pipeline.kernels.gpu.common.cuda import compile as _compile
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit
 
 NOTICE = "compiling, once: later runs find the compiled kernels"
 

@@ -14,7 +14,7 @@ from sssp_pipeline.generators import grid, path, star
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.adaptive_threads.adaptive_threads import AdaptiveThreads
 from sssp_pipeline.kernels.gpu.adds.adds import Adds
-from sssp_pipeline.kernels.gpu.common import compile
+from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford import FrontierBellmanFord
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
 from sssp_pipeline.kernels.solver import SolveOptions

@@ -7,7 +7,7 @@ from sssp_pipeline.csr import GraphTraits, csr_from_edges
 from sssp_pipeline.generators import grid
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import graph_device_bytes
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph, free_bytes
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, free_bytes
 from sssp_pipeline.kernels.solver import SolveOptions
 
 

@@ -40,7 +40,7 @@ def digests(run_url: str) -> dict[str, str]:
 
 
 class AtBatch(Quiet):
-    """A listener that calls `action` once, as soon as so many batches are done."""
+    """A listener that calls `action` once, as soon as `number` batches are done."""
 
     def __init__(self, number: int, action: Callable[[], None]) -> None:
         self._number = number

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.pipeline import checks
 from sssp_pipeline.pipeline import run as conductor
 from sssp_pipeline.pipeline.machine import Machine

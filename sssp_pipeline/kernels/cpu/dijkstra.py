@@ -46,12 +46,7 @@ class Dijkstra(CpuSolver):
 
     name = "dijkstra"
     summary = "Dijkstra's algorithm on a 4-ary heap; one source a thread; the oracle of verify"
-
-    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: negative weights, or a delta."""
-        if options.delta is not None:
-            return f"it has no buckets and takes no delta, and delta is {options.delta}"
-        return super().supports(graph, options)
+    no_delta = "it has no buckets and takes no delta"
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         del n_sources

@@ -97,7 +97,7 @@ from sssp_pipeline.numba_cache import njit
 
 #: Held by the search that uses the cores. Two searches at once would wait for threads that have no core.
 CORES_LOCK = threading.Lock()
-#: One thread for so many edges. Fewer edges are relaxed before another thread is awake.
+#: Edges of the graph for each thread. One thread relaxes fewer edges than this before another thread is awake.
 EDGES_A_THREAD = 50_000
 #: Delta over that of `delta-stepping`. A larger delta needs fewer barriers, which cost more with more threads
 #: (`benchmarks/kernel_constants.md`).

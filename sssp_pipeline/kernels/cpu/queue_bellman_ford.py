@@ -15,13 +15,8 @@ class QueueBellmanFord(CpuSolver):
 
     name = "queue-bellman-ford"
     summary = "Bellman and Ford's algorithm with a queue; one source a thread; takes negative weights"
+    no_delta = "it has no buckets and takes no delta"
     takes_negative = True
-
-    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: a delta, or a trace."""
-        if options.delta is not None:
-            return f"it has no buckets and takes no delta, and delta is {options.delta}"
-        return super().supports(graph, options)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         del n_sources

@@ -143,15 +143,7 @@ def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOp
             _lengthen_back(dtype, made.potentials.depths, source, solution.distances[i], row)
             facts = finish_row(graph, source, row, options.cutoff)
             measured = solution.metrics[i]
-            metrics.append(
-                replace(
-                    measured,
-                    reached=facts.reached,
-                    max_distance=facts.max_distance,
-                    mean_distance=facts.mean_distance,
-                    teps=facts.edges_of_reached / measured.solve_s,
-                )
-            )
+            metrics.append(replace(measured, **facts.results(measured.solve_s)))
             kept.reduce(row, distances[first + i])
             if predecessors is not None:
                 predecessors_of(graph, source, row, predecessors[first + i])

@@ -46,12 +46,17 @@ def search_limit(graph: CsrGraph, cutoff: float | None) -> np.generic:
 
 
 class RowFacts(NamedTuple):
-    """Results of a search, as in `SourceMetrics`; `edges_of_reached` counts the edges of reached vertices."""
+    """Results of a search; `edges_of_reached` counts the edges of reached vertices."""
 
     reached: int
     edges_of_reached: int
     max_distance: float
     mean_distance: float
+
+    def results(self, solve_s: float) -> dict[str, Any]:
+        """Return the fields of `SourceMetrics` that describe the results of a search of `solve_s` seconds."""
+        fields = self._asdict()
+        return {"teps": fields.pop("edges_of_reached") / solve_s, **fields}
 
 
 def finish_row(graph: CsrGraph, source: int, distances: np.ndarray, cutoff: float | None) -> RowFacts:

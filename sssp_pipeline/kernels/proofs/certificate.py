@@ -39,23 +39,15 @@ from sssp_pipeline.numba_cache import njit
 
 @dataclass(frozen=True)
 class Fault:
-    """A vertex whose distance is wrong.
+    """A vertex whose distance is wrong."""
 
-    Attributes
-    ----------
-    vertex
-        The vertex.
-    stored
-        Its given distance; None for "unreached".
-    true
-        Its true distance; None if no path leads to it within the cutoff.
-    reason
-        A sentence that says which of the three conditions fails.
-    """
-
+    #: The vertex.
     vertex: int
+    #: Its given distance; None for "unreached".
     stored: float | None
+    #: Its true distance; None if no path leads to it within the cutoff.
     true: float | None
+    #: A sentence that says which of the three conditions fails.
     reason: str
 
 

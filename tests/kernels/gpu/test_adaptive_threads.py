@@ -13,12 +13,12 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.adaptive_threads.adaptive_threads import AdaptiveThreads
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.solver import SolveOptions
 
 ANY = SolveOptions()
-#: How vertices are chosen, and how often that changes in so many supersteps; None where the clock decides.
+#: A solver, and how often it switches, as a function of the number of supersteps; None where the clock decides.
 WAYS = {
     "all": (AdaptiveThreads(mode="all"), lambda supersteps: 0),
     "listed": (AdaptiveThreads(mode="listed"), lambda supersteps: 0),

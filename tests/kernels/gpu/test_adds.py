@@ -32,7 +32,7 @@ from sssp_pipeline.kernels.gpu.adds.hub_chunks import (
     hub_chunks,
     listed_chunks,
 )
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.solver import SolveOptions
 
 KERNELS = Path(adds.__file__).parent

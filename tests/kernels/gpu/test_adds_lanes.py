@@ -16,7 +16,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_lanes import incoming as _incoming
 from sssp_pipeline.kernels.gpu.adds_lanes.adds_lanes import AddsLanes, fits_narrow, pick_delta
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.solver import SolveOptions
 
 KERNELS = Path(adds_lanes.__file__).parent

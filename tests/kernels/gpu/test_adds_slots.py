@@ -28,8 +28,8 @@ from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import (
     pick_delta,
     pick_shape,
 )
-from sssp_pipeline.kernels.gpu.common import batch_solver
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
 from sssp_pipeline.kernels.solver import SolveOptions
 
 ANY = SolveOptions()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.gpu.common import batch_solver
-from sssp_pipeline.kernels.gpu.common.batch_solver import (
+from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import (
     _SUMMARY_BYTES,
     BatchNeeds,
     GpuBatchSolver,

@@ -21,12 +21,12 @@ import pytest
 from sssp_pipeline.csr import WEIGHT_DTYPES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.gpu.common import compile
-from sssp_pipeline.kernels.gpu.common.compile import Unit, kernel_options, warnings_in
-from sssp_pipeline.kernels.gpu.common.device_graph import UPLOAD
-from sssp_pipeline.kernels.gpu.common.device_rows import SUMMARY
-from sssp_pipeline.kernels.gpu.common.gather import GATHER
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSolver
+from sssp_pipeline.kernels.gpu.common.cuda import compile
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options, warnings_in
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
+from sssp_pipeline.kernels.gpu.common.rows.gather import GATHER
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.solver import tuned
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
@@ -146,7 +146,7 @@ def test_the_clock_that_runs_back_in_tests_compiles(name):
     options = (*kernel_options(unit, dtype), "-DSSSP_CLOCK_RUNS_BACK=1")
     result = nvrtc.compile_for(unit.source, f"{unit.stem}.cu", options, HOPPER)
     assert not warnings_in(result.log), result.log
-    assert "#if SSSP_CLOCK_RUNS_BACK" in (compile._COMMON / "memory_order.cuh").read_text()
+    assert "#if SSSP_CLOCK_RUNS_BACK" in (compile._GPU / "common/headers/memory_order.cuh").read_text()
 
 
 @needs_nvrtc
@@ -172,12 +172,12 @@ def test_the_types_and_the_unit_decide_the_options():
 def test_an_edited_header_changes_the_options(tmp_path, monkeypatch):
     compile.sources_digest.cache_clear()
     before = compile.sources_digest()
-    copied = shutil.copytree(compile._COMMON.parent, tmp_path / "gpu")
-    monkeypatch.setattr(compile, "_COMMON", copied / "common")
+    copied = shutil.copytree(compile._GPU, tmp_path / "gpu")
+    monkeypatch.setattr(compile, "_GPU", copied)
     try:
         compile.sources_digest.cache_clear()
         assert compile.sources_digest() == before
-        with (copied / "common/relax.cuh").open("a") as file:
+        with (copied / "common/headers/relax.cuh").open("a") as file:
             file.write("// more\n")
         compile.sources_digest.cache_clear()
         assert compile.sources_digest() != before

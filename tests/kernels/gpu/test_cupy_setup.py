@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.gpu.common import cupy_setup
-from sssp_pipeline.kernels.gpu.common.cupy_setup import Driver, first_line
+from sssp_pipeline.kernels.gpu.common.cuda import cupy_setup
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Driver, first_line
 from sssp_pipeline.pipeline.machine import diagnose
 
 H200 = Driver(0, 1, (12, 4), "NVIDIA H200", (9, 0))

@@ -12,9 +12,9 @@ from numpy.testing import assert_array_equal
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.generators import rmat
-from sssp_pipeline.kernels.gpu.common import device_graph as device_graphs
-from sssp_pipeline.kernels.gpu.common import gpu_solver
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph, drop_others
+from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, drop_others
+from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver
 from sssp_pipeline.kernels.solver import SolveOptions
 
 
@@ -129,12 +129,11 @@ def test_a_search_that_does_not_fit_beside_other_graphs_is_tried_again_without_t
     cupy = SimpleNamespace(cuda=SimpleNamespace(memory=memory, runtime=gib))
     monkeypatch.setattr(gpu_solver, "cupy_module", lambda: cupy)
     monkeypatch.setattr(gpu_solver, "gpu_missing", lambda: None)
-    monkeypatch.setattr(gpu_solver, "pinned_array", np.empty)
     tried = []
 
     class Solver(gpu_solver.GpuSolver):
         name, summary, units = "solver", "", ()
-        forecast = None
+        forecast, empty_rows = None, np.empty
 
         def _solve_in_turn(self, graph, sources, distances, options):
             device_graph(graph)

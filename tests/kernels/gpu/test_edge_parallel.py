@@ -13,10 +13,10 @@ from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.gpu.bellman_ford.bellman_ford import BellmanFord
-from sssp_pipeline.kernels.gpu.common import device_graph as device_graphs
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
-from sssp_pipeline.kernels.gpu.common.edge_lists import edges_by_source, edges_by_target
+from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import edges_by_source, edges_by_target
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.work_efficient.work_efficient import WorkEfficient
 from sssp_pipeline.kernels.solver import SolveOptions
 

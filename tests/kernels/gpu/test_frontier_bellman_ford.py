@@ -10,8 +10,8 @@ from sssp_pipeline.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.gpu.common import device_graph as device_graphs
-from sssp_pipeline.kernels.gpu.common.compile import kernel_options
+from sssp_pipeline.kernels.gpu.common.cuda.compile import kernel_options
+from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford import FrontierBellmanFord
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -203,7 +203,7 @@ def test_a_full_frontier_is_every_vertex(places, monkeypatch):
 def test_a_search_goes_on_after_each_pause(dtype, given):
     import cupy
 
-    from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
+    from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
     from sssp_pipeline.kernels.host.search_graph import distances_of_bits
 
     # Weights 2 + p(u) - p(v): no negative cycle, and a path costs 2 an edge and what its ends differ by.

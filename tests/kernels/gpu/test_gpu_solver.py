@@ -12,10 +12,10 @@ from sssp_pipeline.csr import csr_from_edges, unreached_distance
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
-from sssp_pipeline.kernels.gpu.common import batch_solver
-from sssp_pipeline.kernels.gpu.common import device_graph as device_graphs
-from sssp_pipeline.kernels.gpu.common.device_rows import _SUMMARY, SearchCounts, Summariser
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY, SearchCounts, Summariser
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
 from sssp_pipeline.kernels.host.mean import mantissa_bits, sums
 from sssp_pipeline.kernels.kept import Nothing, Targets
@@ -190,7 +190,7 @@ def test_the_limit_travels_as_bits():
 
 @EVERY_GPU_SOLVER
 def test_without_a_gpu_the_solver_says_so_and_auto_goes_on(solver, monkeypatch):
-    from sssp_pipeline.kernels.gpu.common import gpu_solver
+    from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver
 
     monkeypatch.setattr(gpu_solver, "gpu_missing", lambda: "no CUDA GPU: it is a toaster")
     graph = star(3)

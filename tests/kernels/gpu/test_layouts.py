@@ -24,8 +24,9 @@ from sssp_pipeline.kernels.gpu.adds import adds, hub_chunks
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
 from sssp_pipeline.kernels.gpu.bellman_ford import bellman_ford
-from sssp_pipeline.kernels.gpu.common import device_rows, gpu_solver, pausing
-from sssp_pipeline.kernels.gpu.common.compile import Unit, kernel_options
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options
+from sssp_pipeline.kernels.gpu.common.rows import device_rows
+from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
 from sssp_pipeline.kernels.gpu.near_far import near_far
 from sssp_pipeline.kernels.gpu.work_efficient import work_efficient

@@ -12,8 +12,8 @@ from sssp_pipeline.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.generators import grid
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import MOST_EDGES_IN_32_BITS
-from sssp_pipeline.kernels.gpu.common.cupy_setup import cupy_module
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph, obtainable_bytes
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, obtainable_bytes
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Edges of vertex 0 to itself. They come first, so the rows of all other vertices begin beyond 2^32.

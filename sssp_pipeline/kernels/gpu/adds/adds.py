@@ -12,11 +12,16 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.forecast import Forecast, one_source_s
 from sssp_pipeline.kernels.gpu.adds.hub_chunks import CHUNK_EDGES, hub_chunks
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, drop_others, free_bytes
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, limit_bits
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver, largest_grid
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
+    FREE_AGAIN,
+    GpuSearch,
+    GpuSearchSolver,
+    largest_grid,
+)
 from sssp_pipeline.kernels.solver import TRACE, SolveOptions
 
 #: The first delta, in units of mean weight over mean degree, for graphs with many edges a vertex and no hubs.
@@ -92,55 +97,37 @@ _POOL_EXHAUSTED, _DEADLINE, _INVARIANT = 1, 3, 100
 
 @dataclass(frozen=True)
 class Tuning:
-    """Settings of `adds` for experiments; the defaults were the fastest on an H200 (`benchmarks/adds_delta_tried.md`).
+    """Settings of `adds` for experiments; its defaults were the fastest (`benchmarks/adds_delta_tried.md`)."""
 
-    Attributes
-    ----------
-    is_dynamic
-        Whether delta adapts. False is the paper's "static delta".
-    n_buckets
-        Buckets in use, 2 to 32. Two and a static delta are the paper's "2 buckets".
-    low, high
-        Delta stays as it is while the mean share of busy workers is between these.
-    clipped
-        Delta grows if the last bucket holds more than this share of the waiting entries.
-    growth
-        Delta stays within this factor of the first delta, unless entries are clipped.
-    settling
-        Head switches between two changes of delta.
-    first_heads
-        Buckets from which work is taken at first.
-    most_heads
-        Buckets from which work is taken at most, up to 4.
-    least_entries, most_entries
-        Limits of the entries in one assignment.
-    chain
-        How many near vertices a worker keeps and expands itself, 0 to 16. With 0 all of them go through the queue.
-    look_first
-        Whether a distance is read before the atomic minimum. None decides by the degrees.
-    checked
-        Whether to compile assertions of the invariants.
-    threads
-        Threads of a block, 64 or more.
-    delta_factor
-        The first delta in units of mean weight over mean degree. None takes it from the degrees.
-    """
-
+    #: Whether delta adapts. False is the paper's "static delta".
     is_dynamic: bool = True
+    #: Buckets in use, 2 to 32. Two and a static delta are the paper's "2 buckets".
     n_buckets: int = _BUCKETS
+    #: Delta stays as it is while the mean share of busy workers is between these.
     low: float = 0.2
     high: float = 0.95
+    #: Delta grows if the last bucket holds more than this share of the waiting entries.
     clipped: float = 0.65
+    #: Delta stays within this factor of the first delta, unless entries are clipped.
     growth: float = 4.0
+    #: Head switches between two changes of delta.
     settling: int = 8
+    #: Buckets from which work is taken at first.
     first_heads: int = 2
+    #: Buckets from which work is taken at most, up to 4.
     most_heads: int = 4
+    #: Limits of the entries in one assignment.
     least_entries: int = 1
     most_entries: int = 128
+    #: How many near vertices a worker keeps and expands itself, 0 to 16. With 0 all of them go through the queue.
     chain: int = 8
+    #: Whether a distance is read before the atomic minimum. None decides by the degrees.
     look_first: bool | None = None
+    #: Whether to compile assertions of the invariants.
     checked: bool = False
+    #: Threads of a block, 64 or more.
     threads: int = THREADS
+    #: The first delta in units of mean weight over mean degree. None takes it from the degrees.
     delta_factor: float | None = None
 
 
@@ -408,7 +395,7 @@ class _AddsSearch(GpuSearch):
             reason = _POISON[poison].format(timeout_s=self._solver.stall_timeout_s)
         return SsspError(
             f"`{self._solver.name}` gave up {what}: {reason}{state}",
-            hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+            hint=FREE_AGAIN,
         )
 
 

@@ -41,7 +41,7 @@ enum Poison : word32 {
 struct Schedule {
     word64 base;         // bits of the distance at which the head bucket begins
     word64 near_end;     // bits of the distance at which the head buckets end
-    word64 rebin_nth;    // bits of a float: an entry taken that belongs so many buckets on or more goes back there
+    word64 rebin_nth;    // bits of a float n: a taken entry that belongs n or more buckets further on goes back there
     float per_delta;     // 1 / delta
     word32 head;
 };

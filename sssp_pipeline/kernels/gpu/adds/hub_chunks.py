@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.kernels.gpu.common.compile import cupy_module
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 
 #: As in `adds_worker.cuh`. A hub has more than `HUB_EDGES` edges. A chunk has at most `CHUNK_EDGES`.
 HUB_EDGES, CHUNK_EDGES = 128, 128
@@ -17,25 +17,14 @@ HUB_EDGES, CHUNK_EDGES = 128, 128
 
 @dataclass(frozen=True, eq=False)
 class HubChunks:
-    """The chunks of a graph's hubs, on one device; never written to.
+    """The chunks of a graph's hubs, on one device; never written to."""
 
-    Attributes
-    ----------
-    chunks
-        (C, 2) uint32 on the device: the vertex of each chunk, and its number within the vertex. One unused row if
-        C is 0.
-    vertices
-        (H,) uint32 on the device: the hubs in ascending order. Not empty either.
-    firsts
-        (H,) uint32 on the device: the first chunk of each hub. Not empty either.
-    n_chunks
-        C.
-    n_hubs
-        H.
-    """
-
+    #: (n_chunks, 2) uint32 on the device: the vertex of each chunk, and its number within the vertex. One unused row
+    #: if `n_chunks` is 0.
     chunks: Any
+    #: (n_hubs,) uint32 on the device: the hubs in ascending order. Not empty either.
     vertices: Any
+    #: (n_hubs,) uint32 on the device: the first chunk of each hub. Not empty either.
     firsts: Any
     n_chunks: int
     n_hubs: int

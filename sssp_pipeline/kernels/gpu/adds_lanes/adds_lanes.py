@@ -12,18 +12,18 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.forecast import Forecast, depth, graph_device_bytes
 from sssp_pipeline.kernels.gpu.adds_lanes.incoming import incoming_edges
-from sssp_pipeline.kernels.gpu.common.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
-from sssp_pipeline.kernels.gpu.common.compile import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
     Unit,
     cupy_module,
     load_kernels,
 )
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import limit_bits
-from sssp_pipeline.kernels.gpu.common.edge_lists import TRANSPOSE
-from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import limit_bits
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import FREE_AGAIN, PAST_DEADLINE
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: The first delta, in units of mean weight over mean degree. It matters little (`benchmarks/kernel_constants.md`).
@@ -34,9 +34,7 @@ DELTA_GROWTH = 2.0
 #: Threads of a block and blocks of a multiprocessor. Other shapes were slightly slower on R-MAT.
 THREADS = 512
 BLOCKS_PER_SM = 2
-#: Seconds that a block waits at a barrier. The longest pass takes far less.
-BARRIER_TIMEOUT_S = 30.0
-#: Sources of a full device batch. With so many, the host's work between two batches hardly counts.
+#: Sources of a full device batch. The host's work between two batches of this size hardly counts.
 _FULL = 256
 #: Narrow lanes are tried for weights up to this: a path of 32 such edges fits 15 bits.
 _MOST_TRIED = 1023
@@ -49,43 +47,24 @@ _CHUNK, _PUSH_SHARE = 256, 20
 _NO_SOURCE = 2**32 - 1
 
 
+@dataclass(kw_only=True, eq=False)
 class AddsLanes(GpuBatchSolver):
-    """Groups of sources that share each edge scan, a group over the whole GPU.
+    """Groups of sources that share each edge scan, a group over the whole GPU."""
 
-    Parameters
-    ----------
-    threads, blocks_per_sm
-        Shape of the launch.
-    narrow
-        Whether 16-bit distances are tried where they may fit.
-    barrier_timeout_s
-        A search in which a block waits longer than this at a barrier is given up.
-    absent_blocks
-        For tests: the barrier waits for this many blocks more than there are.
-    """
+    #: Whether 16-bit distances are tried where they may fit.
+    narrow: bool = True
+    #: A search in which a block waits longer than this at a barrier is given up. The longest pass takes far less.
+    barrier_timeout_s: float = 30.0
+    #: For tests: the barrier waits for this many blocks more than there are.
+    absent_blocks: int = 0
 
     name = "adds-lanes"
     summary = "32 or 64 sources share each edge scan; many sources on graphs with hubs and short paths"
 
-    def __init__(
-        self,
-        *,
-        threads: int = THREADS,
-        blocks_per_sm: int = BLOCKS_PER_SM,
-        narrow: bool = True,
-        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
-        absent_blocks: int = 0,
-    ) -> None:
-        self.threads = threads
-        self.blocks_per_sm = blocks_per_sm
-        self.narrow = narrow
-        self.barrier_timeout_s = barrier_timeout_s
-        self.absent_blocks = absent_blocks
-
     def unit(self, *, narrow: bool) -> Unit:
         macros = (
-            ("SSSP_THREADS", self.threads),
-            ("SSSP_BLOCKS_PER_SM", self.blocks_per_sm),
+            ("SSSP_THREADS", THREADS),
+            ("SSSP_BLOCKS_PER_SM", BLOCKS_PER_SM),
             ("SSSP_NARROW", int(narrow)),
         )
         return Unit("adds_lanes", (_SEARCH, _ROWS), macros, cooperative=True)
@@ -221,7 +200,7 @@ class _LanesSearch(BatchSearch):
         n_lanes = 64 if is_narrow else 32
         unit = self._solver.unit(narrow=is_narrow)
         kernels = load_kernels(unit, self._graph.dtype, wide_offsets=self._graph.wide_offsets)
-        grid = kernels[_SEARCH].resident_blocks(self._solver.threads)
+        grid = kernels[_SEARCH].resident_blocks(THREADS)
         return _Width(n_lanes, kernels, grid, limit, most, _state(n_lanes))
 
     def _launches_for(self, n_sources: int) -> list[_Launch]:
@@ -268,7 +247,7 @@ class _LanesSearch(BatchSearch):
                 np.uint64(1e9 * self._solver.barrier_timeout_s),
                 self._deadline_ns,
             )
-            width.kernels[_SEARCH](width.grid, self._solver.threads, args)
+            width.kernels[_SEARCH](width.grid, THREADS, args)
             into = rows[launch.first : launch.first + launch.n_sources]
             args = scratch["lines"], n_vertices, np.uint32(launch.n_sources), self._limit, self._is_wide, into
             kernel = width.kernels[_ROWS]
@@ -302,7 +281,7 @@ class _LanesSearch(BatchSearch):
         return SsspError(
             f"`adds-lanes` gave up {which}: after {timeout_s:g} s at barrier {state['poison'] - 1}, only "
             f"{state['arrived'] % grid} of {grid} blocks had arrived",
-            hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+            hint=FREE_AGAIN,
         )
 
 

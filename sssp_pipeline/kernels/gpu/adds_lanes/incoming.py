@@ -8,31 +8,24 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.kernels.gpu.common.compile import cupy_module
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, kept_with_graph
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
-from sssp_pipeline.kernels.gpu.common.edge_lists import edges_by_target
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import edges_by_target
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
 from sssp_pipeline.kernels.solver import SolveOptions
 
 
 @dataclass(frozen=True, eq=False)
 class IncomingEdges:
-    """The incoming edges of each vertex, on one device; never written to.
+    """The incoming edges of each vertex, on one device; never written to."""
 
-    Attributes
-    ----------
-    graph
-        The graph with every edge reversed: row `v` holds the edges into `v`, each with the vertex where it begins.
-    targets
-        (E,) uint32 on the device: the row of each edge of `graph`.
-    to_hub
-        (V,) on the device: the bits of the distance from each vertex to the hub. "Unreached" where there is no path,
-        or where the type cannot hold its length.
-    """
-
+    #: The graph with every edge reversed: row `v` holds the edges into `v`, each with the vertex where it begins.
     graph: DeviceGraph
+    #: (E,) uint32 on the device: the row of each edge of `graph`.
     targets: Any
+    #: (V,) on the device: the bits of the distance from each vertex to the hub. "Unreached" where there is no path,
+    #: or where the type cannot hold its length.
     to_hub: Any
 
 

@@ -10,16 +10,16 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels.forecast import Forecast, depth
-from sssp_pipeline.kernels.gpu.common.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
-from sssp_pipeline.kernels.gpu.common.compile import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
     Unit,
     cupy_module,
     load_kernels,
 )
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta is `DELTA_FACTOR` times mean weight over mean degree, times the harmonic mean of the degrees to the power
@@ -48,20 +48,13 @@ _COUNTS = np.dtype([("vertices_processed", "u8"), ("edges_relaxed", "u8")])
 
 @dataclass(frozen=True)
 class Shape:
-    """How the sources share the GPU.
+    """How the sources share the GPU."""
 
-    Attributes
-    ----------
-    threads
-        Threads of a block, and so of a source; a multiple of 32.
-    blocks_per_sm
-        Slots on a multiprocessor.
-    packed
-        Whether rows of up to four edges are copied into rows of equal length: 32 bytes for 32-bit weights.
-    """
-
+    #: Threads of a block, and so of a source; a multiple of 32.
     threads: int
+    #: Slots on a multiprocessor.
     blocks_per_sm: int
+    #: Whether rows of up to four edges are copied into rows of equal length: 32 bytes for 32-bit weights.
     packed: bool
 
 
@@ -98,35 +91,21 @@ def pick_delta(graph: CsrGraph) -> float:
     return float(max(factor, LEAST_FACTOR)) * graph.traits.mean_weight / mean_degree
 
 
+@dataclass(kw_only=True, eq=False)
 class AddsSlots(GpuBatchSolver):
-    """Delta-stepping from hundreds of sources at once, each on a thread block of its own.
+    """Delta-stepping from hundreds of sources at once, each on a thread block of its own."""
 
-    Parameters
-    ----------
-    shape
-        How the sources share the GPU; None picks it from the graph.
-    most_slots
-        Use no more slots than this; None takes all that fit.
-    far_entries, spilled_entries
-        Entries in global memory of each slot's far pile, and of each of its two near piles. None takes a quarter and
-        a thirty-second of the vertices. Entries that do not fit are not lost: they cost sweeps over all distances.
-    """
+    #: How the sources share the GPU; None picks it from the graph.
+    shape: Shape | None = None
+    #: Use no more slots than this; None takes all that fit.
+    most_slots: int | None = None
+    #: Entries in global memory of each slot's far pile, and of each of its two near piles. None takes a quarter and a
+    #: thirty-second of the vertices. Entries that do not fit are not lost: they cost sweeps over all distances.
+    far_entries: int | None = None
+    spilled_entries: int | None = None
 
     name = "adds-slots"
     summary = "Delta-stepping from hundreds of sources at once, each on a thread block of its own"
-
-    def __init__(
-        self,
-        *,
-        shape: Shape | None = None,
-        most_slots: int | None = None,
-        far_entries: int | None = None,
-        spilled_entries: int | None = None,
-    ) -> None:
-        self.shape = shape
-        self.most_slots = most_slots
-        self.far_entries = far_entries
-        self.spilled_entries = spilled_entries
 
     @property
     def units(self) -> tuple[Unit, ...]:

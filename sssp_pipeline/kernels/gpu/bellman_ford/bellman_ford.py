@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,31 +15,27 @@ from sssp_pipeline.kernels.forecast import (
     one_source_s,
     skew,
 )
-from sssp_pipeline.kernels.gpu.common.compile import Unit
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.edge_lists import TRANSPOSE, edges_by_source, edges_by_target
-from sssp_pipeline.kernels.gpu.common.edge_parallel import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE, edges_by_source, edges_by_target
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.solvers.edge_parallel import (
     BLOCK_COUNT,
     BLOCK_SIZE,
     SYNC,
     EdgeParallelSearch,
     EdgeParallelSolver,
 )
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 
 _SEARCH, _SEGMENTS = "bellman_ford_search_kernel", "bellman_ford_segments_kernel"
 
 
+@dataclass(kw_only=True, eq=False)
 class BellmanFord(EdgeParallelSolver):
-    """Bellman-Ford by edges over the whole GPU.
-
-    Parameters
-    ----------
-    order, segment_minimum, **shared
-        As the tunables say; `shared` are those of `EdgeParallelSolver`.
+    """Bellman-Ford by edges over the whole GPU; its fields are explained by their tunables.
 
     Raises
     ------
@@ -46,9 +43,12 @@ class BellmanFord(EdgeParallelSolver):
         `segment_minimum` is given without `order: destination`, or without `sync: out-of-core`.
     """
 
+    order: str = "source"
+    segment_minimum: bool = False
+
     name = "bellman-ford"
     summary = "Every edge in every superstep, divided evenly among warps; one source over a whole GPU; negative weights"
-    tunables: tuple[Tunable, ...] = (
+    tunables = (
         SYNC,
         Tunable(
             "order",
@@ -67,13 +67,10 @@ class BellmanFord(EdgeParallelSolver):
         BLOCK_COUNT,
     )
 
-    def __init__(self, *, order: str = "source", segment_minimum: bool = False, **shared: Any) -> None:
-        super().__init__(**shared)
-        self.order = order
-        self.segment_minimum = segment_minimum
-        if segment_minimum and (order, self.sync) != ("destination", "out-of-core"):
+    def __post_init__(self) -> None:
+        if self.segment_minimum and (self.order, self.sync) != ("destination", "out-of-core"):
             raise InputError(
-                f"option `segment_minimum` of solver `{self.name}` does not go with `order: {order}` and "
+                f"option `segment_minimum` of solver `{self.name}` does not go with `order: {self.order}` and "
                 f"`sync: {self.sync}`",
                 hint="set `order: destination` and `sync: out-of-core`, or leave it out",
             )
@@ -124,10 +121,10 @@ class _BellmanFordSearch(EdgeParallelSearch):
             *self.row_arguments,
         )
 
-    def finish(self) -> SearchCounts:
-        supersteps = int(self.ended()["supersteps"])
+    def counts(self, state: np.void) -> SearchCounts:
+        supersteps = int(state["supersteps"])
         return SearchCounts(
-            vertices_processed=supersteps * self._n_vertices,
-            edges_relaxed=supersteps * self._n_edges,
+            vertices_processed=supersteps * self._graph.n_vertices,
+            edges_relaxed=supersteps * self._graph.n_edges,
             supersteps=supersteps,
         )

@@ -1,1 +1,1 @@
-"""What GPU solvers share: device code, one idea a file, and the Python that launches it."""
+"""What GPU solvers share. `headers/` holds the device code that kernels include, one idea a file."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, kept_with_graph
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 
 EDGE_CLASSES = Unit("edge_classes", ("edge_degrees_kernel", "count_classes_kernel", "mark_edges_kernel"))
 #: A vertex number below this leaves two bits free for the class of an edge.
@@ -22,24 +22,16 @@ _CLASSES, _INTO_LEAF = 4, 2
 
 @dataclass(frozen=True, eq=False)
 class ClassifiedEdges:
-    """A graph on one device with the classes of its edges; never written to.
+    """A graph on one device with the classes of its edges; never written to."""
 
-    Attributes
-    ----------
-    graph
-        The graph with the class of each edge in the top two bits of its target. It shares row offsets and 64-bit
-        weights with the original graph. It also shares the edges if all of them are ordinary.
-    leaf_ends
-        (L, 2) uint32 on the device: source and target of each edge into a leaf, in any order.
-    leaf_weights
-        (L,) on the device: the bits of the weights of these edges.
-    rows_ascend
-        Whether the graph has no parallel edges.
-    """
-
+    #: The graph with the class of each edge in the top two bits of its target. It shares row offsets and 64-bit
+    #: weights with the original graph. It also shares the edges if all of them are ordinary.
     graph: DeviceGraph
+    #: (L, 2) uint32 on the device: source and target of each edge into a leaf, in any order.
     leaf_ends: Any
+    #: (L,) on the device: the bits of the weights of these edges.
     leaf_weights: Any
+    #: Whether the graph has no parallel edges.
     rows_ascend: bool
 
 

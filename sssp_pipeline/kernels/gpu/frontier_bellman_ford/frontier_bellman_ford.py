@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,16 @@ from sssp_pipeline.kernels.forecast import (
     one_source_s,
     skew,
 )
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import search_limit
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch, GpuSearchSolver
-from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, largest_grid
+from sssp_pipeline.kernels.gpu.common.solvers.pausing import BarrierSolver, PausingSearch
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.edge_classes import (
     EDGE_CLASSES,
     MOST_VERTICES,
     classified_edges,
 )
-from sssp_pipeline.kernels.gpu.near_far.near_far import BARRIER_TIMEOUT_S, SOURCES_AT_ONCE
+from sssp_pipeline.kernels.gpu.near_far.near_far import SOURCES_AT_ONCE
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -59,23 +58,9 @@ _STATE = np.dtype(
 _MOST_ENTRIES = 2**32 - 1
 
 
-class FrontierBellmanFord(GpuSearchSolver):
-    """Bellman-Ford by a frontier over the whole GPU.
-
-    Parameters
-    ----------
-    edge_classes, remove_duplicates, virtual_warps, whole_blocks, cache_hints, block_size
-        As `tunables` says.
-    goes_alone
-        Whether one block continues alone while the frontier has at most one vertex for each of its warps.
-    sources_at_once
-        How many sources of one call share the GPU in equal parts; fewer where memory is short.
-    most_blocks
-        Use no more blocks than this for a source; None takes all that fit.
-    barrier_timeout_s
-        A search in which a block waits longer than this at a barrier is given up.
-    absent_blocks
-        For tests: the barrier waits for this many blocks more than there are.
+@dataclass(kw_only=True, eq=False)
+class FrontierBellmanFord(BarrierSolver):
+    """Bellman-Ford by a frontier over the whole GPU; the first fields are explained by their tunables.
 
     References
     ----------
@@ -83,10 +68,22 @@ class FrontierBellmanFord(GpuSearchSolver):
     IEEE TPDS 2015.
     """
 
+    edge_classes: bool = True
+    remove_duplicates: bool = True
+    virtual_warps: str | int = "dynamic"
+    whole_blocks: str | int = WHOLE_BLOCKS
+    cache_hints: bool = False
+    #: Whether one block continues alone while the frontier has at most one vertex for each of its warps.
+    goes_alone: bool = True
+    #: How many sources of one call share the GPU in equal parts; fewer where memory is short.
+    sources_at_once: int = SOURCES_AT_ONCE
+    #: Use no more blocks than this for a source; None takes all that fit.
+    most_blocks: int | None = None
+
     name = "frontier-bellman-ford"
     summary = "Bellman-Ford by a frontier of the vertices whose distance fell (H-BF); negative weights too"
     takes_negative = True
-    tunables: tuple[Tunable, ...] = (
+    tunables = (
         Tunable(
             "edge_classes",
             True,
@@ -122,37 +119,8 @@ class FrontierBellmanFord(GpuSearchSolver):
         Tunable("block_size", BLOCK_SIZE, "Threads of a block.", least=64, most=1024, multiple_of=32),
     )
 
-    def __init__(
-        self,
-        *,
-        edge_classes: bool = True,
-        remove_duplicates: bool = True,
-        virtual_warps: str | int = "dynamic",
-        whole_blocks: str | int = WHOLE_BLOCKS,
-        cache_hints: bool = False,
-        block_size: int = BLOCK_SIZE,
-        goes_alone: bool = True,
-        sources_at_once: int = SOURCES_AT_ONCE,
-        most_blocks: int | None = None,
-        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
-        absent_blocks: int = 0,
-    ) -> None:
-        self.edge_classes = edge_classes
-        self.remove_duplicates = remove_duplicates
-        self.lanes = 0 if virtual_warps == "dynamic" else int(virtual_warps)
-        self.cut_above = _MOST_EDGES if whole_blocks == "off" else int(whole_blocks)
-        self.piece_bits = self.cut_above.bit_length() - 1
-        self.goes_alone = goes_alone
-        self.cache_hints = cache_hints
-        self.block_size = block_size
-        self.sources_at_once = sources_at_once
-        self.most_blocks = most_blocks
-        self.barrier_timeout_s = barrier_timeout_s
-        self.absent_blocks = absent_blocks
-
     @property
-    def kernel_unit(self) -> Unit:
-        """The search kernel, compiled for this solver's options."""
+    def units(self) -> tuple[Unit, ...]:
         macros = (
             ("SSSP_THREADS", self.block_size),
             ("SSSP_BLOCKS_PER_SM", _THREADS_PER_SM // self.block_size),
@@ -161,11 +129,8 @@ class FrontierBellmanFord(GpuSearchSolver):
             ("SSSP_CACHE_HINTS", int(self.cache_hints)),
             ("SSSP_ALONE", int(self.goes_alone)),
         )
-        return Unit("frontier_bellman_ford", (_KERNEL,), macros, cooperative=True)
-
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return (self.kernel_unit, EDGE_CLASSES) if self.edge_classes else (self.kernel_unit,)
+        search = Unit("frontier_bellman_ford", (_KERNEL,), macros, cooperative=True)
+        return (search, EDGE_CLASSES) if self.edge_classes else (search,)
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: as the others, or too many vertices to mark edges."""
@@ -213,14 +178,12 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
         on_device: DeviceGraph,
         options: SolveOptions,
     ) -> None:
-        super().__init__(solver, graph, options)
+        super().__init__(solver, graph, on_device, options)
         cupy = cupy_module()
         dtype, n_vertices, n_edges = on_device.dtype, on_device.n_vertices, on_device.n_edges
-        kernels = load_kernels(
-            solver.kernel_unit, dtype, wide_offsets=on_device.wide_offsets, signed=self.signed
-        )
-        self.kernel = kernels[_KERNEL]
         self.take_share(1)
+        self._cut_above = _MOST_EDGES if solver.whole_blocks == "off" else int(solver.whole_blocks)
+        self._piece_bits = self._cut_above.bit_length() - 1
         self._edges, self._leaves = on_device, (None, None, np.uint64(0), np.uint32(0))
         if solver.edge_classes:
             classified = classified_edges(on_device, signed=self.signed)
@@ -231,18 +194,16 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
                 np.uint64(len(classified.leaf_ends)),
                 np.uint32(classified.rows_ascend),
             )
-        self._limit = search_limit(dtype, options.cutoff, self.signed)
         self._stamps = None
         if solver.remove_duplicates:
             self._stamps = cupy.empty(n_vertices, np.uint64 if dtype.itemsize == 4 else np.uint32)
         n_entered = n_vertices * (1 if solver.remove_duplicates else _DUPLICATES)
-        self._capacity = min(n_entered + (n_edges >> solver.piece_bits), _MOST_ENTRIES)
+        self._capacity = min(n_entered + (n_edges >> self._piece_bits), _MOST_ENTRIES)
         self._frontiers = cupy.empty(2 * _ENTRY_WORDS * self._capacity, np.uint32)
 
     def take_share(self, n_searches: int) -> None:
         """Use as many blocks as each of `n_searches` searches can have at once."""
-        fits = self.kernel.resident_blocks(self._solver.block_size)
-        self.grid = max(1, min(fits // n_searches, self._solver.most_blocks or fits))
+        self.grid = largest_grid(self.kernel, self._solver.block_size, self._solver.most_blocks, n_searches)
 
     @property
     def device_bytes(self) -> int:
@@ -258,21 +219,13 @@ class _FrontierSearch(PausingSearch[FrontierBellmanFord]):
             np.uint32(self._source),
             self._limit,
             np.uint32(until),
-            np.uint32(self._solver.lanes),
-            np.uint32(self._solver.cut_above),
-            np.uint32(self._solver.piece_bits),
+            np.uint32(0 if self._solver.virtual_warps == "dynamic" else self._solver.virtual_warps),
+            np.uint32(self._cut_above),
+            np.uint32(self._piece_bits),
             *self._leaves,
             self._distances,
             self._stamps,
             self._frontiers,
             np.uint32(self._capacity),
             *self.state_arguments,
-        )
-
-    def finish(self) -> SearchCounts:
-        state = self.ended()
-        return SearchCounts(
-            vertices_processed=int(state["vertices_processed"]),
-            edges_relaxed=int(state["edges_relaxed"]),
-            supersteps=int(state["supersteps"]),
         )

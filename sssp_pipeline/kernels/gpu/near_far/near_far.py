@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import DeadlineError, SsspError
 from sssp_pipeline.kernels.forecast import LAUNCH_S, Forecast, depth
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, free_bytes
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, delta_bits, limit_bits
-from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch, GpuSearchSolver
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, free_bytes
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, delta_bits
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch, largest_grid
+from sssp_pipeline.kernels.gpu.common.solvers.pausing import BarrierSolver, PausingSearch
 from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Delta in units of mean weight over mean degree. No factor is the best on all graphs; this one is the least bad
 #: (`benchmarks/results/gpu_solvers.jsonl`).
 DELTA_FACTOR = 64.0
-#: Threads of a block and blocks of a multiprocessor, the best or nearly so on every graph measured
+#: Blocks of 512 threads on a multiprocessor, the best or nearly so on every graph measured
 #: (`benchmarks/kernel_constants.md`).
-THREADS = 512
 BLOCKS_PER_SM = 2
 #: Searches that share the GPU if there are as many sources: one search on a road graph cannot fill it. CUDA runs 8
 #: streams at once by default (CUDA_DEVICE_MAX_CONNECTIONS), and more searches were not faster.
 SOURCES_AT_ONCE = 8
-#: Seconds that a block waits at a barrier. The longest superstep takes far less.
-BARRIER_TIMEOUT_S = 30.0
 
 _KERNEL = "near_far_search_kernel"
 #: As in `near_far.cu`.
@@ -49,48 +47,23 @@ _STATE = np.dtype(
 )
 
 
-class NearFar(GpuSearchSolver):
-    """Near-Far over the whole GPU.
+@dataclass(kw_only=True, eq=False)
+class NearFar(BarrierSolver):
+    """Near-Far over the whole GPU."""
 
-    Parameters
-    ----------
-    threads, blocks_per_sm
-        Shape of the launch.
-    most_blocks
-        Use no more blocks than this for a source; None takes all that fit.
-    sources_at_once
-        How many sources of one call share the GPU in equal parts; fewer where memory is short.
-    barrier_timeout_s
-        A search in which a block waits longer than this at a barrier is given up.
-    absent_blocks
-        For tests: the barrier waits for this many blocks more than there are.
-    """
+    #: Use no more blocks than this for a source; None takes all that fit.
+    most_blocks: int | None = None
+    #: How many sources of one call share the GPU in equal parts; fewer where memory is short.
+    sources_at_once: int = SOURCES_AT_ONCE
 
     name = "near-far"
     summary = (
         "Delta-stepping with two piles and a fixed delta; one source over a whole GPU, or eight that share it"
     )
 
-    def __init__(
-        self,
-        *,
-        threads: int = THREADS,
-        blocks_per_sm: int = BLOCKS_PER_SM,
-        most_blocks: int | None = None,
-        sources_at_once: int = SOURCES_AT_ONCE,
-        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
-        absent_blocks: int = 0,
-    ) -> None:
-        self.threads = threads
-        self.blocks_per_sm = blocks_per_sm
-        self.most_blocks = most_blocks
-        self.sources_at_once = sources_at_once
-        self.barrier_timeout_s = barrier_timeout_s
-        self.absent_blocks = absent_blocks
-
     @property
     def units(self) -> tuple[Unit, ...]:
-        macros = ("SSSP_THREADS", self.threads), ("SSSP_BLOCKS_PER_SM", self.blocks_per_sm)
+        macros = ("SSSP_THREADS", self.block_size), ("SSSP_BLOCKS_PER_SM", BLOCKS_PER_SM)
         return (Unit("near_far", (_KERNEL,), macros, cooperative=True),)
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
@@ -127,20 +100,17 @@ def _fitting(graph: DeviceGraph) -> int:
     return free_bytes() // 2 // per_search
 
 
-class _NearFarSearch(GpuSearch):
+class _NearFarSearch(PausingSearch[NearFar]):
+    state_type = _STATE
+
     def __init__(
         self, solver: NearFar, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_searches: int
     ) -> None:
+        super().__init__(solver, graph, on_device, options)
         cupy = cupy_module()
-        self._solver = solver
-        self._graph = on_device
-        (unit,) = solver.units
-        self._kernel = load_kernels(unit, on_device.dtype, wide_offsets=on_device.wide_offsets)[_KERNEL]
-        fits = self._kernel.resident_blocks(solver.threads)
-        self._grid = max(1, min(fits // n_searches, solver.most_blocks or fits))
+        self.grid = largest_grid(self.kernel, solver.block_size, solver.most_blocks, n_searches)
         delta = pick_delta(graph) if options.delta is None else float(options.delta)
         self._delta_bits, self._delta = delta_bits(on_device.dtype, delta)
-        self._limit = limit_bits(on_device.dtype, options.cutoff)
         n_vertices, n_edges = on_device.n_vertices, on_device.n_edges
         n_chunks = n_edges // _CHUNK_EDGES + n_edges // _HUB_EDGES + 1
         self._processed = cupy.empty(n_vertices, bits_type(on_device.dtype))
@@ -148,47 +118,26 @@ class _NearFarSearch(GpuSearch):
         self._far_piles = cupy.empty(2 * n_vertices, np.uint32)
         self._marks = cupy.empty(2 * (n_vertices // 32 + 1), np.uint32)
         self._hub_chunks = cupy.empty(2 * n_chunks, np.uint32)
-        self._state = cupy.empty(_STATE.itemsize, np.uint8)
-        self._deadline_s, self._deadline_ns = options.deadline_s, np.uint64(options.deadline_ns)
-        self._source = 0
 
-    def launch(self, distances: Any, source: int) -> None:
-        self._source = source
-        self._state.data.memset_async(0, _STATE.itemsize)
-        args = (
-            *self._graph.args,
-            np.uint32(self._graph.n_vertices),
-            np.uint32(source),
+    def arguments(self, until: int) -> tuple[Any, ...]:
+        del until  # it takes no negative weights, so it never pauses
+        return (
+            *self._on_device.args,
+            np.uint32(self._on_device.n_vertices),
+            np.uint32(self._source),
             self._limit,
             self._delta_bits,
-            distances,
+            self._distances,
             self._processed,
             self._near_piles,
             self._far_piles,
             self._marks,
             self._hub_chunks,
-            self._state,
-            np.uint32(self._grid + self._solver.absent_blocks),
-            np.uint64(1e9 * self._solver.barrier_timeout_s),
-            self._deadline_ns,
+            *self.state_arguments,
         )
-        self._kernel(self._grid, self._solver.threads, args)
 
-    def finish(self) -> SearchCounts:
-        state = self._state.get().view(_STATE)[0]
-        if state["poison"] == PAST_DEADLINE:
-            raise DeadlineError(self._solver.name, self._source, self._deadline_s)
-        if state["poison"]:
-            raise SsspError(
-                f"`near-far` gave up source {self._source}: after {self._solver.barrier_timeout_s:g} s at barrier "
-                f"{state['poison'] - 1}, some of the {self._grid} blocks had not arrived; far pile "
-                f"{state['far_count'].max()}",
-                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
-            )
-        return SearchCounts(
-            vertices_processed=int(state["vertices_processed"]),
-            edges_relaxed=int(state["edges_relaxed"]),
-            supersteps=int(state["supersteps"]),
-            delta_first=self._delta,
-            delta_last=self._delta,
-        )
+    def progress(self, state: np.void) -> str:
+        return f"far pile {state['far_count'].max()}"
+
+    def counts(self, state: np.void) -> SearchCounts:
+        return replace(super().counts(state), delta_first=self._delta, delta_last=self._delta)

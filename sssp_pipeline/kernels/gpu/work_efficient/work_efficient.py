@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,39 +15,36 @@ from sssp_pipeline.kernels.forecast import (
     one_source_s,
     skew,
 )
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.device_rows import SearchCounts
-from sssp_pipeline.kernels.gpu.common.edge_lists import TRANSPOSE, edges_by_source
-from sssp_pipeline.kernels.gpu.common.edge_parallel import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE, edges_by_source
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.solvers.edge_parallel import (
     BLOCK_COUNT,
     BLOCK_SIZE,
     SYNC,
     EdgeParallelSearch,
     EdgeParallelSolver,
 )
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearch
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
 
 _KERNELS = {"edges": "work_efficient_by_edges_kernel", "vertices": "work_efficient_by_vertices_kernel"}
 
 
+@dataclass(kw_only=True, eq=False)
 class WorkEfficient(EdgeParallelSolver):
-    """Bellman-Ford over the whole GPU. Each superstep first filters the edges.
+    """Bellman-Ford over the whole GPU. Each superstep first filters the edges."""
 
-    Parameters
-    ----------
-    filter, **shared
-        As the tunables say; `shared` are those of `EdgeParallelSolver`.
-    """
+    filter: str = "edges"
 
     name = "work-efficient"
     summary = (
         "Edges of the vertices that the last superstep changed, listed by a prefix sum, then divided evenly; "
         "one source over a whole GPU; negative weights"
     )
-    tunables: tuple[Tunable, ...] = (
+    tunables = (
         SYNC,
         Tunable(
             "filter",
@@ -57,10 +55,6 @@ class WorkEfficient(EdgeParallelSolver):
         BLOCK_SIZE,
         BLOCK_COUNT,
     )
-
-    def __init__(self, *, filter: str = "edges", **shared: Any) -> None:
-        super().__init__(**shared)
-        self.filter = filter
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -124,11 +118,5 @@ class _WorkEfficientSearch(EdgeParallelSearch):
             self._block_sums,
         )
 
-    def finish(self) -> SearchCounts:
-        state = self.ended()
-        return SearchCounts(
-            vertices_processed=int(state["vertices_processed"]),
-            edges_relaxed=int(state["edges_relaxed"]),
-            supersteps=int(state["supersteps"]),
-            filter_s=float(state["filter_ns"]) / 1e9,
-        )
+    def counts(self, state: np.void) -> SearchCounts:
+        return replace(super().counts(state), filter_s=float(state["filter_ns"]) / 1e9)

@@ -203,7 +203,7 @@ def scan_coordinates(data: np.ndarray, syntax: LineSyntax, ids: np.ndarray, xy: 
     """Read rows `letter id x y` into `ids`, (R,) int64, and `xy`, (2, R) float64.
 
     Returns (n_rows, n_lines, fault, position) as `scan_edges` does. A coordinate that `scan_decimal` cannot compute
-    exactly is a fault, since no map needs so many digits.
+    exactly is a fault: no map needs that precision.
     """
     stop = len(data)
     p = 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_count
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_count
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.machine import free_memory_bytes, memory_bytes, this_machine
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, in_flight

@@ -17,8 +17,8 @@ from distributed import Client, Worker
 from sssp_pipeline import __version__
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing
-from sssp_pipeline.kernels.gpu.common.device_graph import obtainable_bytes
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import limit_resident_bytes

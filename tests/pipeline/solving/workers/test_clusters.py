@@ -19,7 +19,7 @@ import yaml
 from distributed import Client, LocalCluster, Security
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.kernels.gpu.common import cupy_setup
+from sssp_pipeline.kernels.gpu.common.cuda import cupy_setup
 from sssp_pipeline.pipeline import machine
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.solving.workers import clusters, slurm

@@ -60,7 +60,7 @@ def without_gpu(monkeypatch, *reasons: tuple[str, str]) -> None:
 
 @pytest.fixture
 def wait_for_workers(client, wait_until):
-    """Give the function that waits until the scheduler has so many workers."""
+    """Give the function that waits until the scheduler has a number of workers."""
     return lambda count: wait_until(lambda: len(client.nthreads()) == count, 20)
 
 

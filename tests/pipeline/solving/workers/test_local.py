@@ -13,7 +13,7 @@ MB = 10**6
 
 
 def has_memory(monkeypatch, n_bytes: int) -> None:
-    """Make this machine one of 8 cores and so many bytes, all of them free."""
+    """Let this machine have 8 cores and `n_bytes` of memory, all of it free."""
     monkeypatch.setattr(local, "usable_cores", lambda: 8)
     for where, name in (
         (local, "free_memory_bytes"),

@@ -9,9 +9,9 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, wider_dtype
 from sssp_pipeline.errors import PathTooLongError
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import device_graph
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
 from sssp_pipeline.kernels.host.mean import mean_distances
 from sssp_pipeline.kernels.host.search_graph import largest_distance
 from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions
@@ -33,7 +33,7 @@ SUMMARY = Unit("summary", ("summary_kernel", "sum_kernel", "too_long_kernel"))
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """Counts of a search. For a search from n sources, each field is (n,), or one value for all sources.
+    """Counts of a search, by their names in `SourceMetrics`; (n,) for a search from n sources, or one value for all.
 
     `delta_last` and `delta_changes` matter for a solver whose delta adapts. `trace` is (M,) of `TRACE` if the options
     ask for a trace.
@@ -107,20 +107,14 @@ class Summariser:
         lower, upper = summaries["sum_lower"], summaries["sum_upper"]
         return MetricsColumns(
             {
+                **vars(counts),
                 "source": sources,
                 "solver": self._name,
                 "solve_s": solve_s,
-                "vertices_processed": counts.vertices_processed,
-                "edges_relaxed": counts.edges_relaxed,
                 "reached": reached,
                 "max_distance": self._furthest(summaries),
                 "mean_distance": mean_distances(self._graph.weight_dtype, lower, upper, furthest, reached),
                 "teps": summaries["edges_of_reached"] / solve_s,
-                "delta_first": counts.delta_first,
-                "delta_last": counts.delta_last,
-                "delta_changes": counts.delta_changes,
-                "supersteps": counts.supersteps,
-                "filter_s": counts.filter_s,
                 "trace": None,
             }
         )

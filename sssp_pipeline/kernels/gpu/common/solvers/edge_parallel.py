@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels.gpu.common.compile import Kernel, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type, search_limit
-from sssp_pipeline.kernels.gpu.common.gpu_solver import GpuSearchSolver
-from sssp_pipeline.kernels.gpu.common.pausing import PausingSearch
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.solvers.pausing import BarrierSolver, PausingSearch
 from sssp_pipeline.kernels.options import Tunable
 from sssp_pipeline.kernels.solver import SolveOptions
-
-#: Seconds that a block waits at a barrier. The longest superstep takes far less.
-BARRIER_TIMEOUT_S = 30.0
 
 SYNC = Tunable(
     "sync",
@@ -38,41 +35,15 @@ BLOCK_COUNT = Tunable(
 )
 
 
-class EdgeParallelSolver(GpuSearchSolver):
-    """A solver that divides edges evenly among warps.
+@dataclass(kw_only=True, eq=False)
+class EdgeParallelSolver(BarrierSolver):
+    """A solver that divides edges evenly among warps; its fields are explained by their tunables."""
 
-    Parameters
-    ----------
-    sync, block_size, block_count
-        As their tunables say.
-    barrier_timeout_s
-        A search in which a block waits longer than this at a barrier is given up.
-    absent_blocks
-        For tests: the barrier waits for this many blocks more than there are.
-    """
+    sync: str = "in-core"
+    block_count: int | str = "auto"
 
     takes_negative = True
-
-    def __init__(
-        self,
-        *,
-        sync: str = "in-core",
-        block_size: int = 512,
-        block_count: int | str = "auto",
-        barrier_timeout_s: float = BARRIER_TIMEOUT_S,
-        absent_blocks: int = 0,
-    ) -> None:
-        self.sync = sync
-        self.block_size = block_size
-        self.block_count = block_count
-        self.barrier_timeout_s = barrier_timeout_s
-        self.absent_blocks = absent_blocks
-
-    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: a delta is given, or a reason that all GPU solvers share."""
-        if options.delta is not None:
-            return f"it has no buckets, and delta is {options.delta}"
-        return super().supports(graph, options)
+    no_delta = "it has no buckets"
 
     def grid(self, kernel: Kernel) -> int:
         """Return how many blocks a launch of `kernel` has.
@@ -106,16 +77,10 @@ class EdgeParallelSearch(PausingSearch[EdgeParallelSolver]):
         on_device: DeviceGraph,
         options: SolveOptions,
     ) -> None:
-        super().__init__(solver, graph, options)
-        dtype = on_device.dtype
-        self._n_vertices, self._n_edges = on_device.n_vertices, on_device.n_edges
-        unit = next(unit for unit in solver.units if kernel in unit.kernels)
-        wide, signed = on_device.wide_offsets, self.signed
-        self.kernel = load_kernels(unit, dtype, wide_offsets=wide, signed=signed)[kernel]
+        super().__init__(solver, graph, on_device, options, kernel)
         self.grid = solver.grid(self.kernel)
-        self._limit = search_limit(dtype, options.cutoff, signed)
-        is_two_rows = solver.sync == "out-of-core"
-        self._others = cupy_module().empty(on_device.n_vertices, bits_type(dtype)) if is_two_rows else None
+        is_two_rows, bits = solver.sync == "out-of-core", bits_type(on_device.dtype)
+        self._others = cupy_module().empty(on_device.n_vertices, bits) if is_two_rows else None
 
     @abstractmethod
     def first_arguments(self) -> tuple[Any, ...]:

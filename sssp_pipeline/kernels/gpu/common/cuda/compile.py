@@ -22,14 +22,13 @@ import numpy as np
 from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.compile_notice import compilation_began
-from sssp_pipeline.kernels.gpu.common.cupy_setup import cupy_module as cupy_module
-from sssp_pipeline.kernels.gpu.common.cupy_setup import first_line
-from sssp_pipeline.kernels.gpu.common.cupy_setup import gpu_missing as gpu_missing
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module as cupy_module
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import first_line
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing as gpu_missing
 
+_GPU = Path(__file__).parents[2]
 #: The `.cu` files by name without suffix.
-SOURCES = {path.stem: path for path in Path(__file__).parents[1].rglob("*.cu")}
-#: The folder of the shared headers.
-_COMMON = Path(__file__).parent
+SOURCES = {path.stem: path for path in _GPU.rglob("*.cu")}
 
 _MULTIPROCESSORS = 16
 #: CuPy reads a binary from its cache in less time than this. After that, it must be compiling.
@@ -40,23 +39,15 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True)
 class Unit:
-    """One `.cu` file compiled in one way.
+    """One `.cu` file compiled in one way."""
 
-    Attributes
-    ----------
-    stem
-        The file's name without `.cu`.
-    kernels
-        Names of its kernels, `extern "C"`.
-    macros
-        Pairs of a macro's name and a number, beside the macros for the types.
-    cooperative
-        Whether blocks of a kernel wait for each other, so that all must be resident at once.
-    """
-
+    #: The file's name without `.cu`.
     stem: str
+    #: Names of its kernels, `extern "C"`.
     kernels: tuple[str, ...]
+    #: Pairs of a macro's name and a number, beside the macros for the types.
     macros: tuple[tuple[str, int], ...] = ()
+    #: Whether blocks of a kernel wait for each other, so that all must be resident at once.
     cooperative: bool = False
 
     @property
@@ -68,7 +59,7 @@ class Unit:
 def sources_digest() -> str:
     """Return a digest of every kernel source and header."""
     digest = hashlib.sha256()
-    for path in sorted(_COMMON.parent.rglob("*.cu*")):
+    for path in sorted(_GPU.rglob("*.cu*")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -91,28 +82,20 @@ def kernel_options(
         **{name: str(value) for name, value in unit.macros},
     }
     macros = (f"-D{name}={value}" for name, value in defined.items())
-    return ("-std=c++17", f"-I{SOURCES[unit.stem].parent}", f"-I{_COMMON}", *macros)
+    return ("-std=c++17", f"-I{SOURCES[unit.stem].parent}", f"-I{_GPU}/common/headers", *macros)
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A kernel ready on the current device.
+    """A kernel ready on the current device."""
 
-    Attributes
-    ----------
-    name
-        As in the source, where it is `extern "C"`.
-    function
-        CuPy's function object, which keeps its module alive.
-    registers
-        Registers of each thread.
-    local_bytes
-        Bytes of local memory of each thread; above zero, registers are spilled.
-    """
-
+    #: As in the source, where it is `extern "C"`.
     name: str
+    #: CuPy's function object, which keeps its module alive.
     function: Any
+    #: Registers of each thread.
     registers: int
+    #: Bytes of local memory of each thread; above zero, registers are spilled.
     local_bytes: int
 
     def __call__(self, grid: int, block: int, args: tuple) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 
 _GATHER_BLOCK = 256
 

@@ -17,15 +17,15 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.gpu.common.compile import cupy_module
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, drop_others, free_bytes
-from sssp_pipeline.kernels.gpu.common.device_rows import (
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import (
     SearchCounts,
     Summariser,
     copy_to_host,
 )
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
-from sssp_pipeline.kernels.gpu.common.gpu_solver import (
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     GPU_LOCK,
     GpuSolver,
     Holding,
@@ -69,20 +69,13 @@ class BatchSearch(ABC):
 
 @dataclass(frozen=True)
 class BatchNeeds:
-    """Device memory of a batch search beside the rows of distances, and its largest useful batch.
+    """Device memory of a batch search beside the rows of distances, and its largest useful batch."""
 
-    Attributes
-    ----------
-    fixed_bytes
-        Bytes that do not depend on the number of sources.
-    bytes_a_source
-        Bytes for each source of a device batch.
-    full
-        Sources of a full device batch. With more sources, each is not solved faster.
-    """
-
+    #: Bytes that do not depend on the number of sources.
     fixed_bytes: int
+    #: Bytes for each source of a device batch.
     bytes_a_source: int
+    #: Sources of a full device batch. With more sources, each is not solved faster.
     full: int
 
 

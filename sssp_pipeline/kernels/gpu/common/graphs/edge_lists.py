@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
-from sssp_pipeline.kernels.gpu.common.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
 
 TRANSPOSE = Unit("transpose", ("rows_kernel", "count_kernel", "place_kernel"))
 
@@ -17,18 +17,12 @@ _BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class EdgeList:
-    """The edges of a graph in one list (`edge_list.cuh`), on one device; never written to.
+    """The edges of a graph in one list (`edge_list.cuh`), on one device; never written to."""
 
-    Attributes
-    ----------
-    graph
-        By source, the graph itself. By target, the graph with every edge reversed: row `v` holds the edges into `v`,
-        each with the vertex where it begins.
-    rows
-        (E,) uint32 on the device: the row of each edge.
-    """
-
+    #: By source, the graph itself. By target, the graph with every edge reversed: row `v` holds the edges into `v`,
+    #: each with the vertex where it begins.
     graph: DeviceGraph
+    #: (E,) uint32 on the device: the row of each edge.
     rows: Any
 
 

@@ -1,8 +1,8 @@
 """The base of the GPU solvers: everything around a search.
 
-`GpuSolver` checks the request and adds predecessors. `GpuSearchSolver` runs searches from one source each. It times a
-search by CUDA events (searches that share the GPU get equal shares), has its results counted (`device_rows.py`), and
-copies the row of distances to pinned host memory. Searches from many sources at once are in `batch_solver.py`.
+`GpuSearchSolver` runs searches from one source each. It times a search by CUDA events (searches that share the GPU get
+equal shares), has its results counted (`device_rows.py`), and copies the row of distances to pinned host memory.
+Searches from many sources at once are in `batch_solver.py`.
 """
 
 from __future__ import annotations
@@ -15,38 +15,32 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph, GraphTraits
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.kernels.forecast import Forecast
-from sssp_pipeline.kernels.gpu.common.compile import (
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels.gpu.common.cuda.compile import (
     Kernel,
     Unit,
     cupy_module,
     gpu_missing,
 )
-from sssp_pipeline.kernels.gpu.common.device_graph import (
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import (
     DeviceGraph,
     device_graph,
     drop_others,
     out_of_memory,
 )
-from sssp_pipeline.kernels.gpu.common.device_rows import (
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import (
     SearchCounts,
     Summariser,
     copy_to_host,
     pinned_array,
 )
-from sssp_pipeline.kernels.gpu.common.distance_bits import bits_type
-from sssp_pipeline.kernels.host import reweighting
-from sssp_pipeline.kernels.host.predecessors import predecessors_of
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
 from sssp_pipeline.kernels.host.search_graph import distances_of_bits
-from sssp_pipeline.kernels.kept import checked_vertices
-from sssp_pipeline.kernels.options import Tunable
+from sssp_pipeline.kernels.host.solver_base import SolverBase
 from sssp_pipeline.kernels.solver import (
-    ANOTHER_SOLVER,
-    Solution,
     SolveOptions,
     SourceMetrics,
 )
@@ -55,6 +49,8 @@ from sssp_pipeline.kernels.solver import (
 GPU_LOCK = threading.Lock()
 #: The poison that a barrier sets past the deadline; as in `grid_barrier.cuh`.
 PAST_DEADLINE = 2**32 - 1
+#: The hint when a search was given up without an end in sight.
+FREE_AGAIN = "the GPU is free again; if this repeats, report it with the graph, and use another solver"
 
 
 class Holding:
@@ -111,88 +107,35 @@ class GpuSearch(ABC):
         """
 
 
-class GpuSolver(ABC):
+class GpuSolver(SolverBase):
     """A solver on one GPU."""
 
-    name: str
     device = "gpu"
-    summary: str
-    tunables: tuple[Tunable, ...] = ()
-    #: Whether its search takes negative weights. Without, integers are reweighted (`reweighting.py`).
-    takes_negative = False
-    #: Whether a search can record a trace.
-    records_traces = False
+    empty_rows = staticmethod(pinned_array)
 
     @property
     @abstractmethod
     def units(self) -> tuple[Unit, ...]:
-        """What is compiled for it besides `SUMMARY`, `GATHER` and `UPLOAD`."""
+        """What is compiled for it besides `SUMMARY`, `GATHER` and `UPLOAD`; the search kernel is in the first."""
 
-    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: negative weights, or a trace that it does not record."""
-        if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
-            return reason
-        return None if self.records_traces else options.no_trace
+    def missing(self) -> str | None:
+        return gpu_missing()
 
-    @abstractmethod
-    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
-        """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
-
-    def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
-        """Return exact distances from each of `sources`, in the type of the weights and added in that type.
-
-        Parameters
-        ----------
-        sources
-            (S,) integers; a source may occur twice.
-
-        Returns
-        -------
-        Solution
-            Distances in pinned host memory, owned by the caller; the bits do not depend on the solver.
-
-        Raises
-        ------
-        InputError
-            There is no GPU here; the graph or the options are not supported; a source or a target is not in the graph;
-            a shortest path within the cutoff is longer than the type holds.
-        SsspError
-            The GPU's memory is too small, or a search was given up, by its deadline or by a barrier.
-        """
-        if (reason := self.supports(graph.traits, options) or gpu_missing()) is not None:
-            raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
-        sources = checked_vertices(sources, graph.n_vertices, "source")
-        kept = options.kept.checked(graph.n_vertices)
-        options = replace(options, kept=kept)
-        if graph.traits.min_weight < 0 and not self.takes_negative:
-            return reweighting.solve(self, graph, sources, options)
-        cupy = cupy_module()
-        shape = len(sources), kept.n_columns(graph.n_vertices)
-        distances = pinned_array(shape, kept.dtype(graph.weight_dtype))
-        metrics: Sequence[SourceMetrics] = []
-        if len(sources):
-            while True:
-                try:
-                    metrics = self._solve_in_turn(graph, sources, distances, options)
-                    break
-                except cupy.cuda.memory.OutOfMemoryError as error:
-                    if not drop_others(graph):
-                        raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
-        if not options.predecessors:
-            return Solution(distances, None, metrics)
-        predecessors = np.empty(distances.shape, np.uint32)
-        for i, source in enumerate(sources):
-            predecessors_of(graph, int(source), distances[i], predecessors[i])
-        return Solution(distances, predecessors, metrics)
+    def _fill_rows(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> Sequence[SourceMetrics]:
+        while True:
+            try:
+                return self._solve_in_turn(graph, sources, distances, options)
+            except cupy_module().cuda.memory.OutOfMemoryError as error:
+                if not drop_others(graph):
+                    raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
 
     @abstractmethod
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> Sequence[SourceMetrics]:
-        """Fill `distances` and return the metrics, both in the order of `sources`; takes `GPU_LOCK` itself.
-
-        `sources` and `options.kept` are checked.
-        """
+        """Do what `_fill_rows` does, or run out of memory; take `GPU_LOCK`."""
 
 
 class GpuSearchSolver(GpuSolver):
@@ -252,21 +195,8 @@ class GpuSearchSolver(GpuSolver):
                 facts = finish_row(graph, source, row, options.cutoff)
                 options.kept.reduce(row, into)
                 solve_s = cupy.cuda.get_elapsed_time(began, ended) / 1e3
-                metrics.append(
-                    SourceMetrics(
-                        source=source,
-                        solver=self.name,
-                        solve_s=solve_s,
-                        vertices_processed=int(counts.vertices_processed),
-                        edges_relaxed=int(counts.edges_relaxed),
-                        reached=facts.reached,
-                        max_distance=facts.max_distance,
-                        mean_distance=facts.mean_distance,
-                        teps=facts.edges_of_reached / solve_s,
-                        supersteps=counts.supersteps,
-                        filter_s=counts.filter_s,
-                    )
-                )
+                results = vars(counts) | facts.results(solve_s)
+                metrics.append(SourceMetrics(source, self.name, solve_s, **results))
         return metrics
 
 
@@ -315,7 +245,7 @@ class _StreamSearch:
         return replace(self._summariser.metrics(sources, counts, summaries, solve_s)[0], trace=counts.trace)
 
 
-def largest_grid(kernel: Kernel, block: int, most: int | None = None) -> int:
-    """Return how many blocks a cooperative launch may have: as many as fit, at most `most`."""
+def largest_grid(kernel: Kernel, block: int, most: int | None = None, n_searches: int = 1) -> int:
+    """Return how many blocks of `block` threads, at most `most`, each of `n_searches` searches can have at once."""
     fits = kernel.resident_blocks(block)
-    return fits if most is None else min(fits, most)
+    return max(1, min(fits // n_searches, most or fits))

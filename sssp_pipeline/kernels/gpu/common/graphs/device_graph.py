@@ -18,7 +18,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.forecast import MOST_EDGES_IN_32_BITS
-from sssp_pipeline.kernels.gpu.common.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,20 +35,13 @@ UPLOAD = Unit("upload", ("interleave_kernel",))
 
 @dataclass(frozen=True, eq=False)
 class DeviceGraph:
-    """A graph on one device, in the layout of the kernels (`device_graph.cuh`); never written to.
+    """A graph on one device, in the layout of the kernels (`device_graph.cuh`); never written to."""
 
-    Attributes
-    ----------
-    row_offsets
-        (V+1,) uint32, or uint64 if `wide_offsets`.
-    edges
-        (2E,) uint32, target and weight alternating; for 64-bit weights (E,) uint32, only targets.
-    weights
-        (E,) uint64, the bits of 64-bit weights; None for 32-bit weights.
-    """
-
+    #: (V+1,) uint32, or uint64 if `wide_offsets`.
     row_offsets: Any
+    #: (2E,) uint32, target and weight alternating; for 64-bit weights (E,) uint32, only targets.
     edges: Any
+    #: (E,) uint64, the bits of 64-bit weights; None for 32-bit weights.
     weights: Any
     wide_offsets: bool
     n_vertices: int

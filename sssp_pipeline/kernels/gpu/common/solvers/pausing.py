@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import DeadlineError, SsspError
-from sssp_pipeline.kernels.gpu.common.compile import Kernel, cupy_module
-from sssp_pipeline.kernels.gpu.common.gpu_solver import PAST_DEADLINE, GpuSearch
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
+from sssp_pipeline.kernels.gpu.common.rows.distance_bits import search_limit
+from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
+    FREE_AGAIN,
+    PAST_DEADLINE,
+    GpuSearch,
+    GpuSearchSolver,
+)
 from sssp_pipeline.kernels.host.queue_search import finished_distances
 from sssp_pipeline.kernels.host.search_graph import bits_of_distances, distances_of_bits
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -25,54 +34,47 @@ _NO_PAUSE = 2**32 - 1
 _BARRIER_BYTES = 8
 
 
-class PausingSolver(Protocol):
-    """What a `PausingSearch` needs of its solver.
+@dataclass(kw_only=True, eq=False)
+class BarrierSolver(GpuSearchSolver):
+    """A solver with one cooperative kernel, whose blocks wait for each other."""
 
-    Attributes
-    ----------
-    name
-        As in the registry.
-    block_size
-        Threads of a block.
-    barrier_timeout_s
-        Seconds that a block waits at a barrier.
-    absent_blocks
-        For tests: the barrier waits for this many blocks more than there are.
-    """
-
-    name: str
-    block_size: int
-    barrier_timeout_s: float
-    absent_blocks: int
+    #: Threads of a block.
+    block_size: int = 512
+    #: A search in which a block waits longer than this at a barrier is given up. The longest superstep takes far less.
+    barrier_timeout_s: float = 30.0
+    #: For tests: the barrier waits for this many blocks more than there are.
+    absent_blocks: int = 0
 
 
-S = TypeVar("S", bound=PausingSolver)
+S = TypeVar("S", bound=BarrierSolver)
 
 
 class PausingSearch(GpuSearch, Generic[S]):
     """A search by one cooperative kernel, whose state stays on the device between launches.
 
     With negative weights, `launch` waits for the device.
-
-    Attributes
-    ----------
-    state_type
-        The layout of the kernel's `State`. It begins with the two words of the barrier, and has `supersteps`.
-    kernel
-        The search kernel, set by the subclass.
-    grid
-        The number of its blocks, set by the subclass.
     """
 
+    #: The layout of the kernel's `State`. It begins with the two words of the barrier, and has `supersteps`.
     state_type: np.dtype
-    kernel: Kernel
+    #: The number of the kernel's blocks, set by the subclass.
     grid: int
 
-    def __init__(self, solver: S, graph: CsrGraph, options: SolveOptions) -> None:
+    def __init__(
+        self,
+        solver: S,
+        graph: CsrGraph,
+        on_device: DeviceGraph,
+        options: SolveOptions,
+        kernel: str | None = None,
+    ) -> None:
+        """Load `kernel`, or else the first one of the solver."""
         self.signed = graph.traits.min_weight < 0
-        self._solver = solver
-        self._graph = graph
-        self._options = options
+        self._solver, self._graph, self._on_device, self._options = solver, graph, on_device, options
+        unit, wide_offsets = solver.units[0], on_device.wide_offsets
+        kernels = load_kernels(unit, on_device.dtype, wide_offsets=wide_offsets, signed=self.signed)
+        self.kernel = kernels[kernel or unit.kernels[0]]
+        self._limit = search_limit(on_device.dtype, options.cutoff, self.signed)
         self._left_ns = options.deadline_ns
         self._state_words = cupy_module().empty(self.state_type.itemsize, np.uint8)
         self._distances: Any = None
@@ -92,6 +94,18 @@ class PausingSearch(GpuSearch, Generic[S]):
     def _n_blocks(self) -> int:
         return self.grid + self._solver.absent_blocks
 
+    def progress(self, state: np.void) -> str:
+        """Return how far a search came that was given up, for the message."""
+        return f"earlier launches did {state['supersteps']} supersteps"
+
+    def counts(self, state: np.void) -> SearchCounts:
+        """Return the counts in the `state` of a search that is over."""
+        return SearchCounts(
+            vertices_processed=int(state["vertices_processed"]),
+            edges_relaxed=int(state["edges_relaxed"]),
+            supersteps=int(state["supersteps"]),
+        )
+
     def begin(self, distances: Any, source: int) -> None:
         """Enqueue the initialisation of a search from `source`."""
         self._distances, self._source = distances, source
@@ -101,6 +115,9 @@ class PausingSearch(GpuSearch, Generic[S]):
     def advance(self, until: int) -> None:
         """Enqueue one launch. It runs until the search is over or superstep `until` is reached."""
         self._state_words.data.memset_async(0, _BARRIER_BYTES)
+        self._launch_until(until)
+
+    def _launch_until(self, until: int) -> None:
         self.kernel(self.grid, self._solver.block_size, self.arguments(until))
 
     def state(self) -> np.void:
@@ -113,14 +130,7 @@ class PausingSearch(GpuSearch, Generic[S]):
         state = self.state()
         return bool(state["is_over"] or state["poison"])
 
-    def ended(self) -> np.void:
-        """Return the state of a search that is over.
-
-        Raises
-        ------
-        SsspError
-            The search was given up, by its deadline or by a barrier.
-        """
+    def finish(self) -> SearchCounts:
         state = self.state()
         if state["poison"] == PAST_DEADLINE:
             raise self._late()
@@ -128,11 +138,10 @@ class PausingSearch(GpuSearch, Generic[S]):
             timeout_s = self._solver.barrier_timeout_s
             raise SsspError(
                 f"`{self._solver.name}` gave up source {self._source}: after {timeout_s:g} s at barrier "
-                f"{state['poison'] - 1}, some of the {self._n_blocks} blocks had not arrived; earlier launches did "
-                f"{state['supersteps']} supersteps",
-                hint="the GPU is free again; if this repeats, report it with the graph, and use another solver",
+                f"{state['poison'] - 1}, some of the {self._n_blocks} blocks had not arrived; {self.progress(state)}",
+                hint=FREE_AGAIN,
             )
-        return state
+        return self.counts(state)
 
     def _late(self) -> SsspError:
         return DeadlineError(self._solver.name, self._source, self._options.deadline_s)
@@ -140,11 +149,11 @@ class PausingSearch(GpuSearch, Generic[S]):
     def launch(self, distances: Any, source: int) -> None:
         self.begin(distances, source)
         if not self.signed:
-            self.advance(_NO_PAUSE)
+            self._launch_until(_NO_PAUSE)
             return
         until = FIRST_PAUSE
         ends_ns = time.monotonic_ns() + self._options.deadline_ns
-        self.advance(until)
+        self._launch_until(until)
         while not self.is_over():
             row = distances_of_bits(distances.get(), self._graph.weight_dtype)
             if finished_distances(self._graph, source, row):

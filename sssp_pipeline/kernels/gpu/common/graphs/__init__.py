@@ -1,0 +1,1 @@
+"""Graphs in device memory, and lists of their edges."""

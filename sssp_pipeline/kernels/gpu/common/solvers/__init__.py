@@ -1,0 +1,1 @@
+"""The classes that GPU solvers extend."""

@@ -1,0 +1,100 @@
+"""The base of all solvers: the checks of a request before the search, and the predecessors after it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.forecast import Forecast
+from sssp_pipeline.kernels.host import reweighting
+from sssp_pipeline.kernels.host.predecessors import predecessors_of
+from sssp_pipeline.kernels.kept import checked_vertices
+from sssp_pipeline.kernels.options import Tunable
+from sssp_pipeline.kernels.solver import ANOTHER_SOLVER, Solution, SolveOptions, SourceMetrics
+
+
+class SolverBase(ABC):
+    """An exact solver, which computes rows of distances in `_fill_rows`."""
+
+    name: str
+    device: str
+    summary: str
+    #: Whether its search takes negative weights. Without, integers are reweighted (`reweighting.py`).
+    takes_negative = False
+    #: Whether it records traces.
+    records_traces = False
+    #: Why it takes no delta; None if it takes one.
+    no_delta: str | None = None
+    tunables: tuple[Tunable, ...] = ()
+    #: Allocates the rows that a call returns, from their shape and their type.
+    empty_rows: Callable[[tuple[int, int], np.dtype], np.ndarray] = staticmethod(np.empty)
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        """Return None, or the reason why not: a delta, negative weights, or a trace."""
+        if self.no_delta is not None and options.delta is not None:
+            return f"{self.no_delta}, and delta is {options.delta}"
+        if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
+            return reason
+        return None if self.records_traces else options.no_trace
+
+    def missing(self) -> str | None:
+        """Return why this solver cannot run on this machine, or None."""
+        return None
+
+    @abstractmethod
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        """Return the expected cost of one source in a call of `n_sources`, assuming weights above zero."""
+
+    def solve(self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
+        """Return exact distances from each of `sources`, in the type of the weights and added in that type.
+
+        Parameters
+        ----------
+        sources
+            (S,) integers; a source may occur twice.
+
+        Returns
+        -------
+        Solution
+            Distances in host memory, pinned if a GPU made them, owned by the caller; the bits do not depend on the
+            solver.
+
+        Raises
+        ------
+        InputError
+            The graph or the options are not supported; a source or a target is not in the graph; a shortest path
+            within the cutoff is longer than the type holds; there is no GPU here for a GPU solver.
+        SsspError
+            A search was given up, by its deadline or by a barrier; or the GPU's memory is too small.
+        """
+        if (reason := self.supports(graph.traits, options) or self.missing()) is not None:
+            raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
+        sources = checked_vertices(sources, graph.n_vertices, "source")
+        kept = options.kept.checked(graph.n_vertices)
+        options = replace(options, kept=kept)
+        if graph.traits.min_weight < 0 and not self.takes_negative:
+            return reweighting.solve(self, graph, sources, options)
+        shape = len(sources), kept.n_columns(graph.n_vertices)
+        distances = self.empty_rows(shape, kept.dtype(graph.weight_dtype))
+        metrics = self._fill_rows(graph, sources, distances, options) if len(sources) else []
+        predecessors: Any = None
+        if options.predecessors:
+            predecessors = np.empty(distances.shape, np.uint32)
+            for source, row, into in zip(sources.tolist(), distances, predecessors, strict=True):
+                predecessors_of(graph, source, row, into)
+        return Solution(distances, predecessors, metrics)
+
+    @abstractmethod
+    def _fill_rows(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> Sequence[SourceMetrics]:
+        """Fill `distances` and return the metrics, both in the order of `sources`.
+
+        There is at least one source. `sources` and `options.kept` are checked.
+        """
