@@ -50,20 +50,13 @@ class GraphTraits:
 
 @dataclass(frozen=True, eq=False)
 class CsrGraph:
-    """A directed weighted graph in compressed sparse rows. Its users share the arrays and do not change them.
+    """A directed weighted graph in compressed sparse rows. Its users share the arrays and do not change them."""
 
-    Attributes
-    ----------
-    row_offsets
-        (V+1,) int64; the edges of vertex `v` are `row_offsets[v]:row_offsets[v + 1]`.
-    col_indices
-        (E,) uint32; the target of each edge.
-    weights
-        (E,) of one of `WEIGHT_DTYPES`; finite.
-    """
-
+    #: (V+1,) int64; the edges of vertex `v` are `row_offsets[v]:row_offsets[v + 1]`.
     row_offsets: np.ndarray
+    #: (E,) uint32; the target of each edge.
     col_indices: np.ndarray
+    #: (E,) of one of `WEIGHT_DTYPES`; finite.
     weights: np.ndarray
 
     @property

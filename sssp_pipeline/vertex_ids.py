@@ -40,20 +40,13 @@ class IdMapping(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class VertexIds:
-    """The input's ids of all vertices.
+    """The input's ids of all vertices."""
 
-    Attributes
-    ----------
-    mapping
-        Whether the ids are an offset or a table, and their type.
-    table
-        (V,) int64 or large_string Arrow array in ascending order; None with an offset.
-    n_vertices
-        The number of vertices.
-    """
-
+    #: Whether the ids are an offset or a table, and their type.
     mapping: IdMapping
+    #: (V,) int64 or large_string Arrow array in ascending order; None with an offset.
     table: pa.Array | None
+    #: The number of vertices.
     n_vertices: int
 
     def column(self) -> pa.Array:

@@ -35,25 +35,17 @@ SWEEPS, SWEPT_SOURCES = 3, 2
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """The input of every variant: a graph, its sources and the true distances.
-
-    Attributes
-    ----------
-    sources
-        (S,) uint32.
-    oracle
-        The solver that found `rows` and `outcomes`.
-    rows
-        (S, V), the true distances.
-    outcomes
-        Of each source: vertices reached, largest and mean distance. Every solver gives the same bits.
-    """
+    """The input of every variant: a graph, its sources and the true distances."""
 
     facts: GraphFacts
     graph: CsrGraph
+    #: (S,) uint32.
     sources: np.ndarray
+    #: The solver that found `rows` and `outcomes`.
     oracle: str
+    #: (S, V), the true distances.
     rows: np.ndarray
+    #: Of each source: vertices reached, largest and mean distance. Every solver gives the same bits.
     outcomes: list[tuple[int, float, float]]
 
 

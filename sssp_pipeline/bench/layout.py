@@ -16,14 +16,9 @@ NONE = ""
 
 @dataclass(frozen=True)
 class Table:
-    """Rows with a title and an explanation.
+    """Rows with a title and an explanation."""
 
-    Attributes
-    ----------
-    name
-        Name of its CSV file, without its suffix.
-    """
-
+    #: Name of its CSV file, without its suffix.
     name: str
     title: str
     text: str

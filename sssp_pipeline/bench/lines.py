@@ -31,19 +31,10 @@ class _Record(BaseModel):
 
 
 class GraphFacts(_Record):
-    """The graph of a line.
-
-    Attributes
-    ----------
-    content
-        A digest of the stored graph and of the weights that replace its own.
-    degree_deviation
-        Standard deviation of the out-degrees.
-    diameter_hops
-        A lower bound of the diameter: the most hops of several breadth-first searches.
-    """
+    """The graph of a line."""
 
     name: str
+    #: A digest of the stored graph and of the weights that replace its own.
     content: str
     n_vertices: int
     n_edges: int
@@ -52,42 +43,32 @@ class GraphFacts(_Record):
     max_weight: float
     mean_degree: float
     max_degree: int
+    #: Standard deviation of the out-degrees.
     degree_deviation: float
+    #: A lower bound of the diameter: the most hops of several breadth-first searches.
     diameter_hops: int
 
 
 class Timing(_Record):
-    """The measurement. Each list has an entry for each source, in the order of `Line.sources`.
+    """The measurement. Each list has an entry for each source, in the order of `Line.sources`."""
 
-    Attributes
-    ----------
-    ms
-        Milliseconds of each run of each source: device time on a GPU, wall time on a CPU.
-    median_ms, mean_ms
-        Mean over the sources of the median, and of the mean, over the runs.
-    reached
-        Vertices reached.
-    vertices_processed, edges_relaxed
-        Mean over the runs.
-    mteps
-        Millions of edges of reached vertices a second, at the median time; the mean over the sources.
-    supersteps
-        Mean over sources and runs; None where the solver has none.
-    filter_share
-        Share of the time that finds the edges to relax; None where that is not a separate step.
-    flushed_bytes
-        Bytes written on the GPU before each run, so that its L2 cache has nothing of the run before; 0 on a CPU.
-    """
-
+    #: Milliseconds of each run of each source: device time on a GPU, wall time on a CPU.
     ms: list[list[float]]
+    #: Mean over the sources of the median, and of the mean, over the runs.
     median_ms: float
     mean_ms: float
+    #: Vertices reached.
     reached: list[int]
+    #: Mean over the runs.
     vertices_processed: list[float]
     edges_relaxed: list[float]
+    #: Millions of edges of reached vertices a second, at the median time; the mean over the sources.
     mteps: float
+    #: Mean over sources and runs; None where the solver has none.
     supersteps: float | None
+    #: Share of the time that finds the edges to relax; None where that is not a separate step.
     filter_share: float | None
+    #: Bytes written on the GPU before each run, so that its L2 cache has nothing of the run before; 0 on a CPU.
     flushed_bytes: int
 
     @property
@@ -113,27 +94,10 @@ class Circumstances(_Record):
 
 
 class Line(_Record):
-    """One variant of a solver on one graph.
-
-    Attributes
-    ----------
-    bench, baseline, subject, runs_asked
-        As the bench file has them (`runs`).
-    options
-        All of the solver's options; `changed` those that are not at their defaults.
-    asked
-        A digest of the request, by which a later bench finds the line.
-    state, reason
-        The result, and the reason where nothing was measured.
-    sources
-        Internal vertex numbers.
-    checked_by
-        The solver that found the true distances, which were compared before the timing; None where nothing was timed.
-    timing
-        None where it was not measured.
-    """
+    """One variant of a solver on one graph."""
 
     format: Literal["sssp-pipeline bench 1"] = "sssp-pipeline bench 1"
+    #: As the bench file has them (`runs`).
     bench: str
     baseline: str | None
     subject: str | None
@@ -141,15 +105,21 @@ class Line(_Record):
     graph: GraphFacts
     solver: str
     device: Literal["cpu", "gpu"]
+    #: All of the solver's options; `changed` those that are not at their defaults.
     options: dict[str, Value]
     changed: dict[str, Value]
     together: int = Field(ge=1)
+    #: A digest of the request, by which a later bench finds the line.
     asked: str
+    #: The result, and the reason where nothing was measured.
     state: State
     reason: str | None = None
+    #: Internal vertex numbers.
     sources: list[int]
+    #: The solver that found the true distances, which were compared before the timing; None where nothing was timed.
     checked_by: str | None = None
     runs_asked: int
+    #: None where it was not measured.
     timing: Timing | None = None
 
     @property

@@ -28,25 +28,17 @@ FLUSHED_CACHES = 2
 
 @dataclass
 class Trial:
-    """A variant on one graph, and its runs so far.
-
-    Attributes
-    ----------
-    runs
-        The metrics of each source, by timed run.
-    flushed_bytes
-        Bytes written on the GPU before each of them.
-    spent_s, last_s
-        Wall seconds of all warm-ups and timed runs, and of the last run; before the first run, of the check.
-    fault
-        The error that ended the trial, or None.
-    """
+    """A variant on one graph, and its runs so far."""
 
     variant: Variant
+    #: The metrics of each source, by timed run.
     runs: list[Sequence[SourceMetrics]] = field(default_factory=list)
+    #: Bytes written on the GPU before each of them.
     flushed_bytes: int = 0
+    #: Wall seconds of all warm-ups and timed runs, and of the last run; before the first run, of the check.
     spent_s: float = 0.0
     last_s: float = 0.0
+    #: The error that ended the trial, or None.
     fault: SsspError | None = None
 
     def timing(self) -> Timing:

@@ -19,23 +19,15 @@ from sssp_pipeline.workflow.yaml_file import load_file
 
 @dataclass(frozen=True)
 class Variant:
-    """A solver with its options.
+    """A solver with its options."""
 
-    Attributes
-    ----------
-    solver
-        The solver with its options.
-    options
-        The value of each of its options, defaults too.
-    together
-        Sources in one call.
-    changed
-        The `options` that differ from their defaults.
-    """
-
+    #: The solver with its options.
     solver: Solver
+    #: The value of each of its options, defaults too.
     options: Mapping[str, Value]
+    #: Sources in one call.
     together: int
+    #: The `options` that differ from their defaults.
     changed: Mapping[str, Value] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -54,23 +54,15 @@ def cpu_name() -> str:
 
 @dataclass(frozen=True)
 class Machine:
-    """The hardware that a run may use, of this machine or of all machines of a cluster.
+    """The hardware that a run may use, of this machine or of all machines of a cluster."""
 
-    Attributes
-    ----------
-    cores
-        The number of cores of all machines.
-    gpu_free_bytes
-        The smallest free memory of any GPU; None without a usable GPU.
-    no_gpu
-        Why there is no usable GPU, if there is none.
-    n_gpus
-        The number of GPUs that the run uses.
-    """
-
+    #: The number of cores of all machines.
     cores: int
+    #: The smallest free memory of any GPU; None without a usable GPU.
     gpu_free_bytes: int | None
+    #: Why there is no usable GPU, if there is none.
     no_gpu: str = "no GPU"
+    #: The number of GPUs that the run uses.
     n_gpus: int = 1
 
 

@@ -17,17 +17,11 @@ from sssp_pipeline.workflow.vertices import Sources, Vertices
 
 
 class Contradiction(NamedTuple):
-    """A value that another value of the same file rules out.
+    """A value that another value of the same file rules out."""
 
-    Attributes
-    ----------
-    path
-        The key that the user is to change.
-    text, hint
-        What is wrong, and what to do.
-    """
-
+    #: The key that the user is to change.
     path: Path
+    #: What is wrong, and what to do.
     text: str
     hint: str
 

@@ -30,43 +30,28 @@ _FLOAT = re.compile(
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that the user is to correct.
+    """One thing that the user is to correct."""
 
-    Attributes
-    ----------
-    path
-        The key with the fault.
-    place
-        File and line, or the option, as the user reads it.
-    text, hint
-        What is wrong, and what to do.
-    """
-
+    #: The key with the fault.
     path: Path
+    #: File and line, or the option, as the user reads it.
     place: str
+    #: What is wrong, and what to do.
     text: str
     hint: str
 
 
 @dataclass
 class Document:
-    """The places of the values of a file, and the faults of its text.
+    """The places of the values of a file, and the faults of its text."""
 
-    Attributes
-    ----------
-    environ
-        The variables for `${NAME}`.
-    places
-        File and line, or `--set`, of each key and list item.
-    unexpanded
-        The strings with a value of the environment, as the file has them.
-    faults
-        The nodes that have no value. The value is None there.
-    """
-
+    #: The variables for `${NAME}`.
     environ: Mapping[str, str]
+    #: File and line, or `--set`, of each key and list item.
     places: dict[Path, str] = field(default_factory=dict)
+    #: The strings with a value of the environment, as the file has them.
     unexpanded: dict[Path, str] = field(default_factory=dict)
+    #: The nodes that have no value. The value is None there.
     faults: list[Fault] = field(default_factory=list)
 
     def read(self, text: str, path: Path, place: Callable[[int], str]) -> Any:

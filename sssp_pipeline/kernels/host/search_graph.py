@@ -16,20 +16,13 @@ from sssp_pipeline.csr import CsrGraph, unreached_distance
 
 @dataclass(frozen=True, eq=False)
 class SearchGraph:
-    """A graph in the types of the CPU kernels; the memory is that of the graph.
+    """A graph in the types of the CPU kernels; the memory is that of the graph."""
 
-    Attributes
-    ----------
-    row_offsets
-        (V+1,) uint64.
-    col_indices
-        (E,) uint32.
-    weights
-        (E,) uint32, uint64, float32 or float64; int32 or int64 only where one is negative.
-    """
-
+    #: (V+1,) uint64.
     row_offsets: np.ndarray
+    #: (E,) uint32.
     col_indices: np.ndarray
+    #: (E,) uint32, uint64, float32 or float64; int32 or int64 only where one is negative.
     weights: np.ndarray
 
     @classmethod

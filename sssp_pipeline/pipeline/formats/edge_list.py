@@ -20,35 +20,28 @@ Coordinates: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read an edge list. Users set these values in `workflow.Graph`, which explains each of them.
-
-    Attributes
-    ----------
-    source_column, target_column, weight_column
-        "auto", or a column by name or 1-based number; the weight may also be "none". Formats with fixed places accept
-        only "auto" and "none".
-    weight_dtype
-        "auto" or a type. Readers give the weights as they are in the file, with two exceptions. Galois weights are
-        read as this type. Integers that float64 does not represent exactly may occur together with decimals only if
-        this is a float type.
-    block_bytes
-        The number of bytes of text, or of an array, that are read into one chunk.
-    """
+    """How to read an edge list. Users set these values in `workflow.Graph`, which explains each of them."""
 
     format: str = "auto"
     encoding: str = "auto"
     delimiter: str = "auto"
     header: str | bool = "auto"
     decimal: str = "point"
+    #: "auto", or a column by name or 1-based number; the weight may also be "none". Formats with fixed places accept
+    #: only "auto" and "none".
     source_column: str = "auto"
     target_column: str = "auto"
     weight_column: str = "auto"
+    #: "auto" or a type. Readers give the weights as they are in the file, with two exceptions. Galois weights are read
+    #: as this type. Integers that float64 does not represent exactly may occur together with decimals only if this is a
+    #: float type.
     weight_dtype: str = "auto"
     scale: int | None = None
     ids: str = "auto"
     unreadable: str = "error"
     coordinates: str | None = None
     max_line_bytes: int = MAX_LINE_BYTES
+    #: The number of bytes of text, or of an array, that are read into one chunk.
     block_bytes: int = 16 << 20
 
     @property
@@ -97,20 +90,14 @@ class SkippedRows:
 
 @dataclass(frozen=True, eq=False)
 class EdgeChunk:
-    """Some edges, in the order of the file, in host memory. The receiver owns the arrays.
+    """Some edges, in the order of the file, in host memory. The receiver owns the arrays."""
 
-    Attributes
-    ----------
-    src, dst
-        (n,) int64, never negative; or Arrow arrays of large_string if ids are strings.
-    weights
-        (n,) of int64, uint64, float64 or the type of the column; None if the file has no weights. In text the type may
-        differ between chunks: int64; uint64 if a value of the chunk is above 2^63 - 1; float64 if a value is not a
-        64-bit integer. `numpy.result_type` over all chunks does not depend on where the chunks begin and end.
-    """
-
+    #: (n,) int64, never negative; or Arrow arrays of large_string if ids are strings.
     src: np.ndarray | pa.Array
     dst: np.ndarray | pa.Array
+    #: (n,) of int64, uint64, float64 or the type of the column; None if the file has no weights. In text the type may
+    #: differ between chunks: int64; uint64 if a value of the chunk is above 2^63 - 1; float64 if a value is not a
+    #: 64-bit integer. `numpy.result_type` over all chunks does not depend on where the chunks begin and end.
     weights: np.ndarray | None
 
     def __len__(self) -> int:
@@ -119,41 +106,28 @@ class EdgeChunk:
 
 @dataclass(frozen=True, eq=False)
 class EdgeList:
-    """An edge list whose beginning was read and checked; `chunks` gives its edges.
+    """An edge list whose beginning was read and checked; `chunks` gives its edges."""
 
-    Attributes
-    ----------
-    reading
-        How the input was understood. The fields that need all edges are still missing.
-    has_weights
-        Whether chunks have weights.
-    read
-        A function that gives the chunks, read with a number of threads.
-    n_vertices
-        The number that the format declares, or None. If it is declared, the reader checks that all ids are in
-        `first_id .. first_id + n_vertices - 1`.
-    first_id
-        1 for DIMACS, Matrix Market and METIS, else 0.
-    weight_dtype
-        The type of the weights if the format has types, else None.
-    symmetric
-        "mirror" if the file lists each undirected edge once (Matrix Market's `symmetric`): ingest then adds the
-        reverse of every edge but self-loops. "both-listed" if the format lists both directions of every edge (METIS):
-        ingest checks that. Otherwise "as-listed".
-    read_coordinates
-        A function that returns the coordinates; None if the format has none.
-    skipped
-        The rows that were left out so far.
-    """
-
+    #: How the input was understood. The fields that need all edges are still missing.
     reading: Reading
+    #: Whether chunks have weights.
     has_weights: bool
+    #: A function that gives the chunks, read with a number of threads.
     read: Callable[[int], Iterator[EdgeChunk]]
+    #: The number that the format declares, or None. If it is declared, the reader checks that all ids are in `first_id
+    #: .. first_id + n_vertices - 1`.
     n_vertices: int | None = None
+    #: 1 for DIMACS, Matrix Market and METIS, else 0.
     first_id: int = 0
+    #: The type of the weights if the format has types, else None.
     weight_dtype: np.dtype | None = None
+    #: "mirror" if the file lists each undirected edge once (Matrix Market's `symmetric`): ingest then adds the reverse
+    #: of every edge but self-loops. "both-listed" if the format lists both directions of every edge (METIS): ingest
+    #: checks that. Otherwise "as-listed".
     symmetric: str = "as-listed"
+    #: A function that returns the coordinates; None if the format has none.
     read_coordinates: Callable[[], Coordinates | None] | None = None
+    #: The rows that were left out so far.
     skipped: SkippedRows = field(default_factory=SkippedRows)
 
     def chunks(self, n_threads: int = 1) -> Iterator[EdgeChunk]:

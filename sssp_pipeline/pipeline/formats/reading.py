@@ -23,49 +23,33 @@ class ColumnRead:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How an input was read.
+    """How an input was read."""
 
-    Attributes
-    ----------
-    format
-        A key of `registries.FORMATS`, or "generated".
-    format_why
-        How the format was determined.
-    encoding
-        The encoding of a text; None for UTF-8 and for binary formats.
-    delimiter
-        Between columns: "comma", "white space", …; None in a format without delimiters.
-    header
-        Whether the first row names the columns; None in a format without such rows.
-    source, target, weight
-        The columns of tables and text; None in other formats.
-    unused
-        The columns that were not read.
-    ids
-        "integer" or "string".
-    ids_why
-        Why the ids have that type.
-    weights
-        The type of the weights and the reason, such as "float64: …"; empty until all weights are read.
-    edges
-        The direction of the edges, such as "directed as listed" or "both ways, as the file says".
-    sample
-        The first three edges: source, target, and the stored weight if the input has weights.
-    """
-
+    #: A key of `registries.FORMATS`, or "generated".
     format: str
+    #: How the format was determined.
     format_why: str = "by its content"
+    #: The encoding of a text; None for UTF-8 and for binary formats.
     encoding: str | None = None
+    #: Between columns: "comma", "white space", …; None in a format without delimiters.
     delimiter: str | None = None
+    #: Whether the first row names the columns; None in a format without such rows.
     header: bool | None = None
+    #: The columns of tables and text; None in other formats.
     source: ColumnRead | None = None
     target: ColumnRead | None = None
     weight: ColumnRead | None = None
+    #: The columns that were not read.
     unused: tuple[str, ...] = ()
+    #: "integer" or "string".
     ids: str
+    #: Why the ids have that type.
     ids_why: str
+    #: The type of the weights and the reason, such as "float64: …"; empty until all weights are read.
     weights: str = ""
+    #: The direction of the edges, such as "directed as listed" or "both ways, as the file says".
     edges: str = ""
+    #: The first three edges: source, target, and the stored weight if the input has weights.
     sample: tuple[tuple[int | str, int | str] | tuple[int | str, int | str, int | float], ...] = ()
 
     @classmethod

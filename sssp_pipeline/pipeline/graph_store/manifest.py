@@ -24,31 +24,21 @@ VERSION = 1
 
 
 class Part(BaseModel):
-    """One Parquet file of the store.
-
-    Attributes
-    ----------
-    path
-        Path of the file below the store.
-    rows
-        The number of rows.
-    first, last
-        The half-open range of vertices in the file; in `row_offsets/`, of rows.
-    bytes
-        The size of the file.
-    crc32
-        The CRC-32 of the file.
-    content_crc32
-        The CRC-32 of the values in the file. It does not depend on the release of pyarrow that wrote them.
-    """
+    """One Parquet file of the store."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    #: Path of the file below the store.
     path: str
+    #: The number of rows.
     rows: int
+    #: The half-open range of vertices in the file; in `row_offsets/`, of rows.
     first: int
     last: int
+    #: The size of the file.
     bytes: int
+    #: The CRC-32 of the file.
     crc32: int
+    #: The CRC-32 of the values in the file. It does not depend on the release of pyarrow that wrote them.
     content_crc32: int
 
 

@@ -52,26 +52,17 @@ N_NAMED = 3
 
 @dataclass(frozen=True)
 class GpuShare:
-    """The memory of a GPU that a run takes.
+    """The memory of a GPU that a run takes."""
 
-    Attributes
-    ----------
-    free_bytes
-        Memory that was free when the plan was made.
-    graph_bytes
-        Memory of the graph on the device.
-    source_bytes
-        Memory of each source under way, with its row of distances.
-    fixed_bytes
-        Memory that the solver takes however many sources there are.
-    sources_at_once
-        How many sources are under way together.
-    """
-
+    #: Memory that was free when the plan was made.
     free_bytes: int
+    #: Memory of the graph on the device.
     graph_bytes: int
+    #: Memory that the solver takes however many sources there are.
     fixed_bytes: int
+    #: Memory of each source under way, with its row of distances.
     source_bytes: int
+    #: How many sources are under way together.
     sources_at_once: int
 
     @property
@@ -82,51 +73,35 @@ class GpuShare:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a run will do.
+    """What a run will do."""
 
-    Attributes
-    ----------
-    work, machine
-        What the plan was made for.
-    solver, solver_reason
-        Name in the registry, and why it was chosen.
-    others
-        The other solvers that could do this, on the same device and with its cores shared in the same way. Empty if the
-        workflow names the solver.
-    n_compared
-        How many solvers could do this; 1 if the workflow names the solver.
-    expected_s
-        Estimated seconds to solve and write on this machine, once the graph is loaded.
-    batches
-        The sources (n,) uint32 of each batch.
-    output
-        What is stored of each row.
-    batches_per_call
-        The most batches of a call. It suits that one of `solver` and `others` which gains most from many sources.
-    graph_bytes
-        Host memory of the graph on each worker.
-    batch_bytes
-        Host memory of the distances (and predecessors) of one batch on each thread, and of the one whole row that a CPU
-        solver holds if it does not keep whole rows.
-    written_bytes
-        Estimated bytes of the distances in storage, before compression.
-    gpu
-        The memory of the GPU; None for a solver on the CPU.
-    """
-
+    #: What the plan was made for.
     work: Work
     machine: Machine
+    #: Name in the registry, and why it was chosen.
     solver: str
     solver_reason: str
+    #: The other solvers that could do this, on the same device and with its cores shared in the same way. Empty if the
+    #: workflow names the solver.
     others: tuple[str, ...]
+    #: How many solvers could do this; 1 if the workflow names the solver.
     n_compared: int
+    #: Estimated seconds to solve and write on this machine, once the graph is loaded.
     expected_s: float
+    #: The sources (n,) uint32 of each batch.
     batches: list[np.ndarray]
+    #: What is stored of each row.
     output: RowOutput
+    #: The most batches of a call. It suits that one of `solver` and `others` which gains most from many sources.
     batches_per_call: int
+    #: Host memory of the graph on each worker.
     graph_bytes: int
+    #: Host memory of the distances (and predecessors) of one batch on each thread, and of the one whole row that a CPU
+    #: solver holds if it does not keep whole rows.
     batch_bytes: int
+    #: Estimated bytes of the distances in storage, before compression.
     written_bytes: int
+    #: The memory of the GPU; None for a solver on the CPU.
     gpu: GpuShare | None
 
 
@@ -146,20 +121,13 @@ def solve_options(
 
 @dataclass(frozen=True)
 class Work:
-    """What there is to solve: the sources of a run, in batches, on one graph.
+    """What there is to solve: the sources of a run, in batches, on one graph."""
 
-    Attributes
-    ----------
-    traits
-        Of the graph.
-    options
-        Of the workflow's `solve`.
-    n_sources, batch
-        Sources in all, and in each batch.
-    """
-
+    #: Of the graph.
     traits: GraphTraits
+    #: Of the workflow's `solve`.
     options: SolveOptions
+    #: Sources in all, and in each batch.
     n_sources: int
     batch: int
 

@@ -21,18 +21,12 @@ from sssp_pipeline.workflow.vertices import RandomVertices, Sources, Vertices
 
 @dataclass
 class Skipped:
-    """The ids that `unknown: skip` left out because no vertex has them.
+    """The ids that `unknown: skip` left out because no vertex has them."""
 
-    Attributes
-    ----------
-    sources, targets
-        How many of each were left out.
-    first
-        The first ids of each, at most `MAX_LISTED`, as text.
-    """
-
+    #: How many of each were left out.
     sources: int = 0
     targets: int = 0
+    #: The first ids of each, at most `MAX_LISTED`, as text.
     first: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, what: str, unknown: Sequence[int | str]) -> None:

@@ -33,23 +33,15 @@ _ONE_A_LINE = "write one id on each line, or name a CSV, Parquet or Arrow file w
 
 @dataclass(frozen=True)
 class IdFile:
-    """A file of ids and what the workflow and the graph say about it.
+    """A file of ids and what the workflow and the graph say about it."""
 
-    Attributes
-    ----------
-    key
-        Its key in the workflow: `sources` or `output.targets`.
-    spec
-        Its `file`, `column` and `header`.
-    id_type
-        The type of the graph's ids: "int64" or "string".
-    is_vertex
-        Returns whether the graph has a vertex with an id.
-    """
-
+    #: Its key in the workflow: `sources` or `output.targets`.
     key: str
+    #: Its `file`, `column` and `header`.
     spec: Vertices
+    #: The type of the graph's ids: "int64" or "string".
     id_type: str
+    #: Returns whether the graph has a vertex with an id.
     is_vertex: Callable[[str], bool]
 
     @property

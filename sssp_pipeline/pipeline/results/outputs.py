@@ -52,14 +52,9 @@ StoredRow = tuple[int | str, Any]
 
 @dataclass(frozen=True, eq=False)
 class RowOutput(ABC):
-    """What a run stores of each row of distances.
+    """What a run stores of each row of distances."""
 
-    Attributes
-    ----------
-    form
-        How distances are written.
-    """
-
+    #: How distances are written.
     form: DistanceFormat
 
     #: Names the kind, in `registries.OUTPUTS` and in the identity of runs.
@@ -282,20 +277,13 @@ class AllDistances(_Distances):
 
 @dataclass(frozen=True, eq=False)
 class TargetDistances(_Distances):
-    """The distances to some vertices, in the order in which the workflow names them.
+    """The distances to some vertices, in the order in which the workflow names them."""
 
-    Attributes
-    ----------
-    n
-        How many targets there are.
-    digest
-        Stands for them in the identity of the run.
-    vertices
-        (n,) uint32; None where only their number is needed, as in a task and in the process that gives tasks out.
-    """
-
+    #: How many targets there are.
     n: int
+    #: Stands for them in the identity of the run.
     digest: str
+    #: (n,) uint32; None where only their number is needed, as in a task and in the process that gives tasks out.
     vertices: np.ndarray | None
 
     @classmethod

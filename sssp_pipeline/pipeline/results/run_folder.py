@@ -72,20 +72,13 @@ _REMOVED = {"removed": True}
 
 @dataclass(frozen=True)
 class Place:
-    """Where a batch was solved, and at which attempt.
+    """Where a batch was solved, and at which attempt."""
 
-    Attributes
-    ----------
-    worker
-        Host and process.
-    device
-        The name of the GPU, or of the CPU.
-    attempts
-        Counts from 1.
-    """
-
+    #: Host and process.
     worker: str
+    #: The name of the GPU, or of the CPU.
     device: str
+    #: Counts from 1.
     attempts: int
 
 

@@ -70,25 +70,17 @@ _switching_sooner = WhileNeeded(_switch_sooner)
 
 @dataclass(frozen=True, eq=False)
 class SolveTask(Task):
-    """All that a worker needs to solve some batches and commit them.
-
-    Attributes
-    ----------
-    options
-        Without `kept`, which is that of `output`.
-    output
-        As `RowOutput.in_tasks` returns it. Targets may be many, and are the same for all tasks, so a worker reads them.
-    tuning
-        Options of the solver alone.
-    limit_s
-        The task of a trial ends without a result if a source takes longer than this, or cannot be solved. None for
-        other tasks: a source that cannot be solved is an error.
-    """
+    """All that a worker needs to solve some batches and commit them."""
 
     solver: str
+    #: Without `kept`, which is that of `output`.
     options: SolveOptions
+    #: As `RowOutput.in_tasks` returns it. Targets may be many, and are the same for all tasks, so a worker reads them.
     output: RowOutput
+    #: Options of the solver alone.
     tuning: dict[str, Value] = field(default_factory=dict)
+    #: The task of a trial ends without a result if a source takes longer than this, or cannot be solved. None for other
+    #: tasks: a source that cannot be solved is an error.
     limit_s: float | None = None
 
 
@@ -233,19 +225,13 @@ _WATCH_S = 1.0
 
 @dataclass(eq=False)
 class _TaskState:
-    """A task, and what became of its attempts.
-
-    Attributes
-    ----------
-    errors, deaths
-        How many attempts ended with an error, and how many workers died while they ran it.
-    alone
-        Whether it is the only suspect under way. A suspect is a task under which `MOST_DEATHS - 1` workers died.
-    """
+    """A task, and what became of its attempts."""
 
     task: Task
+    #: How many attempts ended with an error, and how many workers died while they ran it.
     errors: int = 0
     deaths: int = 0
+    #: Whether it is the only suspect under way. A suspect is a task under which `MOST_DEATHS - 1` workers died.
     alone: bool = False
 
 

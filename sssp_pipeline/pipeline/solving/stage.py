@@ -34,22 +34,15 @@ class Solved:
 
 @dataclass(eq=False)
 class Solving(TaskStage):
-    """Solves the missing batches of a run.
-
-    Attributes
-    ----------
-    missing
-        The numbers of the batches that are not committed yet.
-    still_ours
-        As `lease.exclusive` gives it.
-    least_bytes
-        Memory that a worker must have beside the graph. `verify` may need more than solving.
-    """
+    """Solves the missing batches of a run."""
 
     workflow: Workflow
+    #: The numbers of the batches that are not committed yet.
     missing: list[int]
     plan: Plan
+    #: As `lease.exclusive` gives it.
     still_ours: Callable[[], None]
+    #: Memory that a worker must have beside the graph. `verify` may need more than solving.
     least_bytes: int = 0
     _trials: Trials = field(init=False)
 

@@ -15,25 +15,17 @@ from sssp_pipeline.progress import Progress
 
 @dataclass(eq=False)
 class TaskStage:
-    """A stage of a run that gives tasks to the workers.
-
-    Attributes
-    ----------
-    batches
-        The sources (n,) uint32 of every batch of the run.
-    output
-        What the run stores of each row.
-    identity
-        What decides the bytes of the run's distances.
-    retries
-        How many times a failed task is tried again.
-    """
+    """A stage of a run that gives tasks to the workers."""
 
     stored: StoredGraph
+    #: The sources (n,) uint32 of every batch of the run.
     batches: list[np.ndarray]
+    #: What the run stores of each row.
     output: RowOutput
     folder: RunFolder
+    #: What decides the bytes of the run's distances.
     identity: dict[str, Any]
+    #: How many times a failed task is tried again.
     retries: int
     progress: Progress
 
@@ -45,25 +37,17 @@ class TaskStage:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Some batches of a run, and where a worker finds what it needs for them.
+    """Some batches of a run, and where a worker finds what it needs for them."""
 
-    Attributes
-    ----------
-    store, content_id
-        The graph store and the identity of its graph.
-    run, identity
-        The run folder, and the identity of the run that must be there.
-    batches
-        Numbers, each with its sources (n,) uint32.
-    attempt
-        Counts from 1.
-    """
-
+    #: The graph store and the identity of its graph.
     store: str
     content_id: str
+    #: The run folder, and the identity of the run that must be there.
     run: str
     identity: dict[str, Any]
+    #: Numbers, each with its sources (n,) uint32.
     batches: tuple[tuple[int, np.ndarray], ...]
+    #: Counts from 1.
     attempt: int = field(default=1, kw_only=True)
 
     @property
@@ -85,32 +69,22 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskDone:
-    """What a worker returns of a task. It is small, because it passes through Dask's scheduler.
-
-    Attributes
-    ----------
-    batches
-        The numbers of the batches.
-    worker, attempt
-        Host and process, and the number of the attempt.
-    load_s, solve_s, write_s
-        Seconds of one thread.
-    n_sources, source_s
-        How many sources the batches have together, and the mean seconds of one, of the thread or of the GPU.
-    n_bytes
-        Bytes of distances and metrics written.
-    is_ended
-        Whether this was a trial that ended without a result.
-    """
+    """What a worker returns of a task. It is small, because it passes through Dask's scheduler."""
 
     solver: str
+    #: The numbers of the batches.
     batches: tuple[int, ...]
+    #: Host and process, and the number of the attempt.
     worker: str
     attempt: int
+    #: Seconds of one thread.
     load_s: float
     solve_s: float
     write_s: float = 0.0
+    #: How many sources the batches have together, and the mean seconds of one, of the thread or of the GPU.
     n_sources: int = 0
     source_s: float = 0.0
+    #: Bytes of distances and metrics written.
     n_bytes: int = 0
+    #: Whether this was a trial that ended without a result.
     is_ended: bool = False

@@ -42,20 +42,13 @@ _TAKE_OVER_SHARE = 0.97
 
 @dataclass(frozen=True)
 class Call:
-    """The next call of a run.
+    """The next call of a run."""
 
-    Attributes
-    ----------
-    solver
-        The name of the solver.
-    n_batches
-        The most batches of the call.
-    limit_s
-        A trial is stopped if a source takes longer than this. None means that the call is not a trial.
-    """
-
+    #: The name of the solver.
     solver: str
+    #: The most batches of the call.
     n_batches: int
+    #: A trial is stopped if a source takes longer than this. None means that the call is not a trial.
     limit_s: float | None = None
 
 

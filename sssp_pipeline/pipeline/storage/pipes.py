@@ -37,26 +37,17 @@ _OF_PROCESS = re.compile(r"(/dev/fd|/proc/(self|[0-9]+)/fd)/[0-9]+")
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """A temporary file with the content of a pipe; the file is removed together with this object.
+    """A temporary file with the content of a pipe; the file is removed together with this object."""
 
-    Attributes
-    ----------
-    path
-        Path of the file, which can be opened as often as needed.
-    size
-        Bytes of the content.
-    sha256
-        Hash of the content, as hexadecimal digits.
-    source
-        Path of the pipe, or "-" for standard input.
-    origin
-        Identity of the pipe: `sys.stdin`, or device, inode and kind. A new pipe at the same path has another one.
-    """
-
+    #: Path of the file, which can be opened as often as needed.
     path: str
+    #: Bytes of the content.
     size: int
+    #: Hash of the content, as hexadecimal digits.
     sha256: str
+    #: Path of the pipe, or "-" for standard input.
     source: str
+    #: Identity of the pipe: `sys.stdin`, or device, inode and kind. A new pipe at the same path has another one.
     origin: Any
 
 

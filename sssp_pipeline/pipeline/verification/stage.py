@@ -49,14 +49,9 @@ class Verdict:
 
 @dataclass(eq=False)
 class Verifying(TaskStage):
-    """Verifies a run whose batches are all committed.
+    """Verifies a run whose batches are all committed."""
 
-    Attributes
-    ----------
-    mode
-        "sample" or "certificate". The certificate needs whole rows.
-    """
-
+    #: "sample" or "certificate". The certificate needs whole rows.
     mode: str
 
     def verify_on(self, source: WorkerSource) -> Verdict:

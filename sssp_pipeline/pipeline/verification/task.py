@@ -36,32 +36,21 @@ from sssp_pipeline.vertex_ids import VertexIds
 
 @dataclass(frozen=True, eq=False)
 class VerifyTask(Task):
-    """All that a worker needs to check some sources; `batches` has only these.
+    """All that a worker needs to check some sources; `batches` has only these."""
 
-    Attributes
-    ----------
-    mode
-        "sample" or "certificate".
-    output
-        As `RowOutput.in_tasks` returns it.
-    cutoff
-        In the unit of the graph's weights.
-    places
-        For each of `batches`, the places of the sources in the whole batch, ascending.
-    verification
-        Differs each time a run is verified, so that a worker does not use what it read for an earlier verification.
-    n_bytes
-        Memory that the task takes beside the graph.
-    metrics
-        The stored metrics of the sources by the number of their batch, for a run without distances.
-    """
-
+    #: "sample" or "certificate".
     mode: str
+    #: As `RowOutput.in_tasks` returns it.
     output: RowOutput
+    #: In the unit of the graph's weights.
     cutoff: float | None
+    #: For each of `batches`, the places of the sources in the whole batch, ascending.
     places: tuple[Sequence[int], ...]
+    #: Differs each time a run is verified, so that a worker does not use what it read for an earlier verification.
     verification: str
+    #: Memory that the task takes beside the graph.
     n_bytes: int
+    #: The stored metrics of the sources by the number of their batch, for a run without distances.
     metrics: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
 
 

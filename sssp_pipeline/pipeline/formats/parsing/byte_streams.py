@@ -301,20 +301,13 @@ class LineFile:
 
 @dataclass(frozen=True, eq=False)
 class TextBlock:
-    """Whole lines of a file.
+    """Whole lines of a file."""
 
-    Attributes
-    ----------
-    file
-        The file that contains the lines.
-    is_first
-        Whether these are the first rows of the file.
-    data
-        (n,) uint8; the last byte is a line end, also if the file ends without one.
-    """
-
+    #: The file that contains the lines.
     file: LineFile
+    #: Whether these are the first rows of the file.
     is_first: bool
+    #: (n,) uint8; the last byte is a line end, also if the file ends without one.
     data: np.ndarray
 
 

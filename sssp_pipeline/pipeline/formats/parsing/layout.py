@@ -44,26 +44,17 @@ _DIGITS = re.compile(r"\+?[0-9]+")
 
 @dataclass(frozen=True)
 class Sample:
-    """The first rows of a file.
+    """The first rows of a file."""
 
-    Attributes
-    ----------
-    url
-        URL of the file.
-    rows
-        The first rows as text, without line ends; at least one.
-    lines
-        The line number of each row, from 1.
-    first_bytes
-        The number of bytes of the file up to the end of the first row's line.
-    first_row
-        The bytes of the first row.
-    """
-
+    #: URL of the file.
     url: str
+    #: The first rows as text, without line ends; at least one.
     rows: list[str]
+    #: The line number of each row, from 1.
     lines: list[int]
+    #: The number of bytes of the file up to the end of the first row's line.
     first_bytes: int
+    #: The bytes of the first row.
     first_row: bytes
 
     @property
@@ -74,26 +65,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of the rows of a file.
+    """The layout of the rows of a file."""
 
-    Attributes
-    ----------
-    sample
-        The rows from which the layout was derived.
-    has_header
-        Whether the first row names the columns.
-    columns
-        Which columns are read.
-    ids
-        "integer" or "string".
-    ids_why
-        Why the ids have that type.
-    """
-
+    #: The rows from which the layout was derived.
     sample: Sample
+    #: Whether the first row names the columns.
     has_header: bool
+    #: Which columns are read.
     columns: EdgeColumns
+    #: "integer" or "string".
     ids: str
+    #: Why the ids have that type.
     ids_why: str
 
 

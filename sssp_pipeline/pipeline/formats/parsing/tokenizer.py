@@ -40,47 +40,32 @@ FLOAT = faults.NEED_FLOAT
 
 
 class LineSyntax(NamedTuple):
-    """What a row looks like.
+    """What a row looks like."""
 
-    Attributes
-    ----------
-    letter
-        The byte in front of every row, in a column that is not counted; 0 for none.
-    comment, other_comment
-        The two bytes that may begin a comment line.
-    n_columns
-        The number of columns of every row.
-    weight_column
-        0-based column of the weight; -1 for none.
-    min_id, max_id
-        The smallest and the largest allowed id.
-    ids_are_strings
-        Whether ids are strings without white space; the scan then returns them as packed tokens.
-    source_column, target_column
-        0-based columns of source and target.
-    takes_zero_led_ids
-        Whether `007` is the integer 7; otherwise it is a fault.
-    point
-        The byte before the decimals of a weight.
-    rounds
-        Whether weights may be rounded to float64, because the workflow asks for a float type.
-    scale
-        The factor that must make every weight an integer; 0 for none.
-    """
-
+    #: The byte in front of every row, in a column that is not counted; 0 for none.
     letter: int
+    #: The two bytes that may begin a comment line.
     comment: int
     other_comment: int
+    #: The number of columns of every row.
     n_columns: int
+    #: 0-based column of the weight; -1 for none.
     weight_column: int
+    #: The smallest and the largest allowed id.
     min_id: int
     max_id: int
+    #: Whether ids are strings without white space; the scan then returns them as packed tokens.
     ids_are_strings: bool
+    #: 0-based columns of source and target.
     source_column: int = 0
     target_column: int = 1
+    #: Whether `007` is the integer 7; otherwise it is a fault.
     takes_zero_led_ids: bool = True
+    #: The byte before the decimals of a weight.
     point: int = POINT
+    #: Whether weights may be rounded to float64, because the workflow asks for a float type.
     rounds: bool = False
+    #: The factor that must make every weight an integer; 0 for none.
     scale: int = 0
 
 

@@ -10,43 +10,29 @@ from sssp_pipeline.kernels import SOLVERS
 
 @dataclass(frozen=True)
 class Needs:
-    """What the tasks of a run need from the workers.
+    """What the tasks of a run need from the workers."""
 
-    Attributes
-    ----------
-    store, content_id
-        The graph store that every worker reads, and the graph that it must find there.
-    run
-        The run folder that every worker writes to.
-    solver
-        The solver that a worker must be able to run.
-    n_batches
-        Batches of the run that are still to do.
-    graph_bytes
-        Host memory of the graph in each process.
-    batch_bytes
-        Host memory of the distances of one batch.
-    batches_per_task
-        Batches of one task.
-    gpu_bytes
-        Memory that a GPU must have free, if the solver runs on one.
-    expected_s
-        Seconds that the plan expects for all batches.
-    least_bytes
-        Host memory that a process needs beside the graph, however few its threads are. A task of `verify` may need more
-        than a task that solves.
-    """
-
+    #: The graph store that every worker reads, and the graph that it must find there.
     store: str
     content_id: str
+    #: The run folder that every worker writes to.
     run: str
+    #: The solver that a worker must be able to run.
     solver: str
+    #: Batches of the run that are still to do.
     n_batches: int
+    #: Host memory of the graph in each process.
     graph_bytes: int
+    #: Host memory of the distances of one batch.
     batch_bytes: int
+    #: Batches of one task.
     batches_per_task: int = 1
+    #: Memory that a GPU must have free, if the solver runs on one.
     gpu_bytes: int = 0
+    #: Seconds that the plan expects for all batches.
     expected_s: float = 0.0
+    #: Host memory that a process needs beside the graph, however few its threads are. A task of `verify` may need more
+    #: than a task that solves.
     least_bytes: int = 0
 
     @property

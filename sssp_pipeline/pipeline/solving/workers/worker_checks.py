@@ -38,17 +38,11 @@ ANSWER_S = 60
 
 @dataclass(frozen=True)
 class WorkerCheck:
-    """The result of the checks of one worker.
+    """The result of the checks of one worker."""
 
-    Attributes
-    ----------
-    fault
-        Why the worker can solve nothing of the run; None if it can.
-    no_gpu
-        Why the worker has no GPU for a solver that needs one; None if it has one, or needs none.
-    """
-
+    #: Why the worker can solve nothing of the run; None if it can.
     fault: str | None = None
+    #: Why the worker has no GPU for a solver that needs one; None if it has one, or needs none.
     no_gpu: str | None = None
 
     @property
