@@ -2,7 +2,8 @@
 
     python benchmarks/distances.py [--vertices 264346] [--sources 32] [--folder .bench]
 
-In the same run it measures pyarrow with its defaults: dictionaries and snappy pages.
+In the same run it measures a plain write of the same bytes, and pyarrow with its defaults: dictionaries and snappy
+pages.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from record import record
 
+from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
+from sssp_pipeline.pipeline.storage.files import open_atomic
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 ROUNDS = 5
@@ -36,9 +39,15 @@ def write_as_we_do(path: Path, distances: np.ndarray, layout: str) -> None:
     """Write `layout` as a run does it."""
     ids = VertexIds(IdMapping(kind="offset", type="int64"), None, distances.shape[1])
     sources = np.arange(len(distances), dtype=np.uint32)
-    with path.open("wb") as handle:
-        form = DistanceFormat(layout, None, "none", predecessors=False)
+    form = DistanceFormat(layout, None, "none", predecessors=False)
+    with open_atomic(str(path)) as handle:
         write_distances(handle, sources, Solution(distances, None), ids, form, ids.column())
+
+
+def write_raw(path: Path, distances: np.ndarray) -> None:
+    """Write the distances as they are in memory."""
+    with open_atomic(str(path)) as handle:
+        handle.write(distances)
 
 
 def main() -> None:
@@ -51,9 +60,13 @@ def main() -> None:
     path = given.folder / "distances.parquet"
     pa.set_cpu_count(1)
     distances = np.random.default_rng(0).integers(0, 2_000_000, (given.sources, given.vertices), np.uint32)
+    with_nulls = np.where(distances % 10 == 0, unreached_distance(distances.dtype), distances)
     ways: dict[str, Callable[[], None]] = {
+        "raw": lambda: write_raw(path, distances),
         "long": lambda: write_as_we_do(path, distances, "long"),
         "wide": lambda: write_as_we_do(path, distances, "wide"),
+        "long, 10 % NULL": lambda: write_as_we_do(path, with_nulls, "long"),
+        "wide, 10 % NULL": lambda: write_as_we_do(path, with_nulls, "wide"),
         "pyarrow defaults": lambda: write_by_default(path, distances),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}

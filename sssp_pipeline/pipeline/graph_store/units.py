@@ -32,8 +32,8 @@ def scaled_limit(limit: float | None, scale: int | None) -> float | None:
     return int(Decimal(str(limit)) * scale // 1)
 
 
-def distances_in_input_unit(distances: np.ndarray, scale: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return integer `distances` (n,) divided by `scale`, (n,) float64, and a mask (n,) of the unreached ones.
+def distances_in_input_unit(distances: np.ndarray, scale: int) -> np.ndarray:
+    """Return integer `distances` (n,) divided by `scale`, (n,) float64; infinity for unreached ones.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def distances_in_input_unit(distances: np.ndarray, scale: int) -> tuple[np.ndarr
             f"a distance times `graph.weights.scale` is {largest}, above 2^53",
             hint="lower `graph.weights.scale`, or remove it to compute with float64",
         )
-    return whole.astype(np.float64) / scale, missing
+    return np.where(missing, np.inf, whole / scale)
 
 
 def distances_as_solved(stored: np.ndarray, missing: np.ndarray, scale: int, dtype: np.dtype) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Writes and reads the Parquet file of the distances of one batch, in either layout.
 
-The encodings are set here, not left to pyarrow. In the long layout a source is one dictionary entry, vertices in order
-are differences of 1 that take almost no space, and distances are plain.
+Files are assembled from pages (`parquet_pages.py`). In the long layout a source is one dictionary entry, vertices in
+order are differences of 1 that take almost no space, and distances are plain.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError, UnsolvableError
@@ -25,16 +26,20 @@ if TYPE_CHECKING:
     from sssp_pipeline import csr
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
+    from sssp_pipeline.pipeline.results import parquet_pages as pages
     from sssp_pipeline.vertex_ids import VertexIds
 else:
     np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
     pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.graph_store.units")
+    pages = LazyModule("sssp_pipeline.pipeline.results.parquet_pages")
 
+#: The key of an identity that says how files are written. Other bytes for the same distances need another value.
+WRITER = "writer"
 #: Rows of a row group in the long layout, if several sources fit into it. A reader of one source skips other groups.
 LONG_GROUP_ROWS = 2**20
-#: Rows of a row group in the wide layout. With a thousand sources, a file of all batches has one group (`wide_files`).
-WIDE_GROUP_ROWS = 2**16
+#: Rows of a row group in the wide layout. Each group takes some 50 µs of Python for each column.
+WIDE_GROUP_ROWS = 2**18
 #: The most rows of a row group. A source with more vertices takes several groups, and a writer holds one at a time.
 LARGEST_GROUP_ROWS = 2**22
 
@@ -53,8 +58,12 @@ class DistanceFormat:
     scale: int | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Return the part of the format in the identity of a run; a run of release 0.1.0 has no key `scale`."""
-        return {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
+        """Return the part of the format in the identity of a run.
+
+        A run of release 0.1.0 has no key `scale`. One whose files pyarrow encoded has no key `WRITER`.
+        """
+        kept = {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
+        return {**kept, WRITER: "pages"}
 
     def dtype(self, solved: np.dtype) -> np.dtype:
         """Return the type of written distances, if they are solved in the type `solved`."""
@@ -88,38 +97,25 @@ def _write_long(
     form: DistanceFormat,
     vertex: pa.Array,
 ) -> None:
-    integer_ids = ids.mapping.type == "int64"
-    names = ids.originals(sources)
-    columns = [
-        ("source", names.type),
-        ("vertex", vertex.type),
-        ("distance", pa.from_numpy_dtype(form.dtype(solution.distances.dtype))),
-    ]
-    encodings = {"distance": "PLAIN"}
-    if integer_ids:
-        encodings["vertex"] = "DELTA_BINARY_PACKED"
+    names, kind = ids.originals(sources), form.dtype(solution.distances.dtype)
+    columns = [("source", names.type), ("vertex", vertex.type), ("distance", pa.from_numpy_dtype(kind))]
     if solution.predecessors is not None:
         columns.append(("predecessor", vertex.type))
-        if integer_ids:
-            encodings["predecessor"] = "PLAIN"
-    schema = pa.schema(columns)
-    with pq.ParquetWriter(
-        handle,
-        schema,
-        compression=form.compression,
-        use_dictionary=["source"] if integer_ids else ["source", "vertex", "predecessor"],
-        column_encoding=encodings,
-    ) as writer:
-        for some, vertices in _long_groups(len(sources), len(vertex)):
-            n_sources, n_vertices = some.stop - some.start, vertices.stop - vertices.start
-            arrays = [
-                names.take(pa.array(np.repeat(np.arange(some.start, some.stop), n_vertices))),
-                pa.concat_arrays([vertex[vertices]] * n_sources),
-                _distance_array(solution.distances[some, vertices].reshape(-1), form),
-            ]
-            if solution.predecessors is not None:
-                arrays.append(_predecessor_array(solution.predecessors[some, vertices].reshape(-1), ids))
-            writer.write_table(pa.table(arrays, schema=schema), row_group_size=LARGEST_GROUP_ROWS)
+    writer = pages.PageWriter(handle, pa.schema(columns), form.compression)
+    ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
+    for some, vertices in _long_groups(len(sources), len(vertex)):
+        n_sources, n_vertices = some.stop - some.start, vertices.stop - vertices.start
+        chunks = [
+            pages.source_chunk(names[some], n_vertices, form.compression),
+            ids_of_rows.chunk(vertices, n_sources),
+            _distance_chunk(solution.distances[some, vertices].reshape(-1), form),
+        ]
+        if solution.predecessors is not None:
+            row = solution.predecessors[some, vertices].reshape(-1)
+            chunks.append(_predecessor_chunk(row, ids, form.compression))
+        sorted_by = (0, 1) if ids_of_rows.is_rising else (0,)
+        writer.write_group(chunks, sorted_by if pages.is_rising(names[some]) else ())
+    writer.close()
 
 
 def _long_groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice]]:
@@ -145,9 +141,17 @@ def _write_wide(
             "a source has the id `vertex`, which is the name of another column of the wide layout",
             hint="set `output.layout: long`",
         )
-    arrays = [vertex, *(_distance_array(row, form) for row in solution.distances)]
-    table = pa.table(arrays, names=["vertex", *names])
-    pq.write_table(table, handle, **wide_options(table.schema, form.compression))
+    kind = pa.from_numpy_dtype(form.dtype(solution.distances.dtype))
+    schema = pa.schema([("vertex", vertex.type), *((name, kind) for name in names)])
+    writer = pages.PageWriter(handle, schema, form.compression)
+    ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
+    for begin in range(0, len(vertex), WIDE_GROUP_ROWS):
+        rows = slice(begin, min(begin + WIDE_GROUP_ROWS, len(vertex)))
+        distances = (_distance_chunk(row[rows], form) for row in solution.distances)
+        writer.write_group(
+            chain([ids_of_rows.chunk(rows, 1)], distances), (0,) if ids_of_rows.is_rising else ()
+        )
+    writer.close()
 
 
 def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
@@ -159,35 +163,38 @@ def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
         "use_dictionary": False,
         "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
         "row_group_size": WIDE_GROUP_ROWS,
+        "write_page_checksum": True,
     }
 
 
-def _distance_array(distances: np.ndarray, form: DistanceFormat) -> pa.Array:
-    unreached = form.unreached
-    if form.scale is None:
-        missing = distances == csr.unreached_distance(distances.dtype)
+def _distance_chunk(distances: np.ndarray, form: DistanceFormat) -> pages.Chunk:
+    """Return the column of `distances` (n,) as they were solved; raises as `write_distances`."""
+    if form.scale is not None:
+        distances = units.distances_in_input_unit(distances, form.scale)
+    unreached = csr.unreached_distance(distances.dtype)
+    if distances.max() != unreached:  # "unreached" is the largest value of each type
+        missing = None
     else:
-        distances, missing = units.distances_in_input_unit(distances, form.scale)
-    if unreached is not None:
-        stand_in = distances.dtype.type(unreached)
-        if ((distances == stand_in) & ~missing).any():
+        missing = distances == unreached
+    if form.unreached is not None:
+        stand_in = distances.dtype.type(form.unreached)
+        is_there = distances == stand_in
+        if (is_there if missing is None else is_there & ~missing).any():
             raise UnsolvableError(
-                f"`output.unreached` is {unreached}, which is also the distance of a reached vertex",
+                f"`output.unreached` is {form.unreached}, which is also the distance of a reached vertex",
                 hint="choose a number that is no distance, or null",
             )
-        return pa.array(np.where(missing, stand_in, distances))
-    if not missing.any():
-        return pa.array(distances)
-    validity = pa.array(~missing).buffers()[1]
-    kind = pa.from_numpy_dtype(distances.dtype)
-    return pa.Array.from_buffers(
-        kind, len(distances), [validity, pa.py_buffer(np.ascontiguousarray(distances))]
-    )
+        if missing is not None:
+            distances, missing = np.where(missing, stand_in, distances), None
+    return pages.plain_chunk(distances, missing, form.compression)
 
 
-def _predecessor_array(predecessors: np.ndarray, ids: VertexIds) -> pa.Array:
+def _predecessor_chunk(predecessors: np.ndarray, ids: VertexIds, compression: str) -> pages.Chunk:
     none = predecessors == csr.NO_VERTEX
-    return pc.if_else(pa.array(none), None, ids.originals(np.where(none, 0, predecessors)))
+    named = ids.originals(np.where(none, 0, predecessors))
+    if ids.mapping.type == "int64":
+        return pages.plain_chunk(named.to_numpy(), none, compression)
+    return pages.encoded_chunk(pc.if_else(pa.array(none), None, named), compression, None)
 
 
 def read_distances(
@@ -267,10 +274,7 @@ def _long_rows(
             source = rows["source"][0] if source is None else source
             if pc.any(pc.not_equal(rows["source"], source)).as_py():
                 raise ValueError(f"the rows of source {source} are not together")
-            if rows["vertex"] != pa.chunked_array(
-                [vertex.slice(int(starts[group]) + begin - first, rows.num_rows)]
-            ):
-                raise ValueError(OTHER_VERTICES)
+            check_vertices(rows["vertex"], vertex.slice(int(starts[group]) + begin - first, rows.num_rows))
             distances += rows["distance"].chunks
         yield source.as_py(), pa.chunked_array(distances)
 
@@ -278,14 +282,22 @@ def _long_rows(
 def _wide_rows(
     file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
-    if file.read(columns=["vertex"])["vertex"] != pa.chunked_array([vertex]):
-        raise ValueError(OTHER_VERTICES)
+    check_vertices(file.read(columns=["vertex"])["vertex"], vertex)
     for place, name in enumerate(file.schema_arrow.names[1:]):
         if place in wanted:
             yield (name if ids.mapping.type == "string" else int(name)), file.read(columns=[name])[name]
 
 
-OTHER_VERTICES = "column vertex does not list the expected vertices in order"
+def check_vertices(stored: pa.ChunkedArray, vertex: pa.Array) -> None:
+    """Raise `ValueError` unless a column holds the ids `vertex` (n,); texts may have offsets of another width."""
+    if (
+        stored.type != vertex.type
+        and pa.types.is_string(stored.type)
+        and pa.types.is_large_string(vertex.type)
+    ):
+        stored = stored.cast(vertex.type)
+    if stored != pa.chunked_array([vertex]):
+        raise ValueError("column vertex does not list the expected vertices in order")
 
 
 def as_solved(column: pa.ChunkedArray, form: DistanceFormat, dtype: np.dtype) -> np.ndarray:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.results.distance_files import WRITER
 from sssp_pipeline.pipeline.results.outputs import OF_LENGTHS, RowOutput, output_kind
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, batch_file
 from sssp_pipeline.pipeline.storage import files
@@ -136,6 +137,8 @@ class RunFolder:
         is_finished = files.exists(self.path(RUN_FILE))
         if is_finished:
             stored = self.read_run()["identity"]
+            # Files of an earlier release stay as they are.
+            identity = {key: value for key, value in identity.items() if key != WRITER or key in stored}
         elif files.exists(self.path(_IDENTITY)):
             stored = _read_object(self.path(_IDENTITY), ())
         else:
@@ -147,6 +150,11 @@ class RunFolder:
             # No batch of the other run is done, or its removal was interrupted: its files must not count for this run.
             self.remove()
             files.write_atomic(self.path(_IDENTITY), json.dumps(identity, indent=1).encode())
+        elif differ == [WRITER]:
+            raise InputError(
+                f"`{files.redacted(self.url)}` holds an unfinished run of another release, which writes other bytes",
+                hint="finish it with that release, or replace it with `--overwrite`",
+            )
         elif differ:
             raise InputError(
                 f"`{files.redacted(self.url)}` holds another run: it differs in {', '.join(differ)}",

@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.results.distance_files import (
-    OTHER_VERTICES,
     DistanceFormat,
     as_solved,
+    check_vertices,
     opened,
     wide_options,
 )
@@ -92,13 +92,11 @@ def read_wide_files(
         with opened(url) as file:
             names = file.schema_arrow.names[1:]
             part = file.read(columns=["vertex", *(names[place] for place in wanted)])
-            if part["vertex"] != pa.chunked_array([vertex.slice(first, part.num_rows)]):
-                raise ValueError(OTHER_VERTICES)
+            check_vertices(part["vertex"], vertex.slice(first, part.num_rows))
             first += part.num_rows
             parts.append(part.drop_columns("vertex"))
     with opened(urls[-1]):  # so that an error names the file
-        if first != len(vertex):
-            raise ValueError(OTHER_VERTICES)
+        check_vertices(pa.chunked_array([vertex.slice(0, first)]), vertex)
         table = pa.concat_tables(parts)
         for name in table.column_names:
             source = name if ids.mapping.type == "string" else int(name)

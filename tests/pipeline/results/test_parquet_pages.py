@@ -1,0 +1,237 @@
+"""Assembled Parquet files: what independent readers read, metadata, checksums, order and limits."""
+
+from __future__ import annotations
+
+import io
+from itertools import cycle, product
+from pathlib import Path
+
+import duckdb
+import fastparquet
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from sssp_pipeline.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.pipeline.results import distance_files
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
+from sssp_pipeline.pipeline.results.parquet_pages import PageWriter, plain_chunk
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+
+N = 50
+SOURCES = np.array([0, 3, 8, 20, 21, 40, 49], np.uint32)
+SHAPE = len(SOURCES), N
+TYPES = ("uint32", "int32", "float32", "uint64", "int64", "float64")
+COMPRESSIONS = ("none", "snappy", "zstd", "lz4")
+#: Which distances are unreached.
+PATTERNS = {
+    "none": np.zeros(SHAPE, bool),
+    "all": np.ones(SHAPE, bool),
+    "some": np.random.default_rng(1).random(SHAPE) < 0.3,
+    "last": np.arange(N) >= np.full((len(SOURCES), 1), N - 3),
+}
+IDS = {
+    "offset": VertexIds(IdMapping(kind="offset", type="int64", first_id=1), None, N),
+    "table": VertexIds(IdMapping(kind="table", type="int64"), pa.array(range(-7, 10 * N - 7, 10)), N),
+    "string": VertexIds(
+        IdMapping(kind="table", type="string"),
+        pa.array([f"é {i:02}" for i in range(N)], pa.large_string()),
+        N,
+    ),
+}
+READERS = {
+    "pyarrow": lambda path: pq.read_table(path, page_checksum_verification=True).to_pandas(
+        types_mapper=pd.ArrowDtype
+    ),
+    "pandas": lambda path: pd.read_parquet(path, dtype_backend="numpy_nullable"),
+    "DuckDB": lambda path: (
+        duckdb.sql(f"SELECT * FROM '{path}'").to_arrow_table().to_pandas(types_mapper=pd.ArrowDtype)
+    ),
+    "Polars": lambda path: pl.read_parquet(path).to_arrow().to_pandas(types_mapper=pd.ArrowDtype),
+    "fastparquet": lambda path: fastparquet.ParquetFile(io.BytesIO(Path(path).read_bytes())).to_pandas(),
+}
+
+
+def distances_of(dtype: str, unreached: np.ndarray) -> np.ndarray:
+    """Return distances of all magnitudes that the type has."""
+    rng, kind = np.random.default_rng(len(dtype)), np.dtype(dtype)
+    if kind.kind == "f":
+        found = rng.normal(size=SHAPE) * rng.choice([0, 1e-30, 1, 1e30], SHAPE)
+    else:
+        limits = np.iinfo(kind)
+        found = rng.integers(limits.min, limits.max, SHAPE, kind) >> rng.integers(0, limits.bits, SHAPE, kind)
+    return np.where(unreached, unreached_distance(kind), found.astype(kind))
+
+
+def predecessors_of(unreached: np.ndarray) -> np.ndarray:
+    named = np.random.default_rng(2).integers(0, N, SHAPE)
+    return np.where(unreached, NO_VERTEX, named).astype(np.uint32)
+
+
+def expected(distances: np.ndarray, predecessors: np.ndarray | None, ids: VertexIds, layout: str) -> dict:
+    """Return the values of each column, None for NULL."""
+    names, unreached = ids.column().to_pylist(), unreached_distance(distances.dtype)
+    rows = [[None if d == unreached else d for d in row] for row in distances.tolist()]
+    sources = [names[source] for source in SOURCES]
+    if layout == "wide":
+        return {"vertex": names} | {str(source): row for source, row in zip(sources, rows, strict=True)}
+    columns = {
+        "source": [source for source in sources for _ in names],
+        "vertex": names * len(sources),
+        "distance": [d for row in rows for d in row],
+    }
+    if predecessors is not None:
+        columns["predecessor"] = [None if p == NO_VERTEX else names[p] for p in predecessors.ravel()]
+    return columns
+
+
+def values(frame: pd.DataFrame) -> dict:
+    return {name: [None if pd.isna(v) else v for v in frame[name].tolist()] for name in frame.columns}
+
+
+def written(path, solution: Solution, ids: VertexIds, form: DistanceFormat) -> str:
+    with path.open("wb") as handle:
+        write_distances(handle, SOURCES, solution, ids, form, ids.column())
+    return str(path)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_reads_equal_values(tmp_path, monkeypatch, reader, layout, dtype):
+    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 3 * N)
+    monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 32)
+    kinds = cycle(IDS.values())
+    for (unreached, compression), ids in zip(product(PATTERNS.values(), COMPRESSIONS), kinds, strict=False):
+        distances = distances_of(dtype, unreached)
+        predecessors = predecessors_of(unreached) if layout == "long" else None
+        form = DistanceFormat(layout, None, compression, predecessors is not None)
+        path = written(tmp_path / "file.parquet", Solution(distances, predecessors), ids, form)
+        assert values(READERS[reader](path)) == expected(distances, predecessors, ids, layout)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_the_footer_agrees_with_the_file(tmp_path, monkeypatch, layout, compression):
+    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 3 * N)
+    monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 32)
+    solution = Solution(distances_of("uint32", PATTERNS["some"]), None)
+    path = written(
+        tmp_path / "file", solution, IDS["table"], DistanceFormat(layout, None, compression, False)
+    )
+    metadata, at = pq.read_metadata(path), 4
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == ([3 * N, 3 * N, N] if layout == "long" else [32, N - 32])
+    for group in groups:
+        chunks = [group.column(i) for i in range(group.num_columns)]
+        for chunk in chunks:
+            assert (chunk.dictionary_page_offset or chunk.data_page_offset) == at
+            assert chunk.num_values == group.num_rows
+            at += chunk.total_compressed_size
+        assert group.total_byte_size == sum(chunk.total_uncompressed_size for chunk in chunks)
+        assert [(order.column_index, order.descending) for order in group.sorting_columns] == (
+            [(0, False), (1, False)] if layout == "long" else [(0, False)]
+        )
+    assert (tmp_path / "file").stat().st_size == at + metadata.serialized_size + 8
+    table = pq.read_table(path)
+    for i, group in enumerate(groups):
+        rows = table.slice(sum(g.num_rows for g in groups[:i]), group.num_rows)
+        for place, name in enumerate(table.column_names):
+            found, true = group.column(place).statistics, rows[name].drop_null().to_pylist()
+            assert (found.min, found.max, found.null_count) == (min(true), max(true), rows[name].null_count)
+
+
+def test_rows_that_do_not_rise_are_not_called_sorted(tmp_path):
+    targets = IDS["offset"].originals(np.array([3, 0, 2], np.uint32))
+    distances = np.zeros((len(SOURCES), 3), np.uint32)
+    sink = io.BytesIO()
+    form = DistanceFormat("long", None, "none", False)
+    write_distances(sink, SOURCES[::-1], Solution(distances, None), IDS["offset"], form, targets)
+    assert pq.read_metadata(sink).row_group(0).sorting_columns == ()
+    write_distances(sink := io.BytesIO(), SOURCES, Solution(distances, None), IDS["offset"], form, targets)
+    assert [c.column_index for c in pq.read_metadata(sink).row_group(0).sorting_columns] == [0]
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_a_changed_byte_of_any_page_is_found_by_its_checksum(tmp_path, layout, compression):
+    solution = Solution(distances_of("uint32", PATTERNS["some"]), None)
+    form = DistanceFormat(layout, None, compression, False)
+    path = tmp_path / "file"
+    written(path, solution, IDS["string"], form)
+    content, metadata = path.read_bytes(), pq.read_metadata(path)
+    for place in range(metadata.num_columns):
+        chunk = metadata.row_group(0).column(place)
+        last = (chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size - 1
+        path.write_bytes(content[:last] + bytes([content[last] ^ 1]) + content[last + 1 :])
+        with pytest.raises(OSError, match="CRC checksum verification failed"):
+            pq.read_table(path, page_checksum_verification=True)
+
+
+@given(
+    st.sampled_from(TYPES).flatmap(lambda dtype: arrays(dtype, st.integers(0, 200))),
+    st.randoms(use_true_random=False),
+    st.floats(0, 1),
+    st.sampled_from(COMPRESSIONS),
+)
+def test_any_column_is_read_back(column, random, share, compression):
+    missing = np.array([random.random() < share for _ in column], bool)
+    schema = pa.schema([("values", pa.from_numpy_dtype(column.dtype))])
+    writer = PageWriter(sink := io.BytesIO(), schema, compression)
+    for part in (slice(None), slice(7, None)):
+        writer.write_group([plain_chunk(column[part], missing[part], compression)])
+    assert writer.close() == len(sink.getvalue())
+    read = pq.read_table(sink, page_checksum_verification=True)["values"].combine_chunks()
+    given_twice = np.concatenate([column, column[7:]]), np.concatenate([missing, missing[7:]])
+    wanted = pa.array(given_twice[0], mask=given_twice[1])
+    # Bits, as NaN equals nothing; what stands below a NULL does not count.
+    assert read.is_valid().equals(wanted.is_valid())
+    assert read.drop_null().to_numpy().tobytes() == wanted.drop_null().to_numpy().tobytes()
+
+
+def check_random_batch(rng: np.random.Generator) -> None:
+    """Write a batch of random shape, type, pattern, ids and format, and compare what pyarrow reads."""
+    n_sources, n_vertices = int(rng.integers(1, 6)), int(rng.integers(1, 40))
+    kind = np.dtype(str(rng.choice(TYPES)))
+    distances = rng.integers(0, 2**7, (n_sources, n_vertices)).astype(kind)
+    distances[rng.random(distances.shape) < rng.choice([0, 0.1, 0.9, 1])] = unreached_distance(kind)
+    layout = str(rng.choice(["long", "wide"]))
+    has_predecessors = layout == "long" and rng.random() < 0.3
+    named = np.where(rng.random(distances.shape) < 0.5, NO_VERTEX, rng.integers(0, N, distances.shape))
+    predecessors = named.astype(np.uint32) if has_predecessors else None
+    ids = list(IDS.values())[rng.integers(len(IDS))]
+    sources = rng.choice(N, n_sources, replace=False).astype(np.uint32)
+    targets = rng.integers(0, N, n_vertices).astype(np.uint32)
+    form = DistanceFormat(layout, None, str(rng.choice(COMPRESSIONS)), has_predecessors)
+    sink = io.BytesIO()
+    write_distances(sink, sources, Solution(distances, predecessors), ids, form, ids.originals(targets))
+    read = pq.read_table(sink, page_checksum_verification=True)
+    wanted = pa.array(distances.ravel(), mask=(distances == unreached_distance(kind)).ravel())
+    vertex = ids.originals(targets).to_pylist()
+    if layout == "wide":
+        assert read.column_names == ["vertex", *map(str, ids.originals(sources).to_pylist())]
+        assert read["vertex"].to_pylist() == vertex
+        assert pa.concat_arrays([chunk for column in read.columns[1:] for chunk in column.chunks]) == wanted
+    else:
+        assert read["source"].to_pylist() == ids.originals(np.repeat(sources, n_vertices)).to_pylist()
+        assert read["vertex"].to_pylist() == vertex * n_sources
+        assert read["distance"].combine_chunks() == wanted
+    if predecessors is not None:
+        names = ids.column().to_pylist()
+        true = [None if p == NO_VERTEX else names[p] for p in predecessors.ravel()]
+        assert read["predecessor"].to_pylist() == true
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_batches_are_read_back(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(250):
+        check_random_batch(rng)
