@@ -8,6 +8,7 @@ import sys
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.inspect import describe
+from sssp_pipeline.pipeline.planning import plan
 from sssp_pipeline.pipeline.planning.plan import Work
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import describe_plan, run
@@ -120,6 +122,30 @@ def test_a_run_leaves_what_is_promised_and_nothing_else(undisturbed):
         np.unique(rows["source"].to_numpy(), return_inverse=True)[1], rows["distance"].is_valid()
     )
     assert reached.astype(int).tolist() == metrics["reached"].to_pylist()
+
+
+def test_small_batches_share_files_and_a_stopped_run_goes_on(tmp_path, monkeypatch, digests):
+    class Heard(Quiet):
+        said: list[str] = []  # noqa: RUF012
+
+        def say(self, text: str, *_: Any, **__: Any) -> None:
+            self.said.append(text)
+
+    class Stopped(Quiet):
+        def advance(self, done: int, total: int | None, unit: str) -> None:
+            if unit == "batches":
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan, "SMALL_BATCHES", 10)
+    one_by_one = {"solve": {"batch": 1}, "verify": "off"}
+    run(made(tmp_path, **one_by_one), Heard())
+    assert "`solve.batch: 1` would make 30 small files: a batch has 3 sources" in Heard.said
+    assert len(digests(tmp_path / "run")) == 10
+    with pytest.raises(KeyboardInterrupt):
+        run(made(tmp_path, "stopped", **one_by_one), Stopped())
+    assert 0 < len(RunFolder(str(tmp_path / "stopped")).committed()) < 10
+    run(made(tmp_path, "stopped", **one_by_one), Quiet())
+    assert digests(tmp_path / "stopped") == digests(tmp_path / "run")
 
 
 @pytest.mark.medium

@@ -113,7 +113,15 @@ def select_stage(
     )
     for sentence in skipped.sentences():
         progress.say(sentence, level="warning")
-    return cut(manifest.traits, sources, solve, output.kept), output, skipped
+    batches = cut(manifest.traits, sources, solve, output.kept)
+    if batches and solve.batch != "auto" and len(batches[0]) > solve.batch:
+        progress.say(
+            f"`solve.batch: {solve.batch}` would make {-(-len(sources) // solve.batch):,} small files: "
+            f"a batch has {plural(len(batches[0]), 'source')}",
+            "batches_joined",
+            batch=len(batches[0]),
+        )
+    return batches, output, skipped
 
 
 def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:

@@ -37,6 +37,9 @@ SMALL_BATCH_BYTES = 2**20
 #: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
 #: solves at most this many sources together.
 BATCH_SOURCES = 4096
+#: Batches of a size that the workflow names have a file each, up to this number. More of them are joined, until there
+#: are no more than this or each has `SMALL_BATCH_BYTES`. So a lost batch costs little of a run.
+SMALL_BATCHES = 2000
 #: The number of batches to aim at, so that many workers share the work and little is lost with one batch.
 BATCHES = 64
 #: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
@@ -45,7 +48,7 @@ CALL_BYTES = 2**30
 CALLS = 4
 
 #: Core-seconds to encode and write a byte of distances (benchmarks/results/distances.jsonl, long layout).
-WRITE_S_PER_BYTE = 1 / 260e6
+WRITE_S_PER_BYTE = 1 / 1.6e9
 #: How many of the other solvers the reason of `auto` names with their times.
 N_NAMED = 3
 
@@ -302,9 +305,11 @@ def _seconds(seconds: float) -> str:
 
 def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: Kept) -> int:
     """Return how many of `n_sources` a batch has, whatever the machines."""
-    if solve.batch != "auto":
-        return solve.batch
     per_source = _source_bytes(traits, kept, solve.predecessors)
+    if solve.batch != "auto":
+        n_given = -(-n_sources // solve.batch)
+        n_joined = min(-(-n_given // SMALL_BATCHES), SMALL_BATCH_BYTES // max(per_source * solve.batch, 1))
+        return max(1, n_joined) * solve.batch
     largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
     # Whatever is kept of a row, the solver computes the whole row.
     smallest = SMALL_BATCH_BYTES // max(_row_bytes(traits), per_source, 1)
