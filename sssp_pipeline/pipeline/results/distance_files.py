@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError, UnsolvableError
@@ -97,11 +98,12 @@ def _write_long(
     form: DistanceFormat,
     vertex: pa.Array,
 ) -> None:
-    names, kind = ids.originals(sources), form.dtype(solution.distances.dtype)
-    columns = [("source", names.type), ("vertex", vertex.type), ("distance", pa.from_numpy_dtype(kind))]
+    kind = pa.from_numpy_dtype(form.dtype(solution.distances.dtype))
+    columns = [("source", vertex.type), ("vertex", vertex.type), ("distance", kind)]
     if solution.predecessors is not None:
         columns.append(("predecessor", vertex.type))
     writer = pages.PageWriter(handle, pa.schema(columns), form.compression)
+    names = ids.originals(sources).to_pylist()
     ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
     for some, vertices in _long_groups(len(sources), len(vertex)):
         n_sources, n_vertices = some.stop - some.start, vertices.stop - vertices.start
@@ -114,7 +116,7 @@ def _write_long(
             row = solution.predecessors[some, vertices].reshape(-1)
             chunks.append(_predecessor_chunk(row, ids, form.compression))
         sorted_by = (0, 1) if ids_of_rows.is_rising else (0,)
-        writer.write_group(chunks, sorted_by if pages.is_rising(names[some]) else ())
+        writer.write_group(chunks, sorted_by if all(map(lt, names[some], names[some][1:])) else ())
     writer.close()
 
 

@@ -228,19 +228,16 @@ def plain_chunk(values: np.ndarray, missing: np.ndarray | None, compression: str
     )
 
 
-def source_chunk(names: pa.Array, n_rows: int, compression: str) -> Chunk:
+def source_chunk(names: Sequence[int] | Sequence[str], n_rows: int, compression: str) -> Chunk:
     """Return the chunk in which each of `names` (k,) stands for `n_rows` rows, one name after the other."""
-    n_values = len(names) * n_rows
-    entries = [_plain_value(name) for name in names.to_pylist()]
-    content = (
-        b"".join(len(e).to_bytes(4, "little") + e for e in entries) if _is_text(names) else b"".join(entries)
-    )
+    n_values, entries = len(names) * n_rows, [_plain_value(name) for name in names]
+    if isinstance(names[0], str):
+        entries = [len(entry).to_bytes(4, "little") + entry for entry in entries]
     width = (len(names) - 1).bit_length()
-    runs = [varint(n_rows << 1) + place.to_bytes((width + 7) // 8, "little") for place in range(len(names))]
-    dictionary = _page(_DICTIONARY_PAGE, _PLAIN, len(names), b"", content, compression)
-    indices = bytes([width]) + b"".join(runs)
+    run, n_bytes = varint(n_rows << 1), (width + 7) // 8
+    indices = bytes([width]) + b"".join(run + i.to_bytes(n_bytes, "little") for i in range(len(names)))
+    dictionary = _page(_DICTIONARY_PAGE, _PLAIN, len(names), b"", b"".join(entries), compression)
     data = _page(_DATA_PAGE, _RLE_DICTIONARY, n_values, _all_there(n_values), indices, compression)
-    order = names.sort().to_pylist()
     return Chunk(
         (*dictionary.buffers, *data.buffers),
         n_values,
@@ -249,7 +246,7 @@ def source_chunk(names: pa.Array, n_rows: int, compression: str) -> Chunk:
         dictionary.uncompressed_bytes + data.uncompressed_bytes,
         dictionary.n_bytes,
         0,
-        (_plain_value(order[0]), _plain_value(order[-1])),
+        (_plain_value(min(names)), _plain_value(max(names))),
     )
 
 
@@ -303,7 +300,7 @@ class RepeatedColumn:
     @cached_property
     def is_rising(self) -> bool:
         """Whether each id is larger than the one before."""
-        return is_rising(self.ids)
+        return bool(pc.all(pc.less(self.ids[:-1], self.ids[1:]), min_count=0).as_py())
 
     def chunk(self, rows: slice, count: int) -> Chunk:
         """Return the chunk that has the ids of `rows` (first to last) `count` times."""
@@ -318,11 +315,6 @@ class RepeatedColumn:
 #: The columns that were used last.
 _columns: deque[RepeatedColumn] = deque(maxlen=2)
 _lock = threading.Lock()
-
-
-def is_rising(ids: pa.Array) -> bool:
-    """Return whether each of `ids` (n,) is larger than the one before; the larger text has the larger bytes."""
-    return bool(pc.all(pc.less(ids[:-1], ids[1:]), min_count=0).as_py())
 
 
 @dataclass(frozen=True)
