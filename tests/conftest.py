@@ -114,7 +114,7 @@ def digests():
     """Give the function that returns a digest of each file of distances in a run folder."""
 
     def digests_of(run: Path | str) -> dict[str, str]:
-        found = sorted(Path(run, "distances").iterdir())
+        found = sorted(Path(run, "distances").glob("*"))  # none for metrics alone
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
     return digests_of

@@ -154,7 +154,8 @@ KNOWN_FORMATS = (
         (
             {"solve__batch": "many"},
             "`bad.yaml` line 9: `solve.batch` is `many`, wanted `auto` or an integer above 0",
-            "correct `solve.batch`: Number of sources in a batch. A batch is committed as a whole.",
+            "correct `solve.batch`: Number of sources in a batch. A batch is committed as a whole. "
+            "More than 2,000 batches below 1 MiB are joined.",
         ),
         (
             {"cluster__kind": "address"},

@@ -8,7 +8,6 @@ import sys
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -124,13 +123,7 @@ def test_a_run_leaves_what_is_promised_and_nothing_else(undisturbed):
     assert reached.astype(int).tolist() == metrics["reached"].to_pylist()
 
 
-def test_small_batches_share_files_and_a_stopped_run_goes_on(tmp_path, monkeypatch, digests):
-    class Heard(Quiet):
-        said: list[str] = []  # noqa: RUF012
-
-        def say(self, text: str, *_: Any, **__: Any) -> None:
-            self.said.append(text)
-
+def test_small_batches_share_files_and_a_stopped_run_goes_on(tmp_path, monkeypatch, digests, listener):
     class Stopped(Quiet):
         def advance(self, done: int, total: int | None, unit: str) -> None:
             if unit == "batches":
@@ -138,8 +131,8 @@ def test_small_batches_share_files_and_a_stopped_run_goes_on(tmp_path, monkeypat
 
     monkeypatch.setattr(plan, "SMALL_BATCHES", 10)
     one_by_one = {"solve": {"batch": 1}, "verify": "off"}
-    run(made(tmp_path, **one_by_one), Heard())
-    assert "`solve.batch: 1` would make 30 small files: a batch has 3 sources" in Heard.said
+    run(made(tmp_path, **one_by_one), listener)
+    assert "`solve.batch: 1` would make 30 small files: a batch has 3 sources" in listener.lines
     assert len(digests(tmp_path / "run")) == 10
     with pytest.raises(KeyboardInterrupt):
         run(made(tmp_path, "stopped", **one_by_one), Stopped())

@@ -143,8 +143,7 @@ class Solve(Section):
     """Bucket width in the unit of the weights. It changes the speed and never the distances."""
 
     batch: Auto | Positive = "auto"
-    """Number of sources in a batch. A batch is committed as a whole. More than 2,000 batches of less than 1 MiB are
-    joined, so that they do not make thousands of small files."""
+    """Number of sources in a batch. A batch is committed as a whole. More than 2,000 batches below 1 MiB are joined."""
 
     cutoff: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0)] | None = None
     """Vertices farther than this count as unreached. `null` means no limit."""
