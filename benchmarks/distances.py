@@ -40,13 +40,13 @@ def write_as_we_do(path: Path, distances: np.ndarray, layout: str) -> None:
     ids = VertexIds(IdMapping(kind="offset", type="int64"), None, distances.shape[1])
     sources = np.arange(len(distances), dtype=np.uint32)
     form = DistanceFormat(layout, None, "none", predecessors=False)
-    with open_atomic(str(path)) as handle:
+    with open_atomic(str(path), plain=True) as handle:
         write_distances(handle, sources, Solution(distances, None), ids, form, ids.column())
 
 
 def write_raw(path: Path, distances: np.ndarray) -> None:
     """Write the distances as they are in memory."""
-    with open_atomic(str(path)) as handle:
+    with open_atomic(str(path), plain=True) as handle:
         handle.write(distances)
 
 

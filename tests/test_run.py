@@ -130,9 +130,9 @@ def test_small_batches_share_files_and_a_stopped_run_goes_on(tmp_path, monkeypat
                 raise KeyboardInterrupt
 
     monkeypatch.setattr(plan, "SMALL_BATCHES", 10)
-    one_by_one = {"solve": {"batch": 1}, "verify": "off"}
-    run(made(tmp_path, **one_by_one), listener)
-    assert "`solve.batch: 1` would make 30 small files: a batch has 3 sources" in listener.lines
+    one_by_one, heard = {"solve": {"batch": 1}, "verify": "off"}, listener()
+    run(made(tmp_path, **one_by_one), heard)
+    assert "`solve.batch: 1` would make 30 small files: a batch has 3 sources" in heard.lines
     assert len(digests(tmp_path / "run")) == 10
     with pytest.raises(KeyboardInterrupt):
         run(made(tmp_path, "stopped", **one_by_one), Stopped())

@@ -40,7 +40,7 @@ WRITER = "writer"
 #: Rows of a row group in the long layout, if several sources fit into it. A reader of one source skips other groups.
 LONG_GROUP_ROWS = 2**20
 #: Rows of a row group in the wide layout. Each group takes some 50 µs of Python for each column.
-WIDE_GROUP_ROWS = 2**18
+WIDE_GROUP_ROWS = 2**19
 #: The most rows of a row group. A source with more vertices takes several groups, and a writer holds one at a time.
 LARGEST_GROUP_ROWS = 2**22
 
@@ -110,7 +110,7 @@ def _write_long(
         chunks = [
             pages.source_chunk(names[some], n_vertices, form.compression),
             ids_of_rows.chunk(vertices, n_sources),
-            _distance_chunk(solution.distances[some, vertices].reshape(-1), form),
+            *_distance_chunks(solution.distances[some, vertices].reshape(1, -1), form),
         ]
         if solution.predecessors is not None:
             row = solution.predecessors[some, vertices].reshape(-1)
@@ -149,10 +149,8 @@ def _write_wide(
     ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
     for begin in range(0, len(vertex), WIDE_GROUP_ROWS):
         rows = slice(begin, min(begin + WIDE_GROUP_ROWS, len(vertex)))
-        distances = (_distance_chunk(row[rows], form) for row in solution.distances)
-        writer.write_group(
-            chain([ids_of_rows.chunk(rows, 1)], distances), (0,) if ids_of_rows.is_rising else ()
-        )
+        chunks = chain([ids_of_rows.chunk(rows, 1)], _distance_chunks(solution.distances[:, rows], form))
+        writer.write_group(chunks, (0,) if ids_of_rows.is_rising else ())
     writer.close()
 
 
@@ -169,26 +167,30 @@ def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     }
 
 
-def _distance_chunk(distances: np.ndarray, form: DistanceFormat) -> pages.Chunk:
-    """Return the column of `distances` (n,) as they were solved; raises as `write_distances`."""
+def _distance_chunks(rows: np.ndarray, form: DistanceFormat) -> Iterator[pages.Chunk]:
+    """Yield the chunk of each of `rows` (k, n), distances as they were solved; raises as `write_distances`."""
     if form.scale is not None:
-        distances = units.distances_in_input_unit(distances, form.scale)
-    unreached = csr.unreached_distance(distances.dtype)
-    if distances.max() != unreached:  # "unreached" is the largest value of each type
-        missing = None
-    else:
-        missing = distances == unreached
-    if form.unreached is not None:
-        stand_in = distances.dtype.type(form.unreached)
-        is_there = distances == stand_in
-        if (is_there if missing is None else is_there & ~missing).any():
-            raise UnsolvableError(
-                f"`output.unreached` is {form.unreached}, which is also the distance of a reached vertex",
-                hint="choose a number that is no distance, or null",
-            )
-        if missing is not None:
-            distances, missing = np.where(missing, stand_in, distances), None
-    return pages.plain_chunk(distances, missing, form.compression)
+        rows = units.distances_in_input_unit(rows, form.scale)
+    unreached = csr.unreached_distance(rows.dtype)
+    least, largest = rows.min(axis=1), rows.max(axis=1)
+    for row, limits in zip(rows, zip(least, largest, strict=True), strict=True):
+        # "Unreached" is the largest value of each type.
+        missing = row == unreached if limits[1] == unreached else None
+        if form.unreached is not None:
+            row, missing = _with_stand_in(row, missing, form.unreached), None
+            limits = row.min(), row.max()
+        yield pages.plain_chunk(row, missing, form.compression, None if missing is not None else limits)
+
+
+def _with_stand_in(row: np.ndarray, missing: np.ndarray | None, unreached: float) -> np.ndarray:
+    stand_in = row.dtype.type(unreached)
+    is_there = row == stand_in
+    if (is_there if missing is None else is_there & ~missing).any():
+        raise UnsolvableError(
+            f"`output.unreached` is {unreached}, which is also the distance of a reached vertex",
+            hint="choose a number that is no distance, or null",
+        )
+    return row if missing is None else np.where(missing, stand_in, row)
 
 
 def _predecessor_chunk(predecessors: np.ndarray, ids: VertexIds, compression: str) -> pages.Chunk:

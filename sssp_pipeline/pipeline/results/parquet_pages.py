@@ -33,7 +33,11 @@ from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.results import thrift
 from sssp_pipeline.pipeline.results.thrift import Value, varint
 
+#: What a file says of its writer.
+CREATED_BY = f"sssp-pipeline version {__version__}"
 _MARK = b"PAR1"
+#: Bytes that are written by one call, at least. Threads that write take turns in Python, so each does little there.
+_AT_ONCE = 2**23
 #: Numbers of the format: physical types, encodings and codecs.
 _INT32, _INT64, _FLOAT, _DOUBLE, _BYTE_ARRAY = 1, 2, 4, 5, 6
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
@@ -104,7 +108,7 @@ class PageWriter:
     Parameters
     ----------
     handle
-        Open for writing bytes; it stays open.
+        Open for writing bytes; it stays open. Its `writelines` gets many buffers at a time.
     schema
         Names and types of the columns.
     compression
@@ -116,7 +120,10 @@ class PageWriter:
         self._groups: list[Value] = []
         self._n_rows = 0
         self._at = 0
-        self._write(_MARK)
+        #: What is not written yet.
+        self._pending: list[memoryview] = []
+        self._n_pending = 0
+        self._write(memoryview(_MARK))
 
     def write_group(self, chunks: Iterable[Chunk], sorted_by: Sequence[int] = ()) -> None:
         """Write a row group of one chunk for each column; its rows rise by the columns with the numbers `sorted_by`.
@@ -157,11 +164,12 @@ class PageWriter:
                 2: thrift.list_of([root, *names]),
                 3: thrift.i64(self._n_rows),
                 4: thrift.list_of(self._groups) if self._groups else (9, b"\x0c"),
-                6: thrift.binary(f"sssp-pipeline version {__version__}"),
+                6: thrift.binary(CREATED_BY),
                 7: thrift.list_of([by_type] * len(names)),
             }
         )
-        self._write(footer + len(footer).to_bytes(4, "little") + _MARK)
+        self._write(memoryview(footer + len(footer).to_bytes(4, "little") + _MARK))
+        self._flush()
         return self._at
 
     def _write_chunk(self, column: pa.Field, chunk: Chunk) -> Value:
@@ -188,12 +196,21 @@ class PageWriter:
         )
         return thrift.struct({2: thrift.i64(0), 3: metadata})
 
-    def _write(self, buffer: bytes | memoryview) -> None:
-        self._handle.write(buffer)
+    def _write(self, buffer: memoryview) -> None:
+        self._pending.append(buffer)
         self._at += len(buffer)
+        self._n_pending += len(buffer)
+        if self._n_pending > _AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._handle.writelines(self._pending)
+        self._pending, self._n_pending = [], 0
 
 
-def plain_chunk(values: np.ndarray, missing: np.ndarray | None, compression: str) -> Chunk:
+def plain_chunk(
+    values: np.ndarray, missing: np.ndarray | None, compression: str, limits: tuple[Any, Any] | None = None
+) -> Chunk:
     """Return the chunk of `values` (n,) in PLAIN encoding.
 
     Parameters
@@ -204,16 +221,19 @@ def plain_chunk(values: np.ndarray, missing: np.ndarray | None, compression: str
         (n,) which of them are NULL; None if none is.
     compression
         As in `PageWriter`.
+    limits
+        The least and the largest value, if they are known and nothing is missing.
     """
     n_values, levels = len(values), _all_there(len(values))
     present = np.ascontiguousarray(values)
     if missing is not None and missing.any():
-        bits = np.packbits(
-            ~missing, bitorder="little"
-        ).tobytes()  # a group of bit-packed levels: 1 for a value
+        # A run of bit-packed levels, in groups of eight: 1 for a value, 0 for NULL.
+        bits = np.packbits(~missing, bitorder="little").tobytes()
         levels = _length_first(varint(len(bits) << 1 | 1) + bits)
         present = np.empty(n_values, values.dtype)
         present = present[: _compact(values, missing, present)]
+    if limits is None and len(present):
+        limits = present.min(), present.max()
     content = present.data.cast("B") if len(present) else b""
     page = _page(_DATA_PAGE, _PLAIN, n_values, levels, content, compression)
     return Chunk(
@@ -224,7 +244,7 @@ def plain_chunk(values: np.ndarray, missing: np.ndarray | None, compression: str
         page.uncompressed_bytes,
         0,
         n_values - len(present),
-        _limits(present),
+        _plain_limits(*limits) if limits else None,
     )
 
 
@@ -384,14 +404,10 @@ def _compact(values: np.ndarray, missing: np.ndarray, present: np.ndarray) -> in
     return n_present
 
 
-def _limits(values: np.ndarray) -> tuple[bytes, bytes] | None:
-    if not len(values):
-        return None
-    least, largest = values.min(), values.max()
-    if values.dtype.kind == "f":
-        # By the specification: both zeros may be there when a limit is zero.
-        least = -np.abs(least) if least == 0 else least
-        largest = np.abs(largest) if largest == 0 else largest
+def _plain_limits(least: Any, largest: Any) -> tuple[bytes, bytes]:
+    """Return both in PLAIN encoding. By the specification, both zeros may be there when a limit is zero."""
+    if least.dtype.kind == "f":
+        least, largest = (-abs(least) if least == 0 else least), (abs(largest) if largest == 0 else largest)
     return least.tobytes(), largest.tobytes()
 
 

@@ -303,7 +303,7 @@ class RunFolder:
             n_bytes: int = handle.tell()
         if not output.has_files:
             return n_bytes
-        with files.open_atomic(self.batch_path(batch)) as handle:
+        with files.open_atomic(self.batch_path(batch), plain=True) as handle:
             output.write(handle, sources, solution, ids)
             return n_bytes + int(handle.tell())
 

@@ -30,6 +30,7 @@ from sssp_pipeline.pipeline.results.distance_files import (
     opened,
     wide_options,
 )
+from sssp_pipeline.pipeline.results.parquet_pages import CREATED_BY
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 
@@ -49,23 +50,25 @@ def write_wide_files(batches: Sequence[str], folder: str, compression: str) -> I
     InputError
         A batch is damaged, or a file cannot be written.
     """
+    parts = [_mapped(url) or _Encoded(url) for url in batches]
+    n_rows, width = parts[0].n_rows, parts[0].type.bit_width // 8
+    step = max(LEAST_ROWS, PART_BYTES // (sum(len(part.names) for part in parts) * width))
+    names = ["vertex", *(name for part in parts for name in part.names)]
     with opened(batches[0]) as file:
-        n_rows, kind = file.metadata.num_rows, file.schema_arrow.field(1).type
-    n_sources = sum(_n_columns(url) - 1 for url in batches)
-    step = max(LEAST_ROWS, PART_BYTES // (n_sources * (kind.bit_width // 8)))
-    with ThreadPoolExecutor(usable_cores()) as readers:
-        for number, first in enumerate(range(0, n_rows, step)):
-            slices = readers.map(lambda url, first=first: _rows(url, first, first + step), batches)
-            names: list[str] = []
-            columns: list[pa.ChunkedArray] = []
-            for some in slices:
-                # The vertices are the same in every batch.
-                names += some.column_names[1 if names else 0 :]
-                columns += some.columns[1 if columns else 0 :]
-            table = pa.table(columns, names)
-            with files.open_atomic(files.join(folder, f"wide-{number:05d}.parquet")) as handle:
-                pq.write_table(table, handle, **wide_options(table.schema, compression))
-            yield min(first + step, n_rows)
+        vertex = file.read(columns=["vertex"])["vertex"].combine_chunks()
+
+    def write(first: int) -> int:
+        slices = readers.map(lambda part: part.rows(first, first + step), parts)
+        columns = [vertex.slice(first, step), *(column for some in slices for column in some)]
+        table = pa.table(columns, names)
+        with files.open_atomic(files.join(folder, f"wide-{first // step:05d}.parquet")) as handle:
+            pq.write_table(table, handle, **wide_options(table.schema, compression))
+        return min(first + step, n_rows)
+
+    # Files of mapped batches take no memory, so several are written side by side.
+    n_writers = usable_cores() if all(isinstance(part, _Mapped) for part in parts) else 1
+    with ThreadPoolExecutor(usable_cores()) as readers, ThreadPoolExecutor(n_writers) as writers:
+        yield from writers.map(write, range(0, n_rows, step))
 
 
 def read_wide_files(
@@ -103,17 +106,69 @@ def read_wide_files(
             yield source, as_solved(table[name], form, dtype)
 
 
-def _n_columns(url: str) -> int:
-    with opened(url) as file:
-        return int(file.metadata.num_columns)
+class _Encoded:
+    """The columns of a batch, decoded by pyarrow whenever rows are asked for."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        with opened(url) as file:
+            self.names, self.n_rows = file.schema_arrow.names[1:], file.metadata.num_rows
+            self.type = file.schema_arrow.field(1).type
+
+    def rows(self, first: int, last: int) -> list[pa.Array]:
+        """Return the rows [first, last) of each column, fewer where the file ends."""
+        with opened(self.url) as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            starts = np.cumsum([0, *sizes])
+            begin = int(np.searchsorted(starts, first, "right")) - 1
+            groups = range(begin, min(int(np.searchsorted(starts, last)), len(sizes)))
+            table = file.read_row_groups(groups, columns=self.names, use_threads=False)
+            rows = table.slice(first - int(starts[begin]), last - first).combine_chunks()
+            return [column.chunk(0) for column in rows.columns]
 
 
-def _rows(url: str, first: int, last: int) -> pa.Table:
-    """Return the rows [first, last) of a file, fewer where it ends."""
+class _Mapped(_Encoded):
+    """The columns of a local batch without NULL and compression, which lie in the mapped file as in memory."""
+
+    def __init__(self, url: str, file: pq.ParquetFile) -> None:
+        super().__init__(url)
+        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        width = self.type.bit_width // 8
+        self._starts = np.cumsum([0, *(group.num_rows for group in groups)])
+        #: (groups, columns): where the values of each chunk begin. They are the last bytes of the chunk.
+        self._offsets = np.array(
+            [
+                [
+                    chunk.data_page_offset + chunk.total_compressed_size - group.num_rows * width
+                    for chunk in map(group.column, range(1, group.num_columns))
+                ]
+                for group in groups
+            ]
+        )
+        self._content = pa.memory_map(files.filesystem(url)[1]).read_buffer()
+
+    def rows(self, first: int, last: int) -> list[pa.Array]:
+        last, kind = min(last, self.n_rows), self.type.to_pandas_dtype()
+        columns: list[list[pa.Array]] = [[] for _ in self.names]
+        for begin, end, offsets in zip(self._starts, self._starts[1:], self._offsets, strict=False):
+            low, high = max(first, begin), min(last, end)
+            for column, offset in zip(columns, offsets.tolist(), strict=True):
+                if low < high:
+                    at = offset + (int(low) - int(begin)) * np.dtype(kind).itemsize
+                    column.append(pa.array(np.frombuffer(self._content, kind, int(high - low), at)))
+        return [pa.concat_arrays(column) if len(column) > 1 else column[0] for column in columns]
+
+
+def _mapped(url: str) -> _Mapped | None:
+    """Return the columns of `url` as mapped memory, None where they must be decoded."""
+    if not files.is_local(url):
+        return None
     with opened(url) as file:
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-        starts = np.cumsum([0, *sizes])
-        holding = range(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, last)))
-        groups = [group for group in holding if group < len(sizes)]
-        table = file.read_row_groups(groups, use_threads=False)
-        return table.slice(first - int(starts[groups[0]]), last - first).combine_chunks()
+        if file.metadata.created_by != CREATED_BY:  # another writer may cut a chunk into several pages
+            return None
+        groups = map(file.metadata.row_group, range(file.num_row_groups))
+        for chunk in (group.column(place) for group in groups for place in range(1, group.num_columns)):
+            has_null = chunk.statistics is None or chunk.statistics.null_count != 0
+            if has_null or chunk.compression != "UNCOMPRESSED" or set(chunk.encodings) - {"PLAIN", "RLE"}:
+                return None
+        return _Mapped(url, file)

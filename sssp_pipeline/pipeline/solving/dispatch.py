@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from queue import Empty, SimpleQueue
@@ -54,6 +55,8 @@ from sssp_pipeline.vertex_ids import VertexIds
 
 #: Up to this many bytes of distances, a task writes its batches itself: starting threads would take longer.
 _SMALL_BYTES = 2**18
+#: Held by each thread that writes to a local disk. More threads than cores would only take turns.
+_WRITERS = threading.BoundedSemaphore(usable_cores())
 #: Python's switch interval in a process that solves. A thread that writes returns from Arrow many times for each batch,
 #: and waits for the interpreter each time. With Python's default of 5 ms, writing takes several times as long.
 _SWITCH_S = 0.5e-3
@@ -173,13 +176,14 @@ def _commit(
     refused: list[OSError] = []
 
     def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
-        began = time.perf_counter()
-        try:
-            n_bytes = folder.commit_batch(number, sources, part, place, ids, output)
-        except OSError as error:
-            refused.append(error)
-            n_bytes = 0
-        return time.perf_counter() - began, n_bytes
+        with _WRITERS if files.is_local(task.run) else nullcontext():
+            began = time.perf_counter()
+            try:
+                n_bytes = folder.commit_batch(number, sources, part, place, ids, output)
+            except OSError as error:
+                refused.append(error)
+                n_bytes = 0
+            return time.perf_counter() - began, n_bytes
 
     ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
     parts = [
@@ -189,7 +193,7 @@ def _commit(
     if solution.distances.nbytes < _SMALL_BYTES:
         written = [commit(*part) for part in parts]
     else:
-        # Writing takes many times as long as solving, so the batches are written in parallel.
+        # Writing takes longer than solving, so the batches are written in parallel.
         with ThreadPoolExecutor(min(len(parts), usable_cores())) as writers:
             written = list(writers.map(lambda part: commit(*part), parts))
     if refused:

@@ -9,15 +9,18 @@ when its upload is complete. So a reader never sees half a file. The temporary n
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -38,8 +41,10 @@ from sssp_pipeline.pipeline.storage.redaction import redacted as redacted
 from sssp_pipeline.pipeline.storage.retries import http_status
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
+#: Buffers that a system call takes at most (IOV_MAX of Linux and macOS).
+_MOST_BUFFERS = 1024
 TEMP_PREFIX = ".sssp-partial-"
 #: HTTP's answer to a condition that does not hold.
 _PRECONDITION_FAILED = 412
@@ -237,11 +242,43 @@ def read_if_there(url: str) -> bytes | None:
     return None
 
 
+class _PlainFile(io.FileIO):
+    """A local file opened for writing. `writelines` writes many buffers by one system call, without copying them."""
+
+    def write(self, buffer: Any, /) -> int:
+        self.writelines([buffer])
+        return memoryview(buffer).nbytes
+
+    def writelines(self, buffers: Iterable[Any], /) -> None:
+        left = deque(memoryview(buffer).cast("B") for buffer in buffers if len(buffer))
+        while left:
+            written = os.writev(self.fileno(), list(islice(left, _MOST_BUFFERS)))
+            while left and written >= len(left[0]):
+                written -= len(left.popleft())
+            if written:
+                left[0] = left[0][written:]
+
+
+class _Collected(io.RawIOBase):
+    """What is written is kept, without copying it, until it is uploaded."""
+
+    def __init__(self) -> None:
+        self.buffers: list[Any] = []
+
+    def write(self, buffer: Any, /) -> int:
+        self.buffers.append(buffer)
+        return memoryview(buffer).nbytes
+
+    def tell(self) -> int:
+        return sum(memoryview(buffer).nbytes for buffer in self.buffers)
+
+
 @contextmanager
-def open_atomic(url: str) -> Iterator[pa.NativeFile]:
+def open_atomic(url: str, *, plain: bool = False) -> Iterator[Any]:
     """Give a file opened for writing whose content appears at `url` only if the block ends without an error.
 
-    It is an Arrow file, so that Arrow writes to it without taking Python's global lock for each of its many writes.
+    It is an Arrow file, so that Arrow writes to it without taking Python's global lock for each of its many writes. If
+    `plain`, it is a Python file that copies nothing: the buffers must not change before the block ends.
 
     Raises
     ------
@@ -256,15 +293,16 @@ def open_atomic(url: str) -> Iterator[pa.NativeFile]:
     with writing(url):
         if not is_local(url):
             # Not every filesystem can cancel an upload, so the upload starts when the whole content is there.
-            content = pa.BufferOutputStream()
-            yield content
-            call(url, fs.pipe_file, path, content.getvalue().to_pybytes())
+            collected, content = _Collected(), pa.BufferOutputStream()
+            yield collected if plain else content
+            whole = b"".join(collected.buffers) if plain else content.getvalue().to_pybytes()
+            call(url, fs.pipe_file, path, whole)
             return
         folder, _, name = path.rpartition("/")
         target = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex[:12]}-{name}"
         fs.makedirs(folder, exist_ok=True)
         try:
-            with pa.OSFile(target, "wb") as handle:
+            with _PlainFile(target, "wb") if plain else pa.OSFile(target, "wb") as handle:
                 yield handle
             os.replace(target, path)  # noqa: PTH105
         except BaseException:

@@ -200,3 +200,10 @@ def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several)
         "distances/wide-00002.parquet",
         run_folder.METRICS_FILE,
     }
+
+
+def test_mapped_batches_and_decoded_ones_give_the_same_bytes(tmp_path, several, monkeypatch):
+    run(made(tmp_path, unreached=999999), Quiet())
+    monkeypatch.setattr(wide_files, "_mapped", lambda url: None)
+    run(made(tmp_path, "decoded", unreached=999999), Quiet())
+    assert digests(tmp_path / "run") == digests(tmp_path / "decoded")
