@@ -164,3 +164,16 @@ def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
     assert pq.ParquetFile(url).metadata.num_row_groups == 2
     read = list(read_distances(url, OFFSET, form(), np.dtype(np.uint32), {1, 2}, OFFSET.originals(targets)))
     np.testing.assert_array_equal([d for _, d in read], distances[1:3])
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_a_byte_that_was_changed_later_is_found(tmp_path, layout):
+    url = tmp_path / "file"
+    with url.open("wb") as handle:
+        write_distances(handle, SOURCES, Solution(DISTANCES, None), OFFSET, form(layout), OFFSET.column())
+    last = pq.read_metadata(url).row_group(0).column(2)
+    content = bytearray(url.read_bytes())
+    content[last.data_page_offset + last.total_compressed_size - 1] ^= 1
+    url.write_bytes(content)
+    with pytest.raises(InputError, match="is damaged: .*CRC checksum verification failed"):
+        list(read_distances(str(url), OFFSET, form(layout), np.dtype(np.uint32), range(2), OFFSET.column()))
