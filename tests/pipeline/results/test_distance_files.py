@@ -175,5 +175,5 @@ def test_a_byte_that_was_changed_later_is_found(tmp_path, layout):
     content = bytearray(url.read_bytes())
     content[last.data_page_offset + last.total_compressed_size - 1] ^= 1
     url.write_bytes(content)
-    with pytest.raises(InputError, match="is damaged: .*CRC checksum verification failed"):
+    with pytest.raises(InputError, match=r"is damaged: .*CRC checksum verification failed"):
         list(read_distances(str(url), OFFSET, form(layout), np.dtype(np.uint32), range(2), OFFSET.column()))
