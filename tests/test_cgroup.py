@@ -230,6 +230,7 @@ def test_in_a_real_container(group):
     assert 2**29 < free < 2**30
 
 
+@pytest.mark.medium
 def test_a_run_in_a_real_group_ends_with_an_error_before_it_is_killed(group, tmp_path):
     edges = tmp_path / "edges.mtx"
     edges.write_text("%%MatrixMarket matrix coordinate integer general\n150000000 150000000 1\n1 2 3\n")

@@ -284,6 +284,7 @@ def test_progress_tells_rate_and_time_left(monkeypatch):
     ]
 
 
+@pytest.mark.medium
 def test_a_stage_gets_a_line_only_if_it_takes_long(monkeypatch, wait_until):
     monkeypatch.setattr("sssp_pipeline.console.LONG_STAGE_S", 0.2)
     stream = Recorder()

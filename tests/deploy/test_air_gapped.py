@@ -38,6 +38,8 @@ def wheel(folder: Path, name: str) -> Path:
 #: Stands where hatchling does: `pip wheel` calls it without a network.
 BACKEND = """\
 import shutil
+
+pytestmark = pytest.mark.medium
 def build_wheel(directory, config_settings=None, metadata_directory=None):
     shutil.copy({wheel!r}, directory)
     return {name!r}
@@ -77,7 +79,6 @@ def run(*command, environment) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
 
 
-@pytest.mark.medium
 def test_the_folder_is_whole_and_installs_without_an_index(made, tmp_path):
     _, folder, environment = made
     assert {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} == {

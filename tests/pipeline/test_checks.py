@@ -150,6 +150,7 @@ def test_nobody_at_the_address_ends_at_once_if_nothing_is_to_be_waited_for(refus
     assert "`cluster.wait_s`" in told.hint
 
 
+@pytest.mark.medium
 def test_a_scheduler_is_waited_for_as_long_as_it_is_said():
     port = free_port()
     spec = Cluster(kind="address", address=f"tcp://127.0.0.1:{port}", wait_s=2)

@@ -297,6 +297,7 @@ def test_what_is_no_workflow_at_all(load, content, message, hint):
     assert error.hint == hint
 
 
+@pytest.mark.medium
 def test_a_file_that_is_no_workflow_is_not_read_to_its_end(load):
     long = "# " + "x" * (MAX_FILE_BYTES - len(LEAST) - 3) + "\n"
     assert len(long + LEAST) == MAX_FILE_BYTES

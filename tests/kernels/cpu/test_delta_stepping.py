@@ -127,6 +127,7 @@ def test_delta_is_positive_and_finite_whatever_the_weights():
         assert 0 < pick_delta(weighted(weights)) < np.inf
 
 
+@pytest.mark.medium
 def test_arrays_that_may_not_be_written_are_fine():
     graph = graph_of(grid(rows=10, cols=10))
     for array in (graph.row_offsets, graph.col_indices, graph.weights):

@@ -165,6 +165,7 @@ def test_a_loader_that_is_stopped_holds_nobody_up_and_one_that_is_killed_leaves_
     assert [p.name for p in cache.folder.iterdir() if p.is_dir()] == [manifest.content_id]
 
 
+@pytest.mark.medium
 def test_a_slow_loader_is_waited_for(cache, monkeypatch):
     monkeypatch.setattr(machine_cache, "STALLED_S", 0.3)
     lock = cache.folder / "some.lock"

@@ -402,6 +402,7 @@ def test_where_there_is_no_kubernetes(grid, monkeypatch, tmp_path):
     assert caught.value.hint == "check with `kubectl version` that the cluster answers, and as which user"
 
 
+@pytest.mark.medium
 def test_no_worker_in_time(grid, jobs, tmp_path):
     (tmp_path / "bin" / "sbatch").write_text('#!/bin/bash\necho "Submitted batch job 1"\n')
     (tmp_path / "bin" / "scancel").write_text("#!/bin/bash\n")

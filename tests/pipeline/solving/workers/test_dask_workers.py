@@ -150,6 +150,7 @@ def seen(workers: DaskWorkers, done: Callable[[list[str]], bool]) -> list[str]:
     return lines
 
 
+@pytest.mark.medium
 def test_tasks_are_submitted_while_a_late_worker_is_checked(
     local, client, monkeypatch, tmp_path, wait_for_workers
 ):

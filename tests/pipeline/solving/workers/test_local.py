@@ -156,6 +156,7 @@ def test_how_many_processes_of_how_many_threads(large_machine, spec, needs, size
     assert local._processes_and_threads(spec, needs) == size
 
 
+@pytest.mark.medium
 def test_a_memory_limit_takes_a_process():
     with workers_of(Cluster(memory_limit="3GB"), load(n_batches=1)) as workers:
         assert (workers.n_processes, workers.n_threads) == (1, 1)
