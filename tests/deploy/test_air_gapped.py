@@ -35,11 +35,11 @@ def wheel(folder: Path, name: str) -> Path:
     return path
 
 
+pytestmark = pytest.mark.medium
+
 #: Stands where hatchling does: `pip wheel` calls it without a network.
 BACKEND = """\
 import shutil
-
-pytestmark = pytest.mark.medium
 def build_wheel(directory, config_settings=None, metadata_directory=None):
     shutil.copy({wheel!r}, directory)
     return {name!r}

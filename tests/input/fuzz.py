@@ -138,7 +138,7 @@ MODULES = [
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.csr_build",
     "sssp_pipeline.pipeline.ingest.id_mapping",
-    *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems", "listing")),
+    *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems")),
     *(
         "sssp_pipeline.pipeline.formats." + ".".join(path.relative_to(FORMATS).with_suffix("").parts)
         for path in FORMATS.rglob("[a-z]*.py")
