@@ -47,7 +47,7 @@ CALL_BYTES = 2**30
 #: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
 
-#: Core-seconds to encode and write a byte of distances (benchmarks/results/distances.jsonl, long layout).
+#: Core-seconds to write a byte of distances (benchmarks/results/distances.jsonl, long layout).
 WRITE_S_PER_BYTE = 1 / 1.6e9
 #: How many of the other solvers the reason of `auto` names with their times.
 N_NAMED = 3

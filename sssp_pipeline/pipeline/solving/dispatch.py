@@ -57,8 +57,8 @@ from sssp_pipeline.vertex_ids import VertexIds
 _SMALL_BYTES = 2**18
 #: Held by each thread that writes to a local disk. More threads than cores would only take turns.
 _WRITERS = threading.BoundedSemaphore(usable_cores())
-#: Python's switch interval in a process that solves. A thread that writes returns from Arrow many times for each batch,
-#: and waits for the interpreter each time. With Python's default of 5 ms, writing takes several times as long.
+#: Python's switch interval in a process that solves. A thread that writes gives up Python's lock several times for each
+#: batch and waits for it again. With Python's default of 5 ms, writing takes several times as long.
 _SWITCH_S = 0.5e-3
 
 
