@@ -70,35 +70,23 @@ _PHYSICAL = {
 
 @dataclass(frozen=True)
 class Chunk:
-    """A column chunk, ready to be written.
+    """A column chunk, ready to be written."""
 
-    Attributes
-    ----------
-    buffers
-        Its bytes: pages with their headers.
-    n_values
-        Rows, with those that are NULL.
-    encodings
-        Numbers of all encodings in it.
-    n_bytes
-        Bytes of all buffers.
-    uncompressed_bytes
-        What they would be without compression.
-    dictionary_bytes
-        Bytes of the dictionary page at its beginning; 0 without one.
-    n_null
-        Rows that are NULL.
-    limits
-        Its least and largest value in PLAIN encoding; None if that is not known.
-    """
-
+    #: Its bytes: pages with their headers.
     buffers: tuple[memoryview, ...]
+    #: Rows, with those that are NULL.
     n_values: int
+    #: Numbers of all encodings in it.
     encodings: tuple[int, ...]
+    #: Bytes of all buffers.
     n_bytes: int
+    #: What they would be without compression.
     uncompressed_bytes: int
+    #: Bytes of the dictionary page at its beginning; 0 without one.
     dictionary_bytes: int
+    #: Rows that are NULL.
     n_null: int
+    #: Its least and largest value in PLAIN encoding; None if that is not known.
     limits: tuple[bytes, bytes] | None
 
 
