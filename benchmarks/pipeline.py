@@ -64,7 +64,7 @@ class Commit:
 class Outcome:
     """What a command printed, its seconds, and what the run committed, in the order of time.
 
-    `commits` is empty if only metrics were written. `merge_s` is None if nothing was merged.
+    `merge_s` is None if nothing was merged.
     """
 
     command_s: float
@@ -90,7 +90,7 @@ def run_command(workflow: Path, run: Path, solver: str) -> Outcome:
 
 
 def read_log(log: bytes) -> tuple[list[Commit], float | None]:
-    """Return the commits of a run that merged its batches and the seconds of the merge, else no commits and None."""
+    """Return the commits of a run, and the seconds in which its batches were merged, if they were."""
     commits = []
     merge_began = merge_ended = None
     for line in log.splitlines():
@@ -104,9 +104,7 @@ def read_log(log: bytes) -> tuple[list[Commit], float | None]:
             merge_began = at_s
         elif merge_began is not None and merge_ended is None and entry["event"] in ("stage", "succeeded"):
             merge_ended = at_s
-    if merge_began is None or merge_ended is None:
-        return [], None
-    return commits, merge_ended - merge_began
+    return commits, merge_ended - merge_began if merge_began is not None and merge_ended is not None else None
 
 
 def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
@@ -115,20 +113,16 @@ def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
     printed, commits = outcome.printed, outcome.commits
     metrics = RunFolder(str(run)).read_metrics()
     solve_s = np.bincount(metrics["batch"].to_numpy(), metrics["solve_s"].to_numpy())
-    if commits:
-        span_s = commits[-1].at_s - commits[0].at_s
-        if span_s == 0:
-            sys.exit(TOO_FEW)
-        # All batches but those of the first commit are written in the span.
-        share = 1 - commits[0].n_batches / printed["batches"]
-        n_bytes = sum(commit.n_bytes for commit in commits)
-        # What the first call solved, it had solved before the first commit.
-        spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
-        stored = StoredGraph(spec.store, read_manifest(spec.store))
-        solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).batches_per_call :].sum())
-    else:
-        n_bytes = (run / "metrics.parquet").stat().st_size
-        span_s, share, solved_s = printed["timings"]["solve"], 1.0, float(solve_s.sum())
+    span_s = commits[-1].at_s - commits[0].at_s
+    if span_s == 0:
+        sys.exit(TOO_FEW)
+    # All batches but those of the first commit are written in the span.
+    share = 1 - commits[0].n_batches / printed["batches"]
+    n_bytes = sum(commit.n_bytes for commit in commits)
+    # What the first call solved, it had solved before the first commit.
+    spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
+    stored = StoredGraph(spec.store, read_manifest(spec.store))
+    solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).batches_per_call :].sum())
     on_gpu = solver_named(printed["solver"]).device == "gpu"
     return printed["solver"], {
         "command_s": outcome.command_s,
