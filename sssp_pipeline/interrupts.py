@@ -28,6 +28,11 @@ def press(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def handled() -> None:
+    """Forget the interrupt that is being handled. From now on, `check` raises only for a later one."""
+    _pressed.clear()
+
+
 def check() -> None:
     """Raise `KeyboardInterrupt` if one was raised before and dropped."""
     if _pressed.is_set():

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from sssp_pipeline import interrupts
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
@@ -99,6 +100,7 @@ class Solving(TaskStage):
             try:
                 failed = scatter(workers, self, self.retries, self._on_task_done, self.progress, one_by_one)
             except KeyboardInterrupt:
+                interrupts.handled()
                 if not workers.n_processes:
                     self.progress.say("the batches under way are finished first; Ctrl-C again ends at once")
                 raise

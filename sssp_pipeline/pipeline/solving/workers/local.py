@@ -7,11 +7,13 @@ scheduler delays a batch, and memory holds the graph once. `docs/design/0003-who
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sssp_pipeline import interrupts
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_count
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
@@ -24,6 +26,8 @@ from sssp_pipeline.workflow.cluster import Cluster
 #: `auto` takes all GPUs of this machine if that is expected to save this many seconds. A Dask cluster takes some
 #: seconds to start, and so does each worker to load graph and kernels.
 _MIN_SAVED_S = 15.0
+#: Seconds between two looks for an interrupt, while the last tasks end.
+_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +41,20 @@ class Threads:
     n_left_out: int = 0
     scheduler: str | None = None
     dashboard: str | None = None
+    _unfinished: set[Future] = field(default_factory=set)
 
     def submit(self, function: Callable[[Any], Any], task: Any) -> Future:
-        return self.executor.submit(function, task)
+        future = self.executor.submit(function, task)
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+        return future
+
+    def close(self) -> None:
+        """Wait for the tasks under way; raise `KeyboardInterrupt` if one was raised before and dropped."""
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        while futures.wait(self._unfinished.copy(), _LOOK_S).not_done:
+            interrupts.check()
+        self.executor.shutdown()
 
     def deaths(self, error: BaseException) -> int:
         return 0
@@ -85,10 +100,8 @@ class ThisMachine:
         needed = _checked_memory(processes, threads, needs)
         if _is_this_process(spec):
             executor = ThreadPoolExecutor(threads, thread_name_prefix="solve")
-            try:
-                yield Threads(executor, threads, in_flight(spec, threads))
-            finally:
-                executor.shutdown(cancel_futures=True)
+            with closing(Threads(executor, threads, in_flight(spec, threads))) as of_this_process:
+                yield of_this_process
             return
         from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
         from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here

@@ -1,8 +1,11 @@
+import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
+from sssp_pipeline import interrupts
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.solving.workers import local, memory
 from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
@@ -211,3 +214,16 @@ def test_the_block_ends_when_what_is_under_way_has_ended(machine):
         threading.Timer(0.2, begun.set).start()
         raise KeyboardInterrupt
     assert ended == [0]
+
+
+def test_an_interrupt_that_python_dropped_ends_the_wait_for_the_tasks_under_way():
+    release = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        threads = local.Threads(executor, 1, 1)
+        threads.submit(release.wait, 60)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.press(signal.SIGINT, None)
+        with pytest.raises(KeyboardInterrupt):
+            threads.close()
+        release.set()
+        threads.close()  # it was told once
