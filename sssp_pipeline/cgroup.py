@@ -71,7 +71,7 @@ def _limit(group: Path) -> int:
 
 
 def _used(group: Path) -> int:
-    """Return the bytes that a group uses, without those that Linux can drop."""
+    """Return the bytes that a group uses. File contents that Linux can drop do not count."""
     try:
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):

@@ -24,7 +24,7 @@ from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.outputs import RowOutput
+from sssp_pipeline.pipeline.results.outputs import FileOutput
 from sssp_pipeline.pipeline.results.run_files import ParquetShape, batch_file
 from sssp_pipeline.pipeline.run import describe_plan, run
 from sssp_pipeline.pipeline.storage.files import open_read
@@ -103,7 +103,7 @@ class CountWithin(Kept):
         raise NotImplementedError
 
 
-class Nearby(RowOutput):
+class Nearby(FileOutput):
     name = "nearby"
     judged = "number of vertices nearby"
     kept = CountWithin()

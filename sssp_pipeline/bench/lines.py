@@ -105,7 +105,7 @@ class Line(_Record):
     graph: GraphFacts
     solver: str
     device: Literal["cpu", "gpu"]
-    #: All of the solver's options; `changed` those that are not at their defaults.
+    #: All options of the solver. `changed` has the options that do not have their defaults.
     options: dict[str, Value]
     changed: dict[str, Value]
     together: int = Field(ge=1)

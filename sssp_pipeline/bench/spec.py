@@ -90,7 +90,7 @@ class Bench(Section):
     """Timed runs of each source."""
 
     warm_ups: Annotated[int, Field(ge=0)] = 1
-    """Runs of each source before the timed ones; those that check the distances are extra."""
+    """Runs of each source before the timed runs. Runs that check distances come on top."""
 
     most_s: Positive | Annotated[float, Field(gt=0)] = 60
     """Seconds for warm-ups and runs of a variant on a graph; a slow variant has fewer runs, but at least one."""

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.outputs import recorded_output
+from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.report import render_report
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, check_files
 from sssp_pipeline.pipeline.results.run_folder import REPORT_FILE, RunFolder
@@ -116,7 +116,7 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
     n_sources, identity = record["sources"], record["identity"]
     shapes = [ParquetShape(METRICS_FILE, n_sources)]
     output = recorded_output(record)
-    if output.has_files:
+    if isinstance(output, FileOutput):
         wide = [name for name in sizes if name.startswith("distances/wide-")]
         shapes += [ParquetShape(name, None, 1 + n_sources) for name in wide]
         n_batches = 0 if wide else record["batches"]

@@ -29,7 +29,7 @@ from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_options
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.results.outputs import RowOutput, output_of
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_of
 from sssp_pipeline.pipeline.results.run_files import faults_of
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
@@ -352,7 +352,7 @@ class _Job:
 
     def _discard_damaged(self) -> set[int]:
         """Remove the damaged files of committed batches; return the numbers of these batches."""
-        if self.folder.is_merged() or not self.output.has_files:
+        if self.folder.is_merged() or not isinstance(self.output, FileOutput):
             return set()
         n_vertices = self.stored.manifest.n_vertices
         shapes = {

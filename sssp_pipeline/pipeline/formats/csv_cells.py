@@ -201,7 +201,7 @@ def _to_weights(texts: pa.Array, options: ReadOptions, bad: RowErrors, lost: Row
 def _check_decimals(
     texts: pa.Array, values: np.ndarray, options: ReadOptions, bad: RowErrors, lost: RowErrors
 ) -> None:
-    """Note the weights that are not finite in `bad`, and those that float64 does not represent exactly in `lost`."""
+    """Note weights that are not finite in `bad`, and weights that float64 does not represent exactly in `lost`."""
     is_long = pc.greater(pc.binary_length(texts), _SAFE_CHARACTERS).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(~np.isfinite(values) | (values == 0) | is_long).tolist():
         if row in bad:

@@ -8,7 +8,7 @@ targets, and metrics alone are the kinds of format 1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -59,8 +59,6 @@ class RowOutput(ABC):
 
     #: Names the kind, in `registries.OUTPUTS` and in the identity of runs.
     name: ClassVar[str]
-    #: Whether each batch has a file below `distances/`. Otherwise its metrics commit it.
-    has_files: ClassVar[bool] = True
     #: Whether every distance is stored, which the certificate needs.
     has_whole_rows: ClassVar[bool] = False
     #: What a verdict of `verify` is about.
@@ -136,29 +134,7 @@ class RowOutput(ABC):
         del urls, ids, n_sources
         return self
 
-    # ---- files ----
-
-    @abstractmethod
-    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        """Write what is stored of the rows of `sources` (S,) to `handle`."""
-
-    @abstractmethod
-    def batch_shape(self, batch: int, n_sources: int, n_vertices: int) -> ParquetShape:
-        """Return what the file of a batch must be."""
-
-    @abstractmethod
-    def read(
-        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype, *, is_merged: bool
-    ) -> Iterator[StoredRow]:
-        """Yield the sources at `places`, in order, and what is stored of their rows.
-
-        Parameters
-        ----------
-        urls
-            The file of a batch; or the files that hold all sources of a run, if `is_merged`.
-        dtype
-            The type of the weights.
-        """
+    # ---- verdicts ----
 
     @abstractmethod
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
@@ -189,7 +165,33 @@ class RowOutput(ABC):
         return f"SELECT * FROM '{url}/distances/*.parquet' LIMIT 10"
 
 
-class _Distances(RowOutput):
+class FileOutput(RowOutput):
+    """A kind with a file for each batch below `distances/`, which commits the batch. Without one, its metrics do."""
+
+    @abstractmethod
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        """Write what is stored of the rows of `sources` (S,) to `handle`."""
+
+    @abstractmethod
+    def batch_shape(self, batch: int, n_sources: int, n_vertices: int) -> ParquetShape:
+        """Return what the file of a batch must be."""
+
+    @abstractmethod
+    def read(
+        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype, *, is_merged: bool
+    ) -> Iterator[StoredRow]:
+        """Yield the sources at `places`, in order, and what is stored of their rows.
+
+        Parameters
+        ----------
+        urls
+            The file of a batch; or the files that hold all sources of a run, if `is_merged`.
+        dtype
+            The type of the weights.
+        """
+
+
+class _Distances(FileOutput):
     """Distances to some vertices, the same for every source."""
 
     @abstractmethod
@@ -357,7 +359,6 @@ class MetricsAlone(RowOutput):
     """No distance: the metrics of each source say how many vertices it reaches, and how far they are."""
 
     name = "none"
-    has_files = False
     judged = "reach, largest and mean distance"
 
     @classmethod
@@ -374,17 +375,6 @@ class MetricsAlone(RowOutput):
     @property
     def kept(self) -> kept.Kept:
         return kept.Nothing()
-
-    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        raise NotImplementedError("a batch without distances has no file")
-
-    def batch_shape(self, batch: int, n_sources: int, n_vertices: int) -> ParquetShape:
-        raise NotImplementedError("a batch without distances has no file")
-
-    def read(
-        self, urls: Sequence[str], places: Container[int], ids: VertexIds, dtype: np.dtype, *, is_merged: bool
-    ) -> Iterator[StoredRow]:
-        raise NotImplementedError("the driver gives the metrics out with the tasks of `verify`")
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
         """Return the sentence on the first wrong metric; lengths in `stored` are in the input's unit."""

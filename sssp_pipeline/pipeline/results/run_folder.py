@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import WRITER
-from sssp_pipeline.pipeline.results.outputs import OF_LENGTHS, RowOutput, output_kind
+from sssp_pipeline.pipeline.results.outputs import OF_LENGTHS, FileOutput, RowOutput, output_kind
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, batch_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, shortened
@@ -277,7 +277,7 @@ class RunFolder:
             identity = _read_object(self.path(_IDENTITY), ())
             if self.is_merged():
                 return dict.fromkeys(range(_read_object(self.path(_MERGED), ("batches",))["batches"]))
-            if not output_kind(identity).has_files:
+            if not issubclass(output_kind(identity), FileOutput):
                 folder, pattern = _UNFINISHED, _BATCH_METRICS
         times = files.file_times(self.path(folder))
         return {int(found[1]): when for name, when in times.items() if (found := pattern.fullmatch(name))}
@@ -301,7 +301,7 @@ class RunFolder:
             with pa.ipc.new_stream(handle, metrics.schema) as stream:
                 stream.write_table(metrics)
             n_bytes: int = handle.tell()
-        if not output.has_files:
+        if not isinstance(output, FileOutput):
             return n_bytes
         with files.open_atomic(self.batch_path(batch), plain=True) as handle:
             output.write(handle, sources, solution, ids)

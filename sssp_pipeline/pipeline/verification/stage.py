@@ -20,7 +20,7 @@ from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.distance_files import LARGEST_GROUP_ROWS, LONG_GROUP_ROWS
-from sssp_pipeline.pipeline.results.outputs import OF_DISTANCES
+from sssp_pipeline.pipeline.results.outputs import OF_DISTANCES, FileOutput
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
@@ -135,7 +135,7 @@ class Verifying(TaskStage):
 
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:
         """Yield the tasks, each with `n_each` of the `chosen` batches; `wanted` has the places of every batch."""
-        metrics = {} if self.output.has_files else self._metrics(wanted)
+        metrics = {} if isinstance(self.output, FileOutput) else self._metrics(wanted)
         task_bytes, verification = self.task_bytes, uuid.uuid4().hex
         cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
         for first in range(0, len(chosen), n_each):

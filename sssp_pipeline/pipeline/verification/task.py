@@ -25,7 +25,7 @@ from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import memory_bytes
-from sssp_pipeline.pipeline.results.outputs import RowOutput, StoredRow, distance_fault
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, StoredRow, distance_fault
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.task import Task
@@ -153,7 +153,7 @@ class _Check:
     def _stored_rows(self, number: int, places: Sequence[int]) -> tuple[str, Iterator[StoredRow]]:
         """Return the URL of the file, or of the first file, with the rows at `places` of a batch, and these rows."""
         folder = RunFolder(self.task.run)
-        if not self.output.has_files:
+        if not isinstance(self.output, FileOutput):
             return folder.path(METRICS_FILE), ((row["source"], row) for row in self.task.metrics[number])
         wide_paths = folder.wide_paths() if self.output.form.layout == "wide" else []
         if wide_paths:
