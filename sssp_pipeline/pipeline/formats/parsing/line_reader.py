@@ -214,7 +214,7 @@ def gather_strings(data: np.ndarray, tokens: np.ndarray) -> tuple[pa.Array, list
 def _parse_decimals(
     data: np.ndarray, tokens: np.ndarray, syntax: LineSyntax
 ) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Return packed `tokens` as correctly rounded float64, and index and fault of each token that is not exact enough."""
+    """Return packed `tokens` as correctly rounded float64, and index and fault of each that is not exact enough."""
     texts, _ = gather_strings(data, tokens)
     texts = pc.utf8_ltrim(texts, "+")  # Arrow does not accept a plus sign
     if syntax.point != faults.POINT:
