@@ -73,7 +73,7 @@ class EveryVertex(Kept):
 class Targets(Kept):
     """The distances to some vertices."""
 
-    #: (T,) integers. The distances stand in this order.
+    #: (T,) integers, in the order of the distances.
     vertices: np.ndarray
 
     def n_columns(self, n_vertices: int) -> int:

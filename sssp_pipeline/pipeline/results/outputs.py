@@ -321,7 +321,7 @@ class TargetDistances(_Distances):
         return replace(self, vertices=noted())
 
     def for_verifying(self, urls: Sequence[str], ids: VertexIds, n_sources: int) -> RowOutput:
-        """Return this with the vertices that stand in the files, which `digest` confirms.
+        """Return this with the vertices that the files hold; `digest` confirms them.
 
         Raises
         ------

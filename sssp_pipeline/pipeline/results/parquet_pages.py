@@ -74,7 +74,7 @@ class Chunk:
 
     #: Its bytes: pages with their headers.
     buffers: tuple[memoryview, ...]
-    #: Rows, with those that are NULL.
+    #: Rows, NULL included.
     n_values: int
     #: Numbers of all encodings in it.
     encodings: tuple[int, ...]
