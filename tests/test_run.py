@@ -601,7 +601,7 @@ def test_a_solver_that_is_tried_and_has_no_memory_ends_no_run(
 
     expect(monkeypatch, dijkstra=0.001, delta_stepping=0.002)
     monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
-    monkeypatch.setattr(type(SOLVERS["delta-stepping"]), "solve", without_memory)
+    monkeypatch.setattr(type(SOLVERS["delta-stepping"]), "solve_parts", without_memory)
     heard = listener()
     run(made(tmp_path, verify="off"), heard)
     assert [event["solver"] for event in heard.named("trial_ended")] == ["delta-stepping"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -14,6 +15,7 @@ from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.kept import EveryVertex, Kept
 from sssp_pipeline.kernels.options import Tunable, shown_value
+from sssp_pipeline.kernels.row_facts import RowFacts
 
 #: The hint when a solver refuses a graph or options.
 ANOTHER_SOLVER = "`solve.solver: auto` takes a solver that can; `sssp-pipeline solvers` lists all"
@@ -58,6 +60,8 @@ class SolveOptions:
     #: Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives up a
     #: search at the deadline. A CPU raises the error when the source is done.
     deadline_s: float = DEADLINE_S
+    #: Whether a GPU finds facts about the rows while they are on it (`Solution.facts`), for those who store the rows.
+    row_facts: bool = False
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:
@@ -194,11 +198,19 @@ class Solution:
     predecessors: np.ndarray | None
     #: One entry for each source, in the order of the sources.
     metrics: Sequence[SourceMetrics] = field(default_factory=list)
+    #: Facts about `distances`; None if they were not asked for, or not found.
+    facts: RowFacts | None = None
 
-    def part(self, first: int, end: int) -> Solution:
-        """Return the solution of the sources `first` to `end`, as views."""
-        predecessors = None if self.predecessors is None else self.predecessors[first:end]
-        return Solution(self.distances[first:end], predecessors, self.metrics[first:end])
+    def parts(self, ends: Sequence[int]) -> Parts:
+        """Yield the solution of the sources up to each of `ends`, from the end before, as views."""
+        for first, end in pairwise((0, *ends)):
+            predecessors = None if self.predecessors is None else self.predecessors[first:end]
+            facts = None if self.facts is None else self.facts.part(slice(first, end))
+            yield Solution(self.distances[first:end], predecessors, self.metrics[first:end], facts)
+
+
+#: Yields the solutions of some sources, one part after the other. If it is closed before, it frees what it holds.
+Parts = Generator[Solution, None, None]
 
 
 class Solver(Protocol):
@@ -236,6 +248,15 @@ class Solver(Protocol):
         InputError
             A source or a target is not in the graph. Or a shortest path, to any vertex, is longer than the type
             holds; the message names source, vertex and wider type.
+        """
+        ...
+
+    def solve_parts(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        """Yield the solution of the sources before each of `ends`, as soon as it is there; raises as `solve` does.
+
+        The sources are solved together where that is faster. `ends` rise up to S.
         """
         ...
 

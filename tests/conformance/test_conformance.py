@@ -363,6 +363,42 @@ def test_a_path_too_long_to_another_vertex_is_an_error_whatever_the_targets(solv
             solver.solve(graph, np.array([0]), SolveOptions(kept=kept))
 
 
+# ---- part by part ----
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+def test_parts_together_are_the_whole(solver, dtype):
+    graph, sources = make(400, SMALL_GRAPHS["lattice"][1], dtype), np.arange(60)[::-1]
+    for options in (
+        SolveOptions(predecessors=True),
+        SolveOptions(cutoff=300, row_facts=True),
+        SolveOptions(kept=Targets(np.array([7, 399])), row_facts=True),
+        SolveOptions(kept=Nothing(), row_facts=True),
+    ):
+        whole = solver.solve(graph, sources, options)
+        parts = list(solver.solve_parts(graph, sources, options, [1, 30, 31, 60]))
+        assert [len(part.distances) for part in parts] == [1, 29, 1, 29]
+        assert_array_equal(np.concatenate([part.distances for part in parts]), whole.distances)
+        assert [m.source for part in parts for m in part.metrics] == sources.tolist()
+        assert [m.reached for part in parts for m in part.metrics] == [m.reached for m in whole.metrics]
+        if options.predecessors:
+            assert_array_equal(np.concatenate([part.predecessors for part in parts]), whole.predecessors)
+        for rows, facts in ((part.distances, part.facts) for part in parts if part.facts is not None):
+            assert_array_equal(facts.least[:, 0], rows.min(axis=1))
+            assert_array_equal(facts.largest[:, 0], rows.max(axis=1))
+
+
+@EVERY_SOLVER
+def test_a_call_that_is_not_finished_gives_back_what_it_holds(solver):
+    graph = make(400, SMALL_GRAPHS["lattice"][1], np.dtype("uint32"))
+    for _ in range(3):
+        parts = solver.solve_parts(graph, np.arange(60), SolveOptions(), [10, 60])
+        assert_array_equal(next(parts).distances[3], oracle(graph, 3))
+        parts.close()
+    assert_solves(solver, graph, [5], SolveOptions())
+
+
 # ---- requests ----
 
 

@@ -16,11 +16,11 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels.host.search import Search, finish_row, search_limit
 from sssp_pipeline.kernels.host.search_graph import as_searched
-from sssp_pipeline.kernels.host.solver_base import SolverBase
+from sssp_pipeline.kernels.host.solver_base import WholeCalls
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 
 
-class CpuSolver(SolverBase):
+class CpuSolver(WholeCalls):
     """A solver on the host: one source after another in the calling thread, with the GIL released."""
 
     device = "cpu"

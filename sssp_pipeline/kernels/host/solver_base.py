@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,11 +15,11 @@ from sssp_pipeline.kernels.host import reweighting
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.kept import checked_vertices
 from sssp_pipeline.kernels.options import Tunable
-from sssp_pipeline.kernels.solver import ANOTHER_SOLVER, Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.solver import ANOTHER_SOLVER, Parts, Solution, SolveOptions, SourceMetrics
 
 
 class SolverBase(ABC):
-    """An exact solver, which computes rows of distances in `_fill_rows`."""
+    """An exact solver, which computes rows of distances in `_solved`."""
 
     name: str
     device: str
@@ -73,22 +72,46 @@ class SolverBase(ABC):
         SsspError
             A search was given up, by its deadline or by a barrier; or the GPU's memory is too small.
         """
+        (whole,) = self.solve_parts(graph, sources, options, [len(sources)])
+        return whole
+
+    def solve_parts(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        """Yield what `solve` returns, in parts: of the sources before each of `ends`, which rise up to S.
+
+        A part is yielded as soon as it is there. Raises as `solve` does.
+        """
         if (reason := self.supports(graph.traits, options) or self.missing()) is not None:
             raise InputError(f"solver `{self.name}` cannot solve this: {reason}", hint=ANOTHER_SOLVER)
         sources = checked_vertices(sources, graph.n_vertices, "source")
-        kept = options.kept.checked(graph.n_vertices)
-        options = replace(options, kept=kept)
+        options = replace(options, kept=options.kept.checked(graph.n_vertices))
         if graph.traits.min_weight < 0 and not self.takes_negative:
-            return reweighting.solve(self, graph, sources, options)
-        shape = len(sources), kept.n_columns(graph.n_vertices)
-        distances = self.empty_rows(shape, kept.dtype(graph.weight_dtype))
+            yield from reweighting.solve(self, graph, sources, options).parts(ends)
+            return
+        first = 0
+        for part in self._solved(graph, sources, options, ends):
+            end = first + len(part.distances)
+            yield _with_predecessors(graph, sources[first:end], part) if options.predecessors else part
+            first = end
+
+    @abstractmethod
+    def _solved(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        """Do what `solve_parts` does, without predecessors. `sources` and `options.kept` are checked."""
+
+
+class WholeCalls(SolverBase):
+    """A solver that has solved all sources of a call before it returns any."""
+
+    def _solved(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        shape = len(sources), options.kept.n_columns(graph.n_vertices)
+        distances = self.empty_rows(shape, options.kept.dtype(graph.weight_dtype))
         metrics = self._fill_rows(graph, sources, distances, options) if len(sources) else []
-        predecessors: Any = None
-        if options.predecessors:
-            predecessors = np.empty(distances.shape, np.uint32)
-            for source, row, into in zip(sources.tolist(), distances, predecessors, strict=True):
-                predecessors_of(graph, source, row, into)
-        return Solution(distances, predecessors, metrics)
+        yield from Solution(distances, None, metrics).parts(ends)
 
     @abstractmethod
     def _fill_rows(
@@ -98,3 +121,10 @@ class SolverBase(ABC):
 
         There is at least one source. `sources` and `options.kept` are checked.
         """
+
+
+def _with_predecessors(graph: CsrGraph, sources: np.ndarray, solution: Solution) -> Solution:
+    predecessors = np.empty(solution.distances.shape, np.uint32)
+    for source, row, into in zip(sources.tolist(), solution.distances, predecessors, strict=True):
+        predecessors_of(graph, source, row, into)
+    return replace(solution, predecessors=predecessors)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from sssp_pipeline import csr
+    from sssp_pipeline.kernels import row_facts
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
     from sssp_pipeline.pipeline.results import parquet_pages as pages
@@ -34,15 +35,14 @@ else:
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
     pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.graph_store.units")
     pages = LazyModule("sssp_pipeline.pipeline.results.parquet_pages")
+    row_facts = LazyModule("sssp_pipeline.kernels.row_facts")
 
 #: The key of an identity that says how files are written. Other bytes for the same distances need another value.
 WRITER = "writer"
-#: Rows of a row group in the long layout, if several sources fit into it. A reader of one source skips other groups.
-LONG_GROUP_ROWS = 2**20
-#: Rows of a row group in the wide layout. Each group takes some 50 µs of Python for each column.
-WIDE_GROUP_ROWS = 2**19
-#: The most rows of a row group. A source with more vertices takes several groups, and a writer holds one at a time.
-LARGEST_GROUP_ROWS = 2**22
+#: The most rows of a row group in the long layout, a multiple of `row_facts.SEGMENT`: several whole sources, or a part
+#: of one. A reader of one source skips other groups. A group takes some 100 µs of Python, and in that time no other
+#: thread writes, so smaller groups would make Python the limit. In the wide layout a group has one segment.
+GROUP_ROWS = 2**22
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class DistanceFormat:
         A run of release 0.1.0 has no key `scale`. One whose files pyarrow encoded has no key `WRITER`.
         """
         kept = {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
-        return {**kept, WRITER: "pages"}
+        return {**kept, WRITER: "pages-2"}
 
     def dtype(self, solved: np.dtype) -> np.dtype:
         """Return the type of written distances, if they are solved in the type `solved`."""
@@ -105,12 +105,13 @@ def _write_long(
     writer = pages.PageWriter(handle, pa.schema(columns), form.compression)
     names = ids.originals(sources).to_pylist()
     ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
+    rows = _Rows.of(solution, form)
     for some, vertices in _long_groups(len(sources), len(vertex)):
         n_sources, n_vertices = some.stop - some.start, vertices.stop - vertices.start
         chunks = [
             pages.source_chunk(names[some], n_vertices, form.compression),
             ids_of_rows.chunk(vertices, n_sources),
-            *_distance_chunks(solution.distances[some, vertices].reshape(1, -1), form),
+            rows.chunk(some, vertices),
         ]
         if solution.predecessors is not None:
             row = solution.predecessors[some, vertices].reshape(-1)
@@ -122,11 +123,11 @@ def _write_long(
 
 def _long_groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice]]:
     """Yield the sources and the vertices of each row group: several whole sources, or part of one source."""
-    per_group = max(1, LONG_GROUP_ROWS // n_vertices)
+    per_group = max(1, GROUP_ROWS // n_vertices)
     for first in range(0, n_sources, per_group):
         some = slice(first, min(first + per_group, n_sources))
-        for begin in range(0, n_vertices, LARGEST_GROUP_ROWS):
-            yield some, slice(begin, min(begin + LARGEST_GROUP_ROWS, n_vertices))
+        for begin in range(0, n_vertices, GROUP_ROWS):
+            yield some, slice(begin, min(begin + GROUP_ROWS, n_vertices))
 
 
 def _write_wide(
@@ -147,10 +148,13 @@ def _write_wide(
     schema = pa.schema([("vertex", vertex.type), *((name, kind) for name in names)])
     writer = pages.PageWriter(handle, schema, form.compression)
     ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
-    for begin in range(0, len(vertex), WIDE_GROUP_ROWS):
-        rows = slice(begin, min(begin + WIDE_GROUP_ROWS, len(vertex)))
-        chunks = chain([ids_of_rows.chunk(rows, 1)], _distance_chunks(solution.distances[:, rows], form))
-        writer.write_group(chunks, (0,) if ids_of_rows.is_rising else ())
+    rows = _Rows.of(solution, form)
+    for begin in range(0, len(vertex), row_facts.SEGMENT):
+        vertices = slice(begin, min(begin + row_facts.SEGMENT, len(vertex)))
+        chunks = (rows.chunk(slice(place, place + 1), vertices) for place in range(len(sources)))
+        writer.write_group(
+            chain([ids_of_rows.chunk(vertices, 1)], chunks), (0,) if ids_of_rows.is_rising else ()
+        )
     writer.close()
 
 
@@ -162,24 +166,66 @@ def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
         "compression": compression,
         "use_dictionary": False,
         "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
-        "row_group_size": WIDE_GROUP_ROWS,
+        "row_group_size": row_facts.SEGMENT,
         "write_page_checksum": True,
     }
 
 
-def _distance_chunks(rows: np.ndarray, form: DistanceFormat) -> Iterator[pages.Chunk]:
-    """Yield the chunk of each of `rows` (k, n), distances as they were solved; raises as `write_distances`."""
-    if form.scale is not None:
-        rows = units.distances_in_input_unit(rows, form.scale)
-    unreached = csr.unreached_distance(rows.dtype)
-    least, largest = rows.min(axis=1), rows.max(axis=1)
-    for row, limits in zip(rows, zip(least, largest, strict=True), strict=True):
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of distances as they are written, before unreached ones become NULL or something else."""
+
+    #: (S, n).
+    values: np.ndarray
+    form: DistanceFormat
+    #: (S, K): the least and the largest value of each segment of `row_facts.SEGMENT` vertices.
+    least: np.ndarray
+    largest: np.ndarray
+    #: (S, K) uint32: as in `RowFacts`; None if a GPU did not find them.
+    remainders: np.ndarray | None
+
+    @staticmethod
+    def of(solution: Solution, form: DistanceFormat) -> _Rows:
+        if form.scale is not None:
+            values = units.distances_in_input_unit(solution.distances, form.scale)
+        elif (facts := solution.facts) is not None:
+            return _Rows(solution.distances, form, facts.least, facts.largest, facts.remainders)
+        else:
+            values = solution.distances
+        # Threads that write take turns in Python, so all rows are read by two calls for each segment. `reduceat` needs
+        # only two calls, and does not let other threads run.
+        begins = range(0, values.shape[1], row_facts.SEGMENT)
+        segments = [values[:, begin : begin + row_facts.SEGMENT] for begin in begins]
+        least, largest = (
+            np.stack([find(segment, axis=1) for segment in segments], axis=1) for find in (np.min, np.max)
+        )
+        return _Rows(values, form, least, largest, None)
+
+    def chunk(self, some: slice, vertices: slice) -> pages.Chunk:
+        """Return the chunk with the distances from `some` sources to some `vertices`, which are whole segments.
+
+        Raises as `write_distances`.
+        """
+        form, size = self.form, row_facts.SEGMENT
+        segments = slice(vertices.start // size, -(-vertices.stop // size))
+        limits = self.least[some, segments].min(), self.largest[some, segments].max()
+        # In memory they follow each other: there is one source, or all vertices of each.
+        row = self.values[some, vertices].reshape(-1)
+        unreached = csr.unreached_distance(row.dtype)
         # "Unreached" is the largest value of each type.
         missing = row == unreached if limits[1] == unreached else None
         if form.unreached is not None:
-            row, missing = _with_stand_in(row, missing, form.unreached), None
-            limits = row.min(), row.max()
-        yield pages.plain_chunk(row, missing, form.compression, None if missing is not None else limits)
+            row = _with_stand_in(row, missing, form.unreached)
+            return pages.plain_chunk(row, None, form.compression)
+        if missing is not None:
+            return pages.plain_chunk(row, missing, form.compression)
+        if self.remainders is None:
+            return pages.plain_chunk(row, None, form.compression, pages.Known(limits))
+        of_parts = self.remainders[some, segments]
+        ends = np.append(np.arange(vertices.start, vertices.stop, size), vertices.stop)
+        n_bytes = np.tile(np.diff(ends) * row.itemsize, len(of_parts))
+        known = pages.Known(limits, of_parts.ravel(), n_bytes)
+        return pages.plain_chunk(row, None, form.compression, known)
 
 
 def _with_stand_in(row: np.ndarray, missing: np.ndarray | None, unreached: float) -> np.ndarray:

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
 from sssp_pipeline import __version__
+from sssp_pipeline.kernels.host.crc32 import appended
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.results import thrift
 from sssp_pipeline.pipeline.results.thrift import Value, varint
@@ -37,7 +38,7 @@ from sssp_pipeline.pipeline.results.thrift import Value, varint
 CREATED_BY = f"sssp-pipeline version {__version__}"
 _MARK = b"PAR1"
 #: Bytes that are written by one call, at least. Threads that write take turns in Python, so each does little there.
-_AT_ONCE = 2**23
+_AT_ONCE = 2**25
 #: Numbers of the format: physical types, encodings and codecs.
 _INT32, _INT64, _FLOAT, _DOUBLE, _BYTE_ARRAY = 1, 2, 4, 5, 6
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
@@ -196,8 +197,19 @@ class PageWriter:
         self._pending, self._n_pending = [], 0
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of values before a chunk is made of them."""
+
+    #: The least and the largest value.
+    limits: tuple[Any, Any]
+    #: (k,) uint32 and (k,) int64: remainders (`crc32.py`) and lengths of the parts that the values' bytes consist of.
+    remainders: np.ndarray | None = None
+    n_bytes: np.ndarray | None = None
+
+
 def plain_chunk(
-    values: np.ndarray, missing: np.ndarray | None, compression: str, limits: tuple[Any, Any] | None = None
+    values: np.ndarray, missing: np.ndarray | None, compression: str, known: Known | None = None
 ) -> Chunk:
     """Return the chunk of `values` (n,) in PLAIN encoding.
 
@@ -209,21 +221,20 @@ def plain_chunk(
         (n,) which of them are NULL; None if none is.
     compression
         As in `PageWriter`.
-    limits
-        The least and the largest value, if they are known and nothing is missing.
+    known
+        What is known of the values; only if nothing is missing.
     """
     n_values, levels = len(values), _all_there(len(values))
     present = np.ascontiguousarray(values)
     if missing is not None and missing.any():
         # A run of bit-packed levels, in groups of eight: 1 for a value, 0 for NULL.
-        bits = np.packbits(~missing, bitorder="little").tobytes()
-        levels = _length_first(varint(len(bits) << 1 | 1) + bits)
-        present = np.empty(n_values, values.dtype)
-        present = present[: _compact(values, missing, present)]
-    if limits is None and len(present):
-        limits = present.min(), present.max()
+        bits, present = np.empty((n_values + 7) // 8, np.uint8), np.empty(n_values, values.dtype)
+        present = present[: _compact(values, missing, bits, present)]
+        levels = _length_first(varint(len(bits) << 1 | 1) + bits.tobytes())
+    if known is None and len(present):
+        known = Known((present.min(), present.max()))
     content = present.data.cast("B") if len(present) else b""
-    page = _page(_DATA_PAGE, _PLAIN, n_values, levels, content, compression)
+    page = _page(_DATA_PAGE, _PLAIN, n_values, levels, content, compression, known)
     return Chunk(
         page.buffers,
         n_values,
@@ -232,7 +243,7 @@ def plain_chunk(
         page.uncompressed_bytes,
         0,
         n_values - len(present),
-        _plain_limits(*limits) if limits else None,
+        _plain_limits(*known.limits) if known else None,
     )
 
 
@@ -333,18 +344,27 @@ class _Page:
 
 
 def _page(
-    kind: int, encoding: int, n_values: int, levels: bytes, content: bytes | memoryview, compression: str
+    kind: int,
+    encoding: int,
+    n_values: int,
+    levels: bytes,
+    content: bytes | memoryview,
+    compression: str,
+    known: Known | None = None,
 ) -> _Page:
-    """Return a page of `levels` and `content`, with its header."""
+    """Return a page of `levels` and `content`, of which something may be `known`, with its header."""
     body = [memoryview(part) for part in (levels, content) if len(part)]
     n_plain = len(levels) + len(content)
     if compression != "none":
         codec = pa.Codec("lz4_raw" if compression == "lz4" else compression)
         body = [memoryview(codec.compress(b"".join(body), asbytes=True))]
     n_body = sum(len(part) for part in body)
-    checksum = 0
-    for part in body:
-        checksum = crc32(part, checksum)
+    if compression == "none" and known is not None and known.remainders is not None:
+        checksum = appended(crc32(levels), known.remainders, known.n_bytes)
+    else:
+        checksum = 0
+        for part in body:
+            checksum = crc32(part, checksum)
     if kind == _DICTIONARY_PAGE:
         about = {7: thrift.struct({1: thrift.i32(n_values), 2: thrift.i32(encoding)})}
     else:
@@ -380,15 +400,19 @@ def _length_first(levels: bytes) -> bytes:
 
 
 @njit(nogil=True)
-def _compact(values: np.ndarray, missing: np.ndarray, present: np.ndarray) -> int:
+def _compact(values: np.ndarray, missing: np.ndarray, bits: np.ndarray, present: np.ndarray) -> int:
     """Write the values (n,) that are not `missing` (n,) to the front of `present` (n,); return how many they are.
 
-    NumPy's own indexing by a mask is 3 to 10 times as slow.
+    `bits` gets a bit for each value, the lowest first: 1 if it is present. NumPy takes 3 to 10 times as long.
     """
     n_present = 0
-    for i in range(len(values)):
-        present[n_present] = values[i]  # the next value overwrites a missing one
-        n_present += not missing[i]
+    for byte in range(len(bits)):
+        is_present = 0
+        for i in range(8 * byte, min(8 * byte + 8, len(values))):
+            present[n_present] = values[i]  # the next value overwrites a missing one
+            is_present |= (not missing[i]) << (i - 8 * byte)
+            n_present += not missing[i]
+        bits[byte] = is_present
     return n_present
 
 

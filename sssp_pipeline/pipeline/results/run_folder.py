@@ -102,9 +102,12 @@ _MEASURED = {
 
 
 @cache
-def _moment() -> pa.StructType:
-    """Return the type of a moment of a trace."""
-    return pa.struct([(name, pa.from_numpy_dtype(solvers.TRACE[name])) for name in solvers.TRACE.names or ()])
+def _types() -> dict[str, pa.DataType]:
+    """Return the types of the columns of metrics, of which `_MEASURED` names most."""
+    moment = pa.struct(
+        [(name, pa.from_numpy_dtype(solvers.TRACE[name])) for name in solvers.TRACE.names or ()]
+    )
+    return {name: pa.type_for_alias(alias) for name, alias in _MEASURED.items()} | {"trace": pa.list_(moment)}
 
 
 class RunFolder:
@@ -138,7 +141,7 @@ class RunFolder:
         if is_finished:
             stored = self.read_run()["identity"]
             # Files of an earlier release stay as they are.
-            identity = {key: value for key, value in identity.items() if key != WRITER or key in stored}
+            identity = {**identity, WRITER: stored.get(WRITER)}
         elif files.exists(self.path(_IDENTITY)):
             stored = _read_object(self.path(_IDENTITY), ())
         else:
@@ -297,10 +300,12 @@ class RunFolder:
         """
         metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place, output.form.scale)
         # For a few rows, Arrow's own format is several times as fast as Parquet to write and to read.
-        with files.open_atomic(self._batch_metrics_path(batch)) as handle:
-            with pa.ipc.new_stream(handle, metrics.schema) as stream:
-                stream.write_table(metrics)
-            n_bytes: int = handle.tell()
+        content = pa.BufferOutputStream()
+        with pa.ipc.new_stream(content, metrics.schema) as stream:
+            stream.write_table(metrics)
+        n_bytes: int = content.tell()
+        with files.open_atomic(self._batch_metrics_path(batch), plain=True) as handle:
+            handle.write(content.getvalue())
         if not isinstance(output, FileOutput):
             return n_bytes
         with files.open_atomic(self.batch_path(batch), plain=True) as handle:
@@ -446,6 +451,7 @@ def metrics_table(
     Lengths are in the input's unit; those in `metrics` are `scale` times as large.
     """
     n_rows = len(metrics)
+    types = _types()
     columns = {
         "source": source_ids,
         "batch": pa.repeat(pa.scalar(batch, pa.int64()), n_rows),
@@ -453,27 +459,30 @@ def metrics_table(
         "device": pa.repeat(place.device, n_rows),
         "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
     }
-    for name, type_name in _MEASURED.items():
-        of_type = pa.type_for_alias(type_name)
+    for name in _MEASURED:
         values = solvers.metrics_column(metrics, name)
         if isinstance(values, np.ndarray):
-            values = values.astype(of_type.to_pandas_dtype())
+            values = values.astype(types[name].to_pandas_dtype())
         elif name == "max_distance":  # Arrow refuses integers that a float cannot hold
             values = list(map(float, values))
-        columns[name] = pa.array(values, of_type)
+        columns[name] = pa.array(values, types[name])
         if scale is not None and name in OF_LENGTHS:
             columns[name] = pc.divide(columns[name], float(scale))
-    return pa.table(columns | {"trace": _traces(list(solvers.metrics_column(metrics, "trace")), scale)})
+    columns["trace"] = _traces(list(solvers.metrics_column(metrics, "trace")), scale)
+    return pa.table(columns)
 
 
 def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
     """Return a list of moments for each trace, and NULL for each None."""
+    of_type = _types()["trace"]
     recorded = [trace for trace in traces if trace is not None]
-    moments = np.concatenate(recorded) if recorded else np.empty(0, solvers.TRACE)
+    if not recorded:
+        return pa.nulls(len(traces), of_type)
+    moments = np.concatenate(recorded)
     if scale is not None:
         moments["delta"] /= scale
     begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
     begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
-    fields = list(_moment())
+    fields = list(of_type.value_type)
     values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in fields], fields=fields)
     return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)

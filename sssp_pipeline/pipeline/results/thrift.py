@@ -4,7 +4,8 @@ No library is used. pyarrow writes these structures but does not offer them to P
 compiled definitions of all structures of the format, and encodes them field by field in Python too. What a file of
 distances needs is below.
 
-A value is a pair: its type in the protocol, and its bytes. The functions return such pairs.
+A value is a pair: its type in the protocol, and its bytes. The functions return such pairs. Files repeat most of their
+small values, so those are kept.
 
 References
 ----------
@@ -14,6 +15,7 @@ The specification "Thrift Compact protocol" of Apache Thrift.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 Value = tuple[int, bytes]
 
@@ -53,6 +55,7 @@ def i16(value: int) -> Value:
     return _I16, _zigzag(value)
 
 
+@lru_cache(2**12)
 def i32(value: int) -> Value:
     """Return a number of 32 bits."""
     return _I32, _zigzag(value)
@@ -63,6 +66,7 @@ def i64(value: int) -> Value:
     return _I64, _zigzag(value)
 
 
+@lru_cache(2**12)
 def binary(value: bytes | str) -> Value:
     """Return bytes, or a text as UTF-8."""
     content = value.encode() if isinstance(value, str) else value

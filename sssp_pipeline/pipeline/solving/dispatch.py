@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from queue import Empty, SimpleQueue
@@ -38,10 +38,10 @@ from sssp_pipeline.errors import (
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.options import Value
-from sssp_pipeline.kernels.solver import Solution, SolveOptions, Solver, metrics_column
+from sssp_pipeline.kernels.solver import Parts, Solution, SolveOptions, Solver, metrics_column
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
-from sssp_pipeline.pipeline.results.outputs import RowOutput
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput
 from sssp_pipeline.pipeline.results.run_folder import Place, RunFolder
 from sssp_pipeline.pipeline.solving import worker_metrics
 from sssp_pipeline.pipeline.solving.task import Task, TaskDone
@@ -53,10 +53,12 @@ from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.vertex_ids import VertexIds
 
-#: Up to this many bytes of distances, a task writes its batches itself: starting threads would take longer.
+#: Up to this many bytes of distances, a task writes a batch itself: giving it to a thread would take longer.
 _SMALL_BYTES = 2**18
 #: Held by each thread that writes to a local disk. More threads than cores would only take turns.
 _WRITERS = threading.BoundedSemaphore(usable_cores())
+#: Held by each batch that waits to be written or is written. More of them would only take memory.
+_UNDER_WAY = threading.BoundedSemaphore(usable_cores() + 4)
 #: Python's switch interval in a process that solves. A thread that writes gives up Python's lock several times for each
 #: batch and waits for it again. With Python's default of 5 ms, writing takes several times as long.
 _SWITCH_S = 0.5e-3
@@ -116,8 +118,16 @@ def _solved(task: SolveTask) -> TaskDone:
     graph, ids = stored.graph(), stored.ids
     loaded = time.perf_counter()
     output = task.output.for_solving(lambda: _noted(task.run, str(task.identity)))
+    solver = solver_named(task.solver, task.tuning)
+    device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
+    commits = _Commits(task, output, Place(_worker(), device, task.attempt), ids)
+    source_s: list[np.ndarray] = []
     try:
-        solver, solution = _solution(task, graph, output)
+        with commits, closing(_parts(task, solver, graph, output)) as parts:
+            for (number, sources), part in zip(task.batches, parts, strict=True):
+                source_s.append(np.asarray(metrics_column(part.metrics, "solve_s"), np.float64))
+                commits.commit(number, sources, part)
+                del part  # its memory is given back when it is written
     except SsspError as error:
         if task.limit_s is None:
             if (in_ids := _in_ids(error, ids)) is not error:
@@ -126,80 +136,109 @@ def _solved(task: SolveTask) -> TaskDone:
         # The solver of a trial was too slow or had too little memory: the run continues with another solver.
         took = loaded - began, time.perf_counter() - loaded
         return TaskDone(task.solver, task.numbers, _worker(), task.attempt, *took, is_ended=True)
-    solved = time.perf_counter()
-    device = (gpu_name() if solver.device == "gpu" else None) or cpu_name()
-    write_s, n_bytes = _commit(task, solution, output, Place(_worker(), device, task.attempt), ids)
+    solve_s = time.perf_counter() - loaded - commits.waited_s
+    of_sources = np.concatenate(source_s)
     return TaskDone(
         task.solver,
         task.numbers,
         _worker(),
         task.attempt,
         loaded - began,
-        solved - loaded,
-        write_s,
-        len(solution.metrics),
-        float(np.mean(metrics_column(solution.metrics, "solve_s"))),
-        n_bytes,
+        solve_s,
+        commits.write_s,
+        len(of_sources),
+        float(np.mean(of_sources)),
+        commits.n_bytes,
     )
 
 
-def _solution(task: SolveTask, graph: CsrGraph, output: RowOutput) -> tuple[Solver, Solution]:
-    """Return the solver of a task, and its solution for the sources of all batches."""
-    solver = solver_named(task.solver, task.tuning)
+def _parts(task: SolveTask, solver: Solver, graph: CsrGraph, output: RowOutput) -> Parts:
+    """Yield the solution of each batch of a task."""
     sources = np.concatenate([sources for _, sources in task.batches])
-    options = replace(task.options, kept=output.kept)
+    options = replace(task.options, kept=output.kept, row_facts=isinstance(output, FileOutput))
     if task.limit_s is not None:
         options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
-    return solver, solver.solve(graph, sources, options)
-
-
-def _commit(
-    task: SolveTask, solution: Solution, output: RowOutput, place: Place, ids: VertexIds
-) -> tuple[float, int]:
-    """Commit each batch of a task; return the seconds of the threads that wrote, and the bytes written.
-
-    Raises
-    ------
-    InputError
-        The folder no longer holds the run.
-    OSError
-        A batch could not be written. The other batches are committed all the same.
-    """
-    folder = RunFolder(task.run)
-    # A process that was paused, or that outlived its driver, may come here after the run has ended. The folder may then
-    # hold another run.
-    if not folder.awaits(task.identity):
-        raise InputError(
-            f"`{files.redacted(task.run)}` no longer holds the run of this batch",
-            hint="run the same command again, and leave the folder to it until it ends",
-        )
-    refused: list[OSError] = []
-
-    def commit(number: int, sources: np.ndarray, part: Solution) -> tuple[float, int]:
-        with _WRITERS if files.is_local(task.run) else nullcontext():
-            began = time.perf_counter()
-            try:
-                n_bytes = folder.commit_batch(number, sources, part, place, ids, output)
-            except OSError as error:
-                refused.append(error)
-                n_bytes = 0
-            return time.perf_counter() - began, n_bytes
-
     ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()
-    parts = [
-        (number, sources, solution.part(end - len(sources), end))
-        for (number, sources), end in zip(task.batches, ends, strict=True)
-    ]
-    if solution.distances.nbytes < _SMALL_BYTES:
-        written = [commit(*part) for part in parts]
-    else:
-        # Writing takes longer than solving, so the batches are written in parallel.
-        with ThreadPoolExecutor(min(len(parts), usable_cores())) as writers:
-            written = list(writers.map(lambda part: commit(*part), parts))
-    if refused:
-        raise refused[0]
-    write_s, n_bytes = map(sum, zip(*written, strict=True))
-    return write_s, n_bytes
+    return solver.solve_parts(graph, sources, options, ends)
+
+
+class _Commits:
+    """Commits the batches of a task on threads, while the next ones are solved.
+
+    At the end of a `with` block, it waits for the threads. Then it raises what a thread raised. If that is `OSError`,
+    the other batches are committed all the same.
+    """
+
+    def __init__(self, task: SolveTask, output: RowOutput, place: Place, ids: VertexIds) -> None:
+        self._folder, self._identity = RunFolder(task.run), task.identity
+        self._output, self._place, self._ids = output, place, ids
+        self._turn = _WRITERS if files.is_local(task.run) else nullcontext()
+        self._threads: ThreadPoolExecutor | None = None
+        if len(task.batches) > 1:
+            self._threads = ThreadPoolExecutor(min(len(task.batches), usable_cores()))
+        self._is_checked = False
+        #: What writing raised. Another batch or attempt may succeed after `OSError`, but not after other errors.
+        self._errors: list[Exception] = []
+        self._lock = threading.Lock()
+        #: Seconds of the threads that wrote, and the bytes that they wrote.
+        self.write_s, self.n_bytes = 0.0, 0
+        #: Seconds in which the calling thread did not solve.
+        self.waited_s = 0.0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        began = time.perf_counter()
+        if self._threads is not None:
+            self._threads.shutdown()
+        self.waited_s += time.perf_counter() - began
+        if self._errors and kind is None:
+            raise min(self._errors, key=lambda error: isinstance(error, OSError))
+
+    def commit(self, number: int, sources: np.ndarray, part: Solution) -> None:
+        """Commit a batch, on another thread if the task has several; wait if too many are under way.
+
+        Raises
+        ------
+        InputError
+            The folder no longer holds the run, or an earlier batch cannot be stored in the way that was asked for.
+        """
+        began = time.perf_counter()
+        for error in self._errors:
+            if not isinstance(error, OSError):
+                raise error
+        if not self._is_checked:
+            # A process that was paused, or that outlived its driver, may come here after the run has ended. The folder
+            # may then hold another run.
+            if not self._folder.awaits(self._identity):
+                raise InputError(
+                    f"`{files.redacted(self._folder.url)}` no longer holds the run of this batch",
+                    hint="run the same command again, and leave the folder to it until it ends",
+                )
+            self._is_checked = True
+        if self._threads is None or part.distances.nbytes < _SMALL_BYTES:
+            self._write(number, sources, part)
+        else:
+            _UNDER_WAY.acquire()
+            self._threads.submit(self._write, number, sources, part).add_done_callback(
+                lambda _: _UNDER_WAY.release()
+            )
+        self.waited_s += time.perf_counter() - began
+
+    def _write(self, number: int, sources: np.ndarray, part: Solution) -> None:
+        with self._turn:
+            began = time.perf_counter()
+            n_bytes = 0
+            try:
+                n_bytes = self._folder.commit_batch(
+                    number, sources, part, self._place, self._ids, self._output
+                )
+            except Exception as error:
+                self._errors.append(error)
+            with self._lock:
+                self.write_s += time.perf_counter() - began
+                self.n_bytes += n_bytes
 
 
 def _in_ids(error: SsspError, ids: VertexIds) -> SsspError:

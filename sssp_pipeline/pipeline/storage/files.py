@@ -30,7 +30,7 @@ from sssp_pipeline.pipeline.storage.error_texts import reading as reading
 from sssp_pipeline.pipeline.storage.error_texts import writing as writing
 from sssp_pipeline.pipeline.storage.file_locks import remove_if_free
 from sssp_pipeline.pipeline.storage.filesystems import CHOOSE_A_FOLDER as CHOOSE_A_FOLDER
-from sssp_pipeline.pipeline.storage.filesystems import HTTP_SCHEMES, call, pipe_copy
+from sssp_pipeline.pipeline.storage.filesystems import HTTP_SCHEMES, call, is_of_machine, pipe_copy
 from sssp_pipeline.pipeline.storage.filesystems import filesystem as filesystem
 from sssp_pipeline.pipeline.storage.filesystems import is_local as is_local
 from sssp_pipeline.pipeline.storage.filesystems import is_object_store as is_object_store
@@ -291,7 +291,7 @@ def open_atomic(url: str, *, plain: bool = False) -> Iterator[Any]:
 
     fs, path = filesystem(url)
     with writing(url):
-        if not is_local(url):
+        if not is_of_machine(fs):
             # Not every filesystem can cancel an upload, so the upload starts when the whole content is there.
             collected, content = _Collected(), pa.BufferOutputStream()
             yield collected if plain else content
@@ -300,9 +300,14 @@ def open_atomic(url: str, *, plain: bool = False) -> Iterator[Any]:
             return
         folder, _, name = path.rpartition("/")
         target = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex[:12]}-{name}"
-        fs.makedirs(folder, exist_ok=True)
+        kind = _PlainFile if plain else pa.OSFile
         try:
-            with _PlainFile(target, "wb") if plain else pa.OSFile(target, "wb") as handle:
+            try:
+                file = kind(target, "wb")
+            except FileNotFoundError:
+                fs.makedirs(folder, exist_ok=True)
+                file = kind(target, "wb")
+            with file as handle:
                 yield handle
             os.replace(target, path)  # noqa: PTH105
         except BaseException:

@@ -123,6 +123,11 @@ def join(base: str, *names: str) -> str:
 def is_local(url: str) -> bool:
     """Return whether `url` is on this machine's own filesystem."""
     fs, _ = filesystem(url)
+    return is_of_machine(fs)
+
+
+def is_of_machine(fs: Any) -> bool:
+    """Return whether `fs` is this machine's own filesystem."""
     return "file" in _protocols(fs)
 
 

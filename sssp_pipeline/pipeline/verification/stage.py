@@ -19,7 +19,7 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
-from sssp_pipeline.pipeline.results.distance_files import LARGEST_GROUP_ROWS, LONG_GROUP_ROWS
+from sssp_pipeline.pipeline.results.distance_files import GROUP_ROWS
 from sssp_pipeline.pipeline.results.outputs import OF_DISTANCES, FileOutput
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage
@@ -128,7 +128,7 @@ class Verifying(TaskStage):
         # A row is held as stored, without NULLs, and as solved; the ids that are expected beside it take as much again.
         rows_bytes = (at_once + 2) * self._row_bytes + 2 * n_columns * id_bytes
         largest = max(map(len, self.batches), default=0)
-        group_rows = min(LARGEST_GROUP_ROWS, max(LONG_GROUP_ROWS, n_columns), n_columns * largest)
+        group_rows = min(GROUP_ROWS, n_columns * largest)
         group_bytes = group_rows * 2 * (id_bytes + form.dtype(dtype).itemsize)
         # The oracle holds a row, a heap, keys and places; the certificate takes less.
         return rows_bytes + group_bytes + n_vertices * (8 + 2 * dtype.itemsize)

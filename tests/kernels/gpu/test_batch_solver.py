@@ -5,22 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.kernels.gpu.common.solvers import batch_solver
+from sssp_pipeline.generators import road_like
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.gpu.common.solvers import batch_solver, gpu_solver
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import (
     _SUMMARY_BYTES,
     BatchNeeds,
     GpuBatchSolver,
     device_batch,
 )
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.solver import Solution, SolveOptions
 
 EACH = 1000 + _SUMMARY_BYTES
 NEEDS = BatchNeeds(fixed_bytes=500, bytes_a_source=1000, full=100)
@@ -89,6 +94,7 @@ class Device:
             summary = ""
             units = ()
             forecast = None
+            empty_rows = staticmethod(np.empty)
 
             def needs(self, graph, on_device, n_sources):
                 return BatchNeeds(scratch, 0, 1)
@@ -96,13 +102,16 @@ class Device:
             def start_batch(self, graph, on_device, options, n_sources):
                 return Scratch()
 
-        def solve(search, buffers, sources, distances):
+        def solve(search, buffers, sources, ends, empty):
             begun.set()
             time.sleep(0.2)
             if sources[0] == 2:
                 raise SsspError("given up")
-            return []
+            yield Solution(empty(1), None)
 
+        memory = SimpleNamespace(OutOfMemoryError=MemoryError)
+        cupy = SimpleNamespace(cuda=SimpleNamespace(memory=memory))
+        monkeypatch.setattr(gpu_solver, "cupy_module", lambda: cupy)
         monkeypatch.setattr(batch_solver, "graph_on_device", lambda graph: None)
         monkeypatch.setattr(batch_solver, "free_bytes", lambda: device.free)
         monkeypatch.setattr(batch_solver, "_Buffer", lambda *args: None)
@@ -112,14 +121,14 @@ class Device:
     def call(self, source):
         edge = np.array([0]), np.array([1]), np.array([1], np.uint32)
         graph = csr_from_edges(*edge, 3)
-        return self.solver._solve_in_turn(graph, np.array([source]), np.empty((1, 3)), SolveOptions())
+        return len(list(self.solver._solved(graph, np.array([source]), SolveOptions(), [1])))
 
 
 @pytest.mark.parametrize(("scratch", "at_once"), [(6000, 1), (4000, 2)])
 def test_a_call_that_does_not_fit_beside_another_waits_for_it(monkeypatch, scratch, at_once):
     device = Device(monkeypatch, 10_000, scratch)
     with ThreadPoolExecutor(2) as threads:
-        assert list(threads.map(device.call, [0, 0])) == [[], []]
+        assert list(threads.map(device.call, [0, 0])) == [1, 1]
     assert (device.most_calls, device.free) == (at_once, 10_000)
 
 
@@ -133,7 +142,7 @@ def test_a_call_that_does_not_fit_beside_graphs_of_earlier_calls_lets_go_of_them
         return True
 
     monkeypatch.setattr(batch_solver, "drop_others", drop_others)
-    assert device.call(0) == []
+    assert device.call(0) == 1
     assert (len(dropped), device.free) == (1, 10_000)
 
 
@@ -144,7 +153,7 @@ def test_a_call_that_fails_gives_its_memory_to_the_one_that_waits(monkeypatch):
         device.begun.wait()
         waiting = threads.submit(device.call, 0)
         assert str(failing.exception()) == "given up"
-        assert waiting.result() == []
+        assert waiting.result() == 1
 
 
 def test_a_call_that_never_fits_is_refused_and_holds_up_nobody(monkeypatch):
@@ -155,3 +164,41 @@ def test_a_call_that_never_fits_is_refused_and_holds_up_nobody(monkeypatch):
         ):
             device.call(0)
     assert device.n_calls == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["adds-slots", "adds-lanes"])
+@pytest.mark.parametrize("batch", [(7, 2), (64, 2), (1, 1), (200, 1)])
+def test_parts_and_device_batches_need_not_agree(monkeypatch, name, batch):
+    made = road_like(vertices=3000, seed=3)
+    graph = csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
+    sources = np.random.default_rng(1).integers(0, graph.n_vertices, 200).astype(np.uint32)
+    true = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions())
+    monkeypatch.setattr(batch_solver, "device_batch", lambda *_: batch)
+    for kept, columns in ((EveryVertex(), slice(None)), (Targets(np.array([5, 0])), [5, 0]), (Nothing(), [])):
+        options = SolveOptions(kept=kept, row_facts=True)
+        for ends in ([200], [3, 50, 120, 121, 200], range(1, 201)):
+            parts = list(SOLVERS[name].solve_parts(graph, sources, options, list(ends)))
+            assert_array_equal(np.concatenate([p.distances for p in parts]), true.distances[:, columns])
+            reached = [m.reached for part in parts for m in part.metrics]
+            assert reached == [m.reached for m in true.metrics]
+            for part in parts:
+                assert (part.facts is None) == (kept == Nothing())
+                if part.facts is not None:
+                    assert_array_equal(part.facts.largest[:, 0], part.distances.max(axis=1))
+
+
+@pytest.mark.gpu
+def test_calls_of_several_threads_do_not_mix():
+    made = road_like(vertices=3000, seed=3)
+    graph = csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
+    true = SOLVERS["delta-stepping"].solve(graph, np.arange(300), SolveOptions()).distances
+
+    def call(i):
+        name = ("adds-slots", "adds-lanes", "near-far", "adds")[i % 4]
+        sources = np.arange(i, 300, 7) if i % 4 < 2 else np.arange(i, i + 3)
+        parts = SOLVERS[name].solve_parts(graph, sources, SolveOptions(), [1, 2, len(sources)])
+        return np.array_equal(np.concatenate([part.distances for part in parts]), true[sources])
+
+    with ThreadPoolExecutor(6) as threads:
+        assert all(threads.map(call, range(40)))

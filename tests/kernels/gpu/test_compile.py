@@ -25,6 +25,7 @@ from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
+from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import ROW_FACTS
 from sssp_pipeline.kernels.gpu.common.rows.gather import GATHER
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.solver import tuned
@@ -40,7 +41,9 @@ ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 #: `make test` compiles every type for this one.
 HOPPER = 90
 ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
-UNITS = list(dict.fromkeys([UPLOAD, SUMMARY, GATHER, *(unit for solver in ON_GPU for unit in solver.units)]))
+UNITS = list(
+    dict.fromkeys([UPLOAD, SUMMARY, GATHER, ROW_FACTS, *(unit for solver in ON_GPU for unit in solver.units)])
+)
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
 #: Each for weights of zero or more, and for negative ones if its solver takes them.
 VARIANTS = [
@@ -118,7 +121,7 @@ def test_every_unit_compiles_without_a_warning(unit, dtype, signed, arch):
     assert not warnings_in(result.log), result.log
     assert result.n_bytes > 0
     if unit != UPLOAD or dtype.itemsize == 4:
-        assert set(result.registers) == set(unit.kernels)
+        assert set(result.registers) == set(unit.names(dtype))
     write_down(dtype, arch, result)
     assert max(result.spilled.values(), default=0) <= MOST_SPILLED, f"{unit.stem} spills: {result.spilled}"
 

@@ -131,9 +131,9 @@ def test_a_search_that_does_not_fit_beside_other_graphs_is_tried_again_without_t
     monkeypatch.setattr(gpu_solver, "gpu_missing", lambda: None)
     tried = []
 
-    class Solver(gpu_solver.GpuSolver):
+    class Solver(gpu_solver.GpuSearchSolver):
         name, summary, units = "solver", "", ()
-        forecast, empty_rows = None, np.empty
+        forecast, start, empty_rows = None, None, np.empty
 
         def _solve_in_turn(self, graph, sources, distances, options):
             device_graph(graph)

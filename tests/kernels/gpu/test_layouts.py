@@ -25,7 +25,7 @@ from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
 from sssp_pipeline.kernels.gpu.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options
-from sssp_pipeline.kernels.gpu.common.rows import device_rows
+from sssp_pipeline.kernels.gpu.common.rows import device_rows, facts_on_device
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
 from sssp_pipeline.kernels.gpu.near_far import near_far
@@ -145,6 +145,11 @@ MIRRORED = {
         unit_of("near-far"),
         {"State": near_far._STATE},
         {"kHubEdges": near_far._HUB_EDGES, "kChunkEdges": near_far._CHUNK_EDGES} | PAST_DEADLINE,
+    ),
+    "row-facts": Mirrored(
+        facts_on_device.ROW_FACTS,
+        {"Facts": facts_on_device._FACTS},
+        {"kThreads": facts_on_device._BLOCK, "sizeof(Tables)": facts_on_device._tables(4).nbytes},
     ),
     "summary": Mirrored(device_rows.SUMMARY, {"Summary": device_rows._SUMMARY}),
     "work-efficient": Mirrored(

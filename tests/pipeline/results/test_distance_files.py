@@ -8,6 +8,7 @@ import pytest
 
 from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_files import (
@@ -64,7 +65,7 @@ def test_the_wide_layout_has_a_column_per_source(ids):
 
 
 def test_readers_can_skip_row_groups_by_source(monkeypatch):
-    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 4)
+    monkeypatch.setattr(distance_files, "GROUP_ROWS", 4)
     metadata = written(Solution(DISTANCES, None), OFFSET, form()).metadata
     assert metadata.num_row_groups == 2
     limits = [metadata.row_group(i).column(0).statistics for i in range(2)]
@@ -123,9 +124,8 @@ def test_the_wide_layout_has_one_column_of_vertices():
 @pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("ids", [OFFSET, NAMES])
 def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids):
-    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 3)
-    monkeypatch.setattr(distance_files, "LARGEST_GROUP_ROWS", 3)
-    monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 3)
+    monkeypatch.setattr(distance_files, "GROUP_ROWS", 3)
+    monkeypatch.setattr(row_facts, "SEGMENT", 3)
     url = str(tmp_path / "file")
     with Path(url).open("wb") as handle:
         write_distances(handle, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout), ids.column())
@@ -155,7 +155,7 @@ def test_targets_are_written_and_read_in_their_order(tmp_path, layout, unreached
 
 
 def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
-    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 5)
+    monkeypatch.setattr(distance_files, "GROUP_ROWS", 5)
     targets, sources = np.array([3, 1], np.uint32), np.arange(4, dtype=np.uint32)
     url = str(tmp_path / "batch.parquet")
     distances = np.arange(8, dtype=np.uint32).reshape(4, 2)

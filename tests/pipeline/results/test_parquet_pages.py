@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline.results import distance_files
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
@@ -107,8 +108,8 @@ def written(path, solution: Solution, ids: VertexIds, form: DistanceFormat) -> s
 @pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader_reads_equal_values(tmp_path, monkeypatch, reader, layout, dtype):
-    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 3 * N)
-    monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 32)
+    monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
+    monkeypatch.setattr(row_facts, "SEGMENT", 32)
     kinds = cycle(IDS.values())
     for (unreached, compression), ids in zip(product(PATTERNS.values(), COMPRESSIONS), kinds, strict=False):
         distances = distances_of(dtype, unreached)
@@ -121,8 +122,8 @@ def test_every_reader_reads_equal_values(tmp_path, monkeypatch, reader, layout, 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("layout", ["long", "wide"])
 def test_the_footer_agrees_with_the_file(tmp_path, monkeypatch, layout, compression):
-    monkeypatch.setattr(distance_files, "LONG_GROUP_ROWS", 3 * N)
-    monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 32)
+    monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
+    monkeypatch.setattr(row_facts, "SEGMENT", 32)
     solution = Solution(distances_of("uint32", PATTERNS["some"]), None)
     path = written(
         tmp_path / "file", solution, IDS["table"], DistanceFormat(layout, None, compression, False)

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sssp_pipeline.errors import InputError, RefutedError
+from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.pipeline.completed_run import verify_run
-from sssp_pipeline.pipeline.results import distance_files, run_folder, wide_files
+from sssp_pipeline.pipeline.results import run_folder, wide_files
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.storage import files
@@ -47,7 +48,7 @@ def several(monkeypatch):
     """Cut the files after so few rows that there are several of them, and row groups that do not fit them."""
     monkeypatch.setattr(wide_files, "LEAST_ROWS", 600)
     monkeypatch.setattr(wide_files, "PART_BYTES", 1)
-    monkeypatch.setattr(distance_files, "WIDE_GROUP_ROWS", 250)
+    monkeypatch.setattr(row_facts, "SEGMENT", 250)
 
 
 @pytest.mark.parametrize("unreached", [None, 999999])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.graphs.edge_lists import TRANSPOSE
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import limit_bits
+from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import FREE_AGAIN, PAST_DEADLINE
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -184,17 +186,12 @@ class _LanesSearch(BatchSearch):
             most = none_too_long if is_sure else whole(_NARROW_LIMIT - 1 - int(graph.traits.max_weight))
             self._widths.insert(0, self._width(True, whole(min(int(self._limit), _NARROW_LIMIT)), most))
         #: Set by the first group whose distances do not fit narrow lanes. Later groups then skip the narrow kernel.
-        self._is_wide = cupy.empty(1, np.uint32)
-        self._is_wide.set(np.array([not is_narrow], np.uint32))
+        self._is_wide = Sent(np.array([not is_narrow], np.uint32))
 
         self._scratch = {name: cupy.empty(n, np.uint8) for name, n in _scratch_bytes(on_device).items()}
-        most_lanes = self._widths[0].n_lanes
-        self._sources = cupy.empty(math.ceil(n_sources / most_lanes) * most_lanes, np.uint32)
         self._states = cupy.empty(
             sum(each.width.state.itemsize for each in self._launches_for(n_sources)), np.uint8
         )
-        self._launches: list[_Launch] = []
-        self._n_sources = 0
 
     def _width(self, is_narrow: bool, limit: np.generic, most: np.generic) -> _Width:
         n_lanes = 64 if is_narrow else 32
@@ -217,15 +214,16 @@ class _LanesSearch(BatchSearch):
                     state_offset += width.state.itemsize
         return launches
 
-    def launch(self, rows: Any, sources: np.ndarray) -> None:
-        lanes = np.full(self._sources.size, _NO_SOURCE, np.uint32)
+    def launch(self, rows: Any, sources: np.ndarray) -> Callable[[], SearchCounts]:
+        most_lanes = self._widths[0].n_lanes
+        lanes = np.full(math.ceil(len(sources) / most_lanes) * most_lanes, _NO_SOURCE, np.uint32)
         lanes[: len(sources)] = sources
-        self._sources.set(lanes)
+        sent = Sent(lanes)
         self._states.data.memset_async(0, self._states.nbytes)
-        self._n_sources, self._launches = len(sources), self._launches_for(len(sources))
+        launches = self._launches_for(len(sources))
         graph, incoming, scratch = self._graph, self._incoming, self._scratch
         n_vertices = np.uint32(graph.n_vertices)
-        for launch in self._launches:
+        for launch in launches:
             width = launch.width
             args = (
                 *graph.args,
@@ -234,14 +232,14 @@ class _LanesSearch(BatchSearch):
                 incoming.targets,
                 n_vertices,
                 graph.row_offsets.dtype.type(graph.n_edges),
-                self._sources[launch.first :],
+                sent.on_device[launch.first :],
                 incoming.to_hub,
                 width.limit,
                 width.most,
                 np.float32(self._delta),
                 np.float32(self._growth),
                 *(scratch[name] for name in ("lines", "changed", "keys", "active_words", "chunks")),
-                self._is_wide,
+                self._is_wide.on_device,
                 self._states[launch.state_offset :],
                 np.uint32(width.grid + self._solver.absent_blocks),
                 np.uint64(1e9 * self._solver.barrier_timeout_s),
@@ -249,16 +247,28 @@ class _LanesSearch(BatchSearch):
             )
             width.kernels[_SEARCH](width.grid, THREADS, args)
             into = rows[launch.first : launch.first + launch.n_sources]
-            args = scratch["lines"], n_vertices, np.uint32(launch.n_sources), self._limit, self._is_wide, into
+            args = (
+                scratch["lines"],
+                n_vertices,
+                np.uint32(launch.n_sources),
+                self._limit,
+                self._is_wide.on_device,
+                into,
+            )
             kernel = width.kernels[_ROWS]
             kernel(kernel.resident_blocks(_ROWS_BLOCK), _ROWS_BLOCK, args)
 
-    def finish(self) -> SearchCounts:
-        states = self._states.get()
-        vertices, edges = (np.zeros(self._n_sources, np.uint64) for _ in range(2))
-        delta_last = np.full(self._n_sources, self._delta)
-        delta_changes = np.zeros(self._n_sources, np.int64)
-        for launch in self._launches:
+        states = fetch(self._states)
+        return lambda: self._counts(sent, len(sources), launches, states)
+
+    def _counts(
+        self, sent: Sent, n_sources: int, launches: list[_Launch], states: np.ndarray
+    ) -> SearchCounts:
+        del sent  # it had to be kept until here
+        vertices, edges = (np.zeros(n_sources, np.uint64) for _ in range(2))
+        delta_last = np.full(n_sources, self._delta)
+        delta_changes = np.zeros(n_sources, np.int64)
+        for launch in launches:
             record = launch.width.state
             state = states[launch.state_offset : launch.state_offset + record.itemsize].view(record)[0]
             if state["poison"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import (
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import delta_bits, limit_bits
+from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -191,28 +193,25 @@ class _SlotsSearch(BatchSearch):
         entry_bytes = 2 * on_device.dtype.itemsize
         self._far = cupy.empty(self._slots * self._n_far * entry_bytes, np.uint8)
         self._spilled = cupy.empty(self._slots * 2 * self._n_spilled * entry_bytes, np.uint8)
-        self._sources = cupy.empty(n_sources, np.uint32)
         #: `_PROGRESS`, then `_COUNTS` of each source.
         self._words = cupy.empty(_PROGRESS.itemsize + n_sources * _COUNTS.itemsize, np.uint8)
         self._name, self._deadline_s = solver.name, options.deadline_s
         self._deadline_ns = np.uint64(options.deadline_ns)
-        self._launched = np.empty(0, np.uint32)
         self._packed = None
         if shape.packed:
             self._packed = cupy.empty(_packed_bytes(on_device), np.uint8)
             args = (*on_device.args, np.uint32(on_device.n_vertices), self._packed)
             kernels[_PACK_KERNEL](-(-on_device.n_vertices // _PACK_BLOCK), _PACK_BLOCK, args)
 
-    def launch(self, rows: Any, sources: np.ndarray) -> None:
-        self._launched = sources
-        self._sources[: len(sources)].set(sources)
+    def launch(self, rows: Any, sources: np.ndarray) -> Callable[[], SearchCounts]:
+        sent = Sent(sources)
         self._words.data.memset_async(0, _PROGRESS.itemsize)
         args = (
             *self._graph.args,
             self._packed,
             np.uint32(_packed_bytes(self._graph) > _CACHED_BYTES),
             np.uint32(self._graph.n_vertices),
-            self._sources,
+            sent.on_device,
             np.uint32(len(sources)),
             self._limit,
             self._delta_bits,
@@ -226,11 +225,13 @@ class _SlotsSearch(BatchSearch):
             self._words[_PROGRESS.itemsize :],
         )
         self._kernel(min(self._slots, len(sources)), self._threads, args)
+        words = fetch(self._words[: _PROGRESS.itemsize + len(sources) * _COUNTS.itemsize])
+        return lambda: self._counts(sent, sources, words)
 
-    def finish(self) -> SearchCounts:
-        words = self._words[: _PROGRESS.itemsize + len(self._launched) * _COUNTS.itemsize].get()
+    def _counts(self, sent: Sent, sources: np.ndarray, words: np.ndarray) -> SearchCounts:
+        del sent  # it had to be kept until here
         if late := int(words[: _PROGRESS.itemsize].view(_PROGRESS)[0]["late"]):
-            raise DeadlineError(self._name, int(self._launched[late - 1]), self._deadline_s)
+            raise DeadlineError(self._name, int(sources[late - 1]), self._deadline_s)
         counts = words[_PROGRESS.itemsize :].view(_COUNTS)
         vertices, edges = (counts[name] for name in _COUNTS.names or ())
         return SearchCounts(vertices, edges, self._delta, self._delta)

@@ -49,6 +49,12 @@ class Unit:
     macros: tuple[tuple[str, int], ...] = ()
     #: Whether blocks of a kernel wait for each other, so that all must be resident at once.
     cooperative: bool = False
+    #: Names of the kernels that are there for floating weights only.
+    of_floats: tuple[str, ...] = ()
+
+    def names(self, dtype: np.dtype) -> tuple[str, ...]:
+        """Return the names of its kernels for weights of `dtype`."""
+        return self.kernels + (self.of_floats if dtype.kind == "f" else ())
 
     @property
     def source(self) -> str:
@@ -145,11 +151,11 @@ def load_kernels(
     cupy = cupy_module()
     options = kernel_options(unit, dtype, wide_offsets=wide_offsets, signed=signed)
     with _lock:
-        return _load(cupy.cuda.Device().id, unit, options)
+        return _load(cupy.cuda.Device().id, unit, unit.names(dtype), options)
 
 
 @cache
-def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel]:
+def _load(device: int, unit: Unit, names: tuple[str, ...], options: tuple[str, ...]) -> dict[str, Kernel]:
     del device  # a module belongs to the device it was loaded on
     cupy = cupy_module()
     log = io.StringIO()
@@ -162,7 +168,7 @@ def _load(device: int, unit: Unit, options: tuple[str, ...]) -> dict[str, Kernel
             code=unit.source, options=options, backend="nvrtc", enable_cooperative_groups=unit.cooperative
         )
         module.compile(log_stream=log)
-        functions = {name: module.get_function(name) for name in unit.kernels}
+        functions = {name: module.get_function(name) for name in names}
         kernels = {name: Kernel(name, f, f.num_regs, f.local_size_bytes) for name, f in functions.items()}
     except (cupy.cuda.compiler.CompileException, RuntimeError, OSError) as error:
         raise SsspError(

@@ -1,4 +1,4 @@
-"""Rows of distances on the device after a search: copying what is kept, and counting their results (`summary.cu`)."""
+"""Counts of the results of a search, made of rows of distances on the device (`summary.cu`)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sssp_pipeline.errors import PathTooLongError
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type, limit_bits
+from sssp_pipeline.kernels.gpu.common.rows.transfers import fetch
 from sssp_pipeline.kernels.host.mean import mean_distances
 from sssp_pipeline.kernels.host.search_graph import largest_distance
 from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions
@@ -28,7 +29,7 @@ _SUMMARY = np.dtype(
 )
 _SUMMARY_BLOCK = 256
 
-SUMMARY = Unit("summary", ("summary_kernel", "sum_kernel", "too_long_kernel"))
+SUMMARY = Unit("summary", ("summary_kernel", "too_long_kernel"), of_floats=("sum_kernel",))
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,6 @@ class SearchCounts:
     trace: np.ndarray | None = None
 
 
-def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
-    """Enqueue the copy of `rows` (n, T) to `into` (n, T), host memory, on `stream` or else the current one."""
-    if rows.size:
-        rows.get(stream=stream, out=into.view(rows.dtype), blocking=False)
-
-
 class Summariser:
     """Counts of the results of up to `n_rows` searches, made on the device (`summary.cu`)."""
 
@@ -67,6 +62,7 @@ class Summariser:
         self._kernels = load_kernels(SUMMARY, dtype, wide_offsets=self._on_device.wide_offsets)
         self._grid = {name: kernel.resident_blocks(_SUMMARY_BLOCK) for name, kernel in self._kernels.items()}
         self._words = cupy.empty(n_rows * _SUMMARY.itemsize, np.uint8)
+        self._fetched = np.empty(0, np.uint8)
 
     def launch(self, rows: Any) -> None:
         """Enqueue the counts of `rows` (n, V). Distances at the limit become "unreached"."""
@@ -75,13 +71,17 @@ class Summariser:
         most_blocks = -(-n_vertices // _SUMMARY_BLOCK)
         to_count = (self._on_device.row_offsets, np.uint32(n_vertices), self._limit)
         for name, args in (("summary_kernel", to_count), ("sum_kernel", (np.uint32(n_vertices),))):
+            if name not in self._kernels:
+                continue
             blocks_a_row = max(1, min(self._grid[name] // n_rows, most_blocks))
             self._kernels[name](
                 n_rows * blocks_a_row, _SUMMARY_BLOCK, (*args, np.uint32(blocks_a_row), rows, self._words)
             )
 
+        self._fetched = fetch(self._words[: n_rows * _SUMMARY.itemsize])
+
     def finish(self, rows: Any, sources: np.ndarray) -> np.ndarray:
-        """Wait for the counts of `rows` and return them, (n,) of `_SUMMARY`.
+        """Return the counts of `rows`, (n,) of `_SUMMARY`. The last launch must be over.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Summariser:
             A shortest path within the cutoff is longer than the type holds. The error names the first such source of
             `sources` (n,).
         """
-        summaries = self._words[: len(sources) * _SUMMARY.itemsize].get().view(_SUMMARY)
+        summaries = self._fetched.view(_SUMMARY)
         if self._may_be_too_long:
             dtype = self._graph.weight_dtype
             # No distance above this: then no sum of a distance and a weight was too large for the type.
@@ -138,19 +138,3 @@ class Summariser:
         wider = wider_dtype(dtype)
         vertex = int(self._graph.col_indices[edge])
         raise PathTooLongError(int(source), vertex, dtype.name, wider.name if wider else None)
-
-
-def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    """Return uninitialised pinned host memory, which the GPU copies fastest, or plain memory if none is left.
-
-    The memory returns to CuPy's pool when the array and all its views are deleted.
-    """
-    cupy = cupy_module()
-    count = shape[0] * shape[1]
-    if count == 0:
-        return np.empty(shape, dtype)
-    try:
-        memory = cupy.cuda.alloc_pinned_memory(count * dtype.itemsize)
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return np.empty(shape, dtype)
-    return np.frombuffer(memory, dtype, count).reshape(shape)

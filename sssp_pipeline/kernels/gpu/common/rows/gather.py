@@ -8,6 +8,7 @@ import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent
 
 _GATHER_BLOCK = 256
 
@@ -30,8 +31,7 @@ class Gather:
     def __init__(self, vertices: np.ndarray, n_rows: int, dtype: np.dtype) -> None:
         cupy = cupy_module()
         self._kernel = load_kernels(GATHER, dtype)["gather_kernel"]
-        self._vertices = cupy.empty(len(vertices), np.uint32)
-        self._vertices.set(vertices)
+        self._vertices = Sent(vertices)
         self._gathered = cupy.empty((n_rows, len(vertices)), bits_type(dtype))
 
     def __call__(self, rows: Any) -> Any:
@@ -39,6 +39,6 @@ class Gather:
         gathered = self._gathered[: len(rows)]
         if gathered.size:
             n_vertices, n_targets = np.uint32(rows.shape[1]), np.uint32(gathered.shape[1])
-            args = (rows, n_vertices, self._vertices, n_targets, np.uint64(gathered.size), gathered)
+            args = (rows, n_vertices, self._vertices.on_device, n_targets, np.uint64(gathered.size), gathered)
             self._kernel(min(-(-gathered.size // _GATHER_BLOCK), 2**16), _GATHER_BLOCK, args)
         return gathered

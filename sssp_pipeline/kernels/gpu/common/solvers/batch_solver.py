@@ -1,7 +1,8 @@
 """The base of the GPU solvers of many sources at once: everything around a search from a device batch.
 
-The sources of a call are cut into device batches that fit the free memory. While one batch is solved, another stream
-copies the rows of the batch before to pinned host memory, and the host makes the metrics of that batch.
+The sources of a call are cut into device batches that fit the free memory. A batch is enqueued before the one before is
+over, also if another call enqueued that one, so the GPU never waits for Python. All searches are on one stream. Another
+stream copies the rows of a solved batch to pinned host memory, part by part, while the next batch is solved.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import math
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,33 +21,36 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
-from sssp_pipeline.kernels.gpu.common.rows.device_rows import (
-    SearchCounts,
-    Summariser,
-    copy_to_host,
-)
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice, facts_bytes
+from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     GPU_LOCK,
     GpuSolver,
     Holding,
     graph_on_device,
 )
-from sssp_pipeline.kernels.solver import MetricsColumns, SolveOptions, SourceMetrics
+from sssp_pipeline.kernels.row_facts import RowFacts
+from sssp_pipeline.kernels.solver import MetricsColumns, Parts, Solution, SolveOptions
 
 #: A call takes at most 1 / `_SHARE` of the free memory, since another thread may call too. A call that does not fit
 #: that share takes all.
 _SHARE = 2
 #: Device memory for the counts of a source, rounded up.
 _SUMMARY_BYTES = 512
+#: The most calls of a process that hold device memory: one solves, one is enqueued behind it, and one copies its rows.
+_MOST_CALLS = 3
+#: Parts that are being copied while their receiver works on earlier ones. Each takes its memory when its copy begins.
+_COPIES = 2
 
 
 class BatchSearch(ABC):
     """A search from several sources at once; it owns its scratch memory on the device."""
 
     @abstractmethod
-    def launch(self, rows: Any, sources: np.ndarray) -> None:
-        """Enqueue the search from `sources`, without waiting for it.
+    def launch(self, rows: Any, sources: np.ndarray) -> Callable[[], SearchCounts]:
+        """Enqueue the search from `sources`, without waiting for anything.
 
         Parameters
         ----------
@@ -54,16 +59,12 @@ class BatchSearch(ABC):
             and the bits of the limit where no path is shorter than the limit.
         sources
             (n,) uint32, host memory.
-        """
 
-    @abstractmethod
-    def finish(self) -> SearchCounts:
-        """Wait for the last launch, and return the counts of each of its sources.
-
-        Raises
-        ------
-        SsspError
-            The search was given up; its distances are not valid.
+        Returns
+        -------
+        Callable
+            Gives the counts of each source, once the search is over. It raises `SsspError` if the search was given up;
+            then its distances are not valid. It must be kept until the search is over.
         """
 
 
@@ -90,19 +91,26 @@ class GpuBatchSolver(GpuSolver):
     def start_batch(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
     ) -> BatchSearch:
-        """Return a search from up to `n_sources` at once, with its own scratch memory, and its kernels compiled."""
+        """Return a search from up to `n_sources` at once, with its own scratch memory, and its kernels compiled.
 
-    def _solve_in_turn(
-        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
-    ) -> Sequence[SourceMetrics]:
-        with GPU_LOCK:  # no other call takes the memory that was found free
-            on_device = graph_on_device(graph)
-            size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources))
-            search = self.start_batch(graph, on_device, options, size)
-            buffers = [_Buffer(self.name, graph, options, size) for _ in range(n_buffers)]
-            Holding.n_calls += 1
+        Its launches follow each other on one stream, so they may share that memory.
+        """
+
+    def _solved(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
+    ) -> Parts:
+        if not len(sources):
+            yield Solution(np.empty((0, options.kept.n_columns(graph.n_vertices)), graph.weight_dtype), None)
+            return
+        search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options))
         try:
-            return _solve_with(search, buffers, sources, distances)
+            n_columns, dtype = (
+                options.kept.n_columns(graph.n_vertices),
+                options.kept.dtype(graph.weight_dtype),
+            )
+            rest = yield from _solve_with(
+                search, buffers, sources, ends, lambda n_rows: self.empty_rows((n_rows, n_columns), dtype)
+            )
         except BaseException as error:
             # The frames would keep the memory for as long as the error is kept.
             traceback.clear_frames(error.__traceback__)
@@ -112,6 +120,21 @@ class GpuBatchSolver(GpuSolver):
             with GPU_LOCK:
                 Holding.n_calls -= 1
                 Holding.given_back.notify_all()
+        yield from rest
+
+    def _begin(
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions
+    ) -> tuple[BatchSearch, list[_Buffer]]:
+        """Return a search and its buffers, after waiting for calls that hold the memory it needs."""
+        with GPU_LOCK:  # no other call takes the memory that was found free
+            while Holding.n_calls >= _MOST_CALLS:
+                Holding.given_back.wait()
+            on_device = graph_on_device(graph)
+            size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources))
+            search = self.start_batch(graph, on_device, options, size)
+            buffers = [_Buffer(self.name, graph, options, size) for _ in range(n_buffers)]
+            Holding.n_calls += 1
+            return search, buffers
 
     def _wait_for_room(
         self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
@@ -124,8 +147,9 @@ class GpuBatchSolver(GpuSolver):
             Not even one source fits.
         """
         needs = self.needs(graph, on_device, n_sources)
-        kept_bytes = 2 * options.kept.device_bytes(graph.weight_dtype)  # in each buffer
-        needs = replace(needs, bytes_a_source=needs.bytes_a_source + kept_bytes)
+        kept_bytes = options.kept.device_bytes(graph.weight_dtype)
+        kept_bytes += facts_bytes(options.kept.n_columns(graph.n_vertices))
+        needs = replace(needs, bytes_a_source=needs.bytes_a_source + 2 * kept_bytes)  # in each buffer
         row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
         while (batch := _fitting(n_sources, row_bytes, needs))[0] == 0:
             if drop_others(graph):
@@ -141,29 +165,82 @@ class GpuBatchSolver(GpuSolver):
         return batch
 
 
+@dataclass(eq=False)
+class _Part:
+    """Rows that are returned together, from one or more device batches."""
+
+    end: int
+    rows: np.ndarray
+    n_filled: int = 0
+    metrics: list[MetricsColumns] = field(default_factory=list)
+    facts: list[RowFacts] = field(default_factory=list)
+
+    def take(self, buffer: _Buffer, rows: slice, stream: Any) -> None:
+        """Enqueue the copy of `rows` of the batch that `buffer` holds."""
+        n_rows = rows.stop - rows.start
+        buffer.copy(rows, self.rows[self.n_filled : self.n_filled + n_rows], stream)
+        self.n_filled += n_rows
+        self.metrics.append(buffer.metrics[rows])
+        if buffer.facts is not None:
+            self.facts.append(buffer.facts.part(rows))
+
+    def solution(self) -> Solution:
+        facts = RowFacts.joined(self.facts) if self.facts else None
+        return Solution(self.rows, None, MetricsColumns.joined(self.metrics), facts)
+
+
 def _solve_with(
-    search: BatchSearch, buffers: list[_Buffer], sources: np.ndarray, distances: np.ndarray
-) -> Sequence[SourceMetrics]:
-    """Fill `distances` and return the metrics, both in the order of `sources`, using the buffers in turn."""
+    search: BatchSearch,
+    buffers: list[_Buffer],
+    sources: np.ndarray,
+    ends: Sequence[int],
+    empty: Callable[[int], np.ndarray],
+) -> Generator[Solution, None, list[Solution]]:
+    """Yield the solution of the sources before each of `ends`, using the buffers in turn; `empty` makes its rows.
+
+    Returns the last solutions, for which the device is not needed any more.
+    """
     cupy = cupy_module()
     size = buffers[0].n_rows
     copying = cupy.cuda.Stream(non_blocking=True)
-    metrics: list[MetricsColumns] = []
-    make_metrics: Callable[[], list[MetricsColumns]] = list
+    batches = [sources[first : first + size] for first in range(0, len(sources), size)]
+    n_launched = n_done = 0
+    waiting = iter(ends)
+    part: _Part | None = None
+    under_way: deque[tuple[Any, _Part]] = deque()
+
+    def copied() -> Solution:
+        event, done = under_way.popleft()
+        event.synchronize()
+        return done.solution()
+
     try:
-        for i, first in enumerate(range(0, len(sources), size)):
+        for i, batch in enumerate(batches):
+            while n_launched < min(i + len(buffers), len(batches)):
+                buffers[n_launched % len(buffers)].launch(search, batches[n_launched])
+                n_launched += 1
             buffer = buffers[i % len(buffers)]
-            part = slice(first, first + size)
-            buffer.copied.synchronize()
-            with GPU_LOCK:
-                buffer.launch(search, sources[part])
-                metrics += make_metrics()  # of the batch before, while the GPU is busy
-                make_metrics = buffer.finish(search)
-            buffer.copy(copying, distances[part])
-        return MetricsColumns.joined(metrics + make_metrics())
-    finally:  # after an error, no memory is freed that the device still reads or writes
+            buffer.finish()
+            n_taken = 0
+            while n_taken < len(batch):
+                if part is None:
+                    end = next(waiting)
+                    part = _Part(end, empty(end - n_done))
+                n_rows = min(part.end - n_done, len(batch) - n_taken)
+                part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
+                n_taken, n_done = n_taken + n_rows, n_done + n_rows
+                if n_done == part.end:
+                    under_way.append((copying.record(cupy.cuda.Event(block=True)), part))
+                    part = None
+                if len(under_way) > _COPIES:
+                    yield copied()
+            while under_way and i < len(batches) - 1:
+                yield copied()
+        return [copied() for _ in range(len(under_way))]
+    except BaseException:  # no memory is freed that the device still reads or writes
         cupy.cuda.get_current_stream().synchronize()
         copying.synchronize()
+        raise
 
 
 def _fitting(n_sources: int, row_bytes: int, needs: BatchNeeds) -> tuple[int, int]:
@@ -194,40 +271,57 @@ def device_batch(n_sources: int, free: int, row_bytes: int, needs: BatchNeeds) -
 
 
 class _Buffer:
-    """The rows of a device batch and their counts, on the device until they are copied."""
+    """The rows of a device batch, their counts and facts, on the device until they are copied."""
 
     def __init__(self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
         cupy = cupy_module()
+        dtype, kept = graph.weight_dtype, options.kept
         self.n_rows = n_rows
-        self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(graph.weight_dtype))
+        self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
-        self._reduce = options.kept.on_device(n_rows, graph.weight_dtype)
+        self._reduce = kept.on_device(n_rows, dtype)
+        n_columns = kept.n_columns(graph.n_vertices)
+        has_facts = options.row_facts and n_columns > 0 and kept.dtype(dtype) == dtype
+        self._find_facts = FactsOnDevice(n_rows, n_columns, dtype).launch if has_facts else None
         #: What is copied of the rows.
         self._wanted = self._rows[:0]
         self._sources = np.empty(0, np.uint32)
+        #: Give what the launch found, once it is over.
+        self._counts: Callable[[], SearchCounts]
+        self._facts: Callable[[], RowFacts] | None = None
+        #: Around the search.
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
-        #: Recorded when the rows are on the host.
-        self.copied = cupy.cuda.Event()
+        #: The first: counts and facts are on the host. The second: the rows are, too.
+        self._ready, self._copied = (cupy.cuda.Event(block=True, disable_timing=True) for _ in range(2))
+        #: Of the batch that was finished last.
+        self.metrics: MetricsColumns
+        self.facts: RowFacts | None = None
 
     def launch(self, search: BatchSearch, sources: np.ndarray) -> None:
-        """Enqueue the search from `sources` and the counts of its results."""
+        """Enqueue the search from `sources`, its counts and its facts."""
+        self._copied.synchronize()
         self._sources = sources
         rows = self._rows[: len(sources)]
-        self._began.record()
-        search.launch(rows, sources)
-        self._ended.record()
-        self._summariser.launch(rows)
-        self._wanted = self._reduce(rows)
+        with GPU_LOCK:
+            self._began.record()
+            self._counts = search.launch(rows, sources)
+            self._ended.record()
+            self._summariser.launch(rows)
+            self._wanted = self._reduce(rows)
+            self._facts = self._find_facts(self._wanted) if self._find_facts else None
+            self._ready.record()
 
-    def finish(self, search: BatchSearch) -> Callable[[], list[MetricsColumns]]:
-        """Wait for the search and return a function that makes its metrics; raises as `solve` does."""
+    def finish(self) -> None:
+        """Wait for what was launched, and make its metrics and facts; raises as `solve` does."""
         sources = self._sources
-        counts = search.finish()
+        self._ready.synchronize()
+        counts = self._counts()
         summaries = self._summariser.finish(self._rows[: len(sources)], sources)
         share_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / len(sources)
-        return lambda: [self._summariser.metrics(sources, counts, summaries, share_s)]
+        self.metrics = self._summariser.metrics(sources, counts, summaries, share_s)
+        self.facts = None if self._facts is None else self._facts()
 
-    def copy(self, stream: Any, distances: np.ndarray) -> None:
-        """Enqueue on `stream` the copy of what is kept of the rows to `distances` (n, columns), host memory."""
-        copy_to_host(self._wanted, distances, stream)
-        self.copied.record(stream)
+    def copy(self, rows: slice, into: np.ndarray, stream: Any) -> None:
+        """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns), host memory."""
+        copy_to_host(self._wanted[rows], into, stream)
+        self._copied.record(stream)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,23 +29,22 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import (
     drop_others,
     out_of_memory,
 )
-from sssp_pipeline.kernels.gpu.common.rows.device_rows import (
-    SearchCounts,
-    Summariser,
-    copy_to_host,
-    pinned_array,
-)
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
 from sssp_pipeline.kernels.host.search_graph import distances_of_bits
-from sssp_pipeline.kernels.host.solver_base import SolverBase
+from sssp_pipeline.kernels.host.solver_base import SolverBase, WholeCalls
 from sssp_pipeline.kernels.solver import (
     SolveOptions,
     SourceMetrics,
 )
 
-#: Only one call at a time computes on the GPU of a process: each call uses the whole device.
+Result = TypeVar("Result")
+
+#: Only one call at a time enqueues work on the GPU of a process. Each call uses the whole device. A call of a batch
+#: solver gives the lock back when its work is enqueued.
 GPU_LOCK = threading.Lock()
 #: The poison that a barrier sets past the deadline; as in `grid_barrier.cuh`.
 PAST_DEADLINE = 2**32 - 1
@@ -116,29 +115,22 @@ class GpuSolver(SolverBase):
     @property
     @abstractmethod
     def units(self) -> tuple[Unit, ...]:
-        """What is compiled for it besides `SUMMARY`, `GATHER` and `UPLOAD`; the search kernel is in the first."""
+        """What is compiled for it besides what all share; the search kernel is in the first."""
 
     def missing(self) -> str | None:
         return gpu_missing()
 
-    def _fill_rows(
-        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
-    ) -> Sequence[SourceMetrics]:
+    def _with_memory(self, graph: CsrGraph, function: Callable[[], Result]) -> Result:
+        """Return what `function` does. If memory runs out, drop other graphs than `graph` from it, and try again."""
         while True:
             try:
-                return self._solve_in_turn(graph, sources, distances, options)
+                return function()
             except cupy_module().cuda.memory.OutOfMemoryError as error:
                 if not drop_others(graph):
                     raise out_of_memory(f"what `{self.name}` needs beside the graph", error) from error
 
-    @abstractmethod
-    def _solve_in_turn(
-        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
-    ) -> Sequence[SourceMetrics]:
-        """Do what `_fill_rows` does, or run out of memory; take `GPU_LOCK`."""
 
-
-class GpuSearchSolver(GpuSolver):
+class GpuSearchSolver(GpuSolver, WholeCalls):
     """A solver whose searches have one source each. Several searches of a call may share the device."""
 
     @abstractmethod
@@ -152,6 +144,11 @@ class GpuSearchSolver(GpuSolver):
         del n_sources
         return [self.start(graph, on_device, options)]
 
+    def _fill_rows(
+        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+    ) -> list[SourceMetrics]:
+        return self._with_memory(graph, lambda: self._solve_in_turn(graph, sources, distances, options))
+
     def _solve_in_turn(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
     ) -> list[SourceMetrics]:
@@ -160,7 +157,8 @@ class GpuSearchSolver(GpuSolver):
         with GPU_LOCK:
             searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
             streams = [_StreamSearch(self.name, search, graph, options, len(searches)) for search in searches]
-            cupy_module().cuda.get_current_stream().synchronize()  # other streams use the uploaded graph
+            # Other streams use the uploaded graph, and the whole device: what other calls enqueued ends first.
+            cupy_module().cuda.get_current_stream().synchronize()
             metrics = []
             try:
                 for i, source in enumerate(sources):

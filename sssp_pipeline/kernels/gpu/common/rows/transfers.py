@@ -1,0 +1,54 @@
+"""Copies between host and device that wait for nothing: they are enqueued on the current stream.
+
+Only pinned host memory can be copied so. With other memory, a copy would wait for all that was enqueued before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
+
+
+class Sent:
+    """An array (n,) of which a copy on the device is enqueued. The memory of both is kept as long as this is."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        cupy = cupy_module()
+        self._staged = pinned_array((1, len(values)), values.dtype)[0]
+        self._staged[:] = values
+        #: The device array (n,).
+        self.on_device = cupy.empty(len(values), values.dtype)
+        if len(values):
+            self.on_device.set(self._staged, stream=cupy.cuda.get_current_stream())
+
+
+def fetch(words: Any) -> np.ndarray:
+    """Enqueue the copy of `words` (n,) uint8 to the host; return the array that will hold them."""
+    fetched = pinned_array((1, len(words)), np.dtype(np.uint8))[0]
+    copy_to_host(words, fetched)
+    return fetched
+
+
+def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
+    """Enqueue the copy of the device array `rows` to `into`, of equal shape, on `stream` or else the current one."""
+    if rows.size:
+        rows.get(stream=stream, out=into.view(rows.dtype), blocking=False)
+
+
+def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """Return uninitialised pinned host memory, which the GPU copies fastest, or plain memory if none is left.
+
+    The memory returns to CuPy's pool when the array and all its views are deleted.
+    """
+    cupy = cupy_module()
+    count = shape[0] * shape[1]
+    if count == 0:
+        return np.empty(shape, dtype)
+    try:
+        memory = cupy.cuda.alloc_pinned_memory(count * dtype.itemsize)
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return np.empty(shape, dtype)
+    return np.frombuffer(memory, dtype, count).reshape(shape)

@@ -1,0 +1,76 @@
+"""CRC-32 by parts: the checksum of bytes whose parts were summed apart, on a GPU or elsewhere.
+
+A CRC is the remainder of a polynomial over {0, 1}. So the remainder of two parts, one after the other, is the remainder
+of the first, multiplied by x to the number of bits of the second, plus the remainder of the second. The highest bit of
+a word is the coefficient of x^0, as in zlib.
+
+The remainder of a part starts at 0. A checksum starts with all bits set, and all bits of it are turned at the end.
+
+References
+----------
+ISO 3309; Peterson and Brown, Cyclic Codes for Error Detection, 1961.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sssp_pipeline.numba_cache import njit
+
+_POLYNOMIAL = np.uint32(0xEDB88320)
+_ONE = np.uint32(1 << 31)
+_ALL = np.uint32(0xFFFFFFFF)
+
+
+@njit(nogil=True)
+def times(a: np.uint32, b: np.uint32) -> np.uint32:
+    """Return the product of two remainders."""
+    product = np.uint32(0)
+    for _ in range(32):
+        if a & _ONE:
+            product ^= b
+        a = np.uint32(a << np.uint32(1))
+        b = np.uint32((b >> np.uint32(1)) ^ (_POLYNOMIAL if b & np.uint32(1) else np.uint32(0)))
+    return product
+
+
+@njit(nogil=True)
+def power_of_x(n_bits: int) -> np.uint32:
+    """Return the remainder of x to the power `n_bits`, which is 0 or more."""
+    power, square = _ONE, np.uint32(_ONE >> np.uint32(1))
+    while n_bits > 0:
+        if n_bits & 1:
+            power = times(power, square)
+        square = times(square, square)
+        n_bits >>= 1
+    return power
+
+
+@njit(nogil=True)
+def appended(checksum: int, remainders: np.ndarray, n_bytes: np.ndarray) -> int:
+    """Return the checksum of some bytes, whose own is `checksum`, followed by parts.
+
+    Parameters
+    ----------
+    remainders
+        (k,) uint32, of the parts.
+    n_bytes
+        (k,) int64, their lengths.
+    """
+    state = np.uint32(checksum) ^ _ALL
+    known, power = np.int64(0), _ONE  # parts often have equal lengths
+    for i in range(len(remainders)):
+        if n_bytes[i] != known:
+            known, power = n_bytes[i], power_of_x(8 * n_bytes[i])
+        state = times(state, power) ^ remainders[i]
+    return int(state ^ _ALL)
+
+
+@njit(nogil=True)
+def advancing(power: np.uint32) -> np.ndarray:
+    """Return tables (4, 256) uint32 that multiply by `power`: the product is the sum of one entry for each byte."""
+    tables = np.empty((4, 256), np.uint32)
+    for place in range(4):
+        for byte in range(256):
+            tables[place, byte] = times(np.uint32(byte << (8 * place)), power)
+    return tables

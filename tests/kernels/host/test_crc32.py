@@ -1,0 +1,59 @@
+"""Checksums of parts against zlib's of the whole."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sssp_pipeline.kernels.host.crc32 import advancing, appended, power_of_x, times
+
+ALL = 2**32 - 1
+#: The first call of a function compiles it.
+PATIENT = settings(deadline=None)
+words = st.integers(0, ALL)
+
+
+def remainder(part: bytes) -> int:
+    """Return what a checksum of `part` is without its start and its end."""
+    return zlib.crc32(part, ALL) ^ ALL
+
+
+@PATIENT
+@given(before=st.binary(max_size=20), parts=st.lists(st.binary(max_size=30), max_size=6))
+def test_the_checksum_of_parts_is_that_of_the_whole(before, parts):
+    remainders = np.array([remainder(part) for part in parts], np.uint32)
+    n_bytes = np.array([len(part) for part in parts], np.int64)
+    assert appended(zlib.crc32(before), remainders, n_bytes) == zlib.crc32(before + b"".join(parts))
+
+
+def test_parts_of_many_bytes():
+    part = np.random.default_rng(1).bytes(3_000_001)
+    remainders = np.full(3, remainder(part), np.uint32)
+    assert appended(zlib.crc32(b"x"), remainders, np.full(3, len(part))) == zlib.crc32(b"x" + 3 * part)
+
+
+@PATIENT
+@given(a=words, b=words, c=words)
+def test_products_are_those_of_a_commutative_ring(a, b, c):
+    a, b, c = (np.uint32(word) for word in (a, b, c))
+    assert times(a, b) == times(b, a)
+    assert times(times(a, b), c) == times(a, times(b, c))
+    assert times(a, b ^ c) == times(a, b) ^ times(a, c)
+    assert times(a, power_of_x(0)) == a
+
+
+@PATIENT
+@given(first=st.integers(0, 2**40), second=st.integers(0, 2**40))
+def test_powers_of_x_add(first, second):
+    assert power_of_x(first + second) == times(power_of_x(first), power_of_x(second))
+
+
+@PATIENT
+@given(word=words, n_bits=st.integers(0, 10**6))
+def test_tables_multiply_by_their_power(word, n_bits):
+    tables = advancing(power_of_x(n_bits))
+    looked_up = [tables[place, word >> (8 * place) & 255] for place in range(4)]
+    assert np.bitwise_xor.reduce(looked_up) == times(np.uint32(word), power_of_x(n_bits))
