@@ -1,7 +1,7 @@
 """From a stored graph to distances in Parquet: sources a second by solver, and how busy GPU and writing threads are.
 
     python benchmarks/pipeline.py [--input generated:road?vertices=262144&seed=7] [--sources 512] [--folder .bench]
-        [--layout long] [--rounds 3] [--solvers auto,adds-slots] [--targets 1000]
+        [--layout long] [--rounds 3] [--solvers auto,adds-slots] [--targets 1000] [--cutoff 1000000]
 
 The rate is that between the first and the last committed batch, so that it has neither the start of Dask nor
 compiling. The solvers take turns, so that a machine that slows down slows all of them. Each solver gives a line in
@@ -24,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -35,12 +35,8 @@ from record import record
 
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import plan_stage
-from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Graph
-from sssp_pipeline.workflow.yaml_file import load_workflow
 
 TOO_FEW = "the batches were committed all at once: set more --sources"
 
@@ -62,15 +58,13 @@ class Commit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command printed, its seconds, and what the run committed, in the order of time.
-
-    `merge_s` is None if nothing was merged.
-    """
+    """What a command printed, its seconds, what the run committed, in the order of time, and the rest of `Log`."""
 
     command_s: float
     printed: dict[str, Any]
     commits: list[Commit]
     merge_s: float | None
+    first_batches: list[int]
 
 
 def run_command(workflow: Path, run: Path, solver: str) -> Outcome:
@@ -81,17 +75,29 @@ def run_command(workflow: Path, run: Path, solver: str) -> Outcome:
     began = time.perf_counter()
     done = subprocess.run(command, check=True, capture_output=True)
     command_s = time.perf_counter() - began
-    files = [file.stat() for file in (run / "distances").glob("batch-*")]
-    if files:
-        commits, merge_s = [Commit(file.st_mtime, 1, file.st_size) for file in files], None
-    else:
-        commits, merge_s = read_log(done.stderr)
-    return Outcome(command_s, json.loads(done.stdout), sorted(commits, key=lambda c: c.at_s), merge_s)
+    log = read_log(done.stderr)
+    if files := [file.stat() for file in (run / "distances").glob("batch-*")]:
+        log = replace(log, commits=[Commit(file.st_mtime, 1, file.st_size) for file in files])
+    commits = sorted(log.commits, key=lambda c: c.at_s)
+    return Outcome(command_s, json.loads(done.stdout), commits, log.merge_s, log.first_batches)
 
 
-def read_log(log: bytes) -> tuple[list[Commit], float | None]:
-    """Return the commits of a run, and the seconds in which its batches were merged, if they were."""
+@dataclass(frozen=True)
+class Log:
+    """What the log of a run says.
+
+    `first_batches` are those of the call that ended first. `merge_s` is None if nothing was merged.
+    """
+
+    commits: list[Commit]
+    first_batches: list[int]
+    merge_s: float | None
+
+
+def read_log(log: bytes) -> Log:
+    """Return what the lines of `log` say of commits and of the merging."""
     commits = []
+    first_batches: list[int] = []
     merge_began = merge_ended = None
     for line in log.splitlines():
         if not line.startswith(b"{"):  # a Dask worker wrote it
@@ -99,12 +105,14 @@ def read_log(log: bytes) -> tuple[list[Commit], float | None]:
         entry = json.loads(line)
         at_s = datetime.fromisoformat(entry["time"]).timestamp()
         if entry["event"] == "solved":
+            first_batches = first_batches or entry["batches"]
             commits.append(Commit(at_s, len(entry["batches"]), entry["bytes"]))
         if merge_began is None and entry.get("stage") == "merge":
             merge_began = at_s
         elif merge_began is not None and merge_ended is None and entry["event"] in ("stage", "succeeded"):
             merge_ended = at_s
-    return commits, merge_ended - merge_began if merge_began is not None and merge_ended is not None else None
+    merge_s = merge_ended - merge_began if merge_began is not None and merge_ended is not None else None
+    return Log(commits, first_batches, merge_s)
 
 
 def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
@@ -120,9 +128,7 @@ def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
     share = 1 - commits[0].n_batches / printed["batches"]
     n_bytes = sum(commit.n_bytes for commit in commits)
     # What the first call solved, it had solved before the first commit.
-    spec = load_workflow(str(workflow), [f"solve.solver={solver}"])
-    stored = StoredGraph(spec.store, read_manifest(spec.store))
-    solved_s = float(solve_s[plan_stage(spec, stored, Quiet()).batches_per_call :].sum())
+    solved_s = float(solve_s.sum() - solve_s[outcome.first_batches].sum())
     on_gpu = solver_named(printed["solver"]).device == "gpu"
     return printed["solver"], {
         "command_s": outcome.command_s,
@@ -156,6 +162,7 @@ def main() -> None:
     parser.add_argument(
         "--targets", type=int, help="number of vertices to which distances are written; 0: only metrics"
     )
+    parser.add_argument("--cutoff", type=float, help="distance beyond which vertices are unreached")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     workflow, run = given.folder / "pipeline.yaml", given.folder / "pipeline-run"
@@ -174,6 +181,7 @@ def main() -> None:
                 "sources": {"all": True}
                 if given.sources == "all"
                 else {"random": {"count": int(given.sources)}},
+                "solve": {"cutoff": given.cutoff},
                 "output": {"path": str(run), "layout": given.layout, **kept},
                 "verify": "off",
                 "report": False,
@@ -188,6 +196,7 @@ def main() -> None:
         "sources": n_vertices if given.sources == "all" else int(given.sources),
         "targets": given.targets,
         "layout": given.layout,
+        "cutoff": given.cutoff,
     }
     names = given.solvers.split(",")
     ran: dict[str, str] = {}

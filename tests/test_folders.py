@@ -97,7 +97,7 @@ def test_what_killed_processes_leave_is_no_other_file(tmp_path):
     (folder / "_run").mkdir(parents=True)
     (folder / "distances").mkdir()
     left = [
-        "_run/metrics-00000.arrow",
+        "_run/metrics-00000.npy",
         "_run/started.json",
         "_run/targets.u32",
         "distances/wide-00000.parquet",

@@ -37,8 +37,9 @@ ORDER = (
     "generators",
     *("kernels.forecast", "kernels.options", "kernels.compile_notice", "kernels.host.search_graph"),
     # What is kept of a row is reduced on the host and on the device: these compile the kernel for it.
-    *("kernels.gpu.common.cuda", "kernels.gpu.common.rows.distance_bits", "kernels.gpu.common.rows.gather"),
-    *("kernels.kept", "kernels.solver", "kernels.host", "kernels.cpu", "kernels.proofs"),
+    *("kernels.gpu.common.cuda", "kernels.gpu.common.rows.distance_bits"),
+    *("kernels.gpu.common.rows.transfers", "kernels.gpu.common.rows.gather"),
+    *("kernels.kept", "kernels.row_facts", "kernels.solver", "kernels.host", "kernels.cpu", "kernels.proofs"),
     *("kernels.gpu.common.graphs", "kernels.gpu.common.rows", "kernels.gpu.common.solvers"),
     *("kernels.gpu.common", "kernels.gpu", "kernels.registry", "kernels"),
     "pipeline.storage",

@@ -311,7 +311,7 @@ class _Job:
                 self.cluster.close()
             self.still_ours()
             self.folder.clean()  # a dead worker may have left a half-written file
-            self.folder.finish_metrics(len(self.batches))
+            self.folder.finish_metrics(len(self.batches), self.stored.ids, self.output.form.scale)
             if self.output.form.layout == "wide" and len(self.batches) > 1:
                 self.progress.stage("merge")
                 self.folder.merge(len(self.batches), self.output.form.compression, self.progress)

@@ -76,7 +76,9 @@ def test_a_slow_nvrtc_is_notified_and_a_binary_from_the_cache_is_not(
     monkeypatch.setattr(_compile, "cupy_module", lambda: cupy)
     monkeypatch.setattr(_compile, "_COMPILES_S", 0.1)
     unit = Unit("near_far", ("near_far_kernel",))
-    kernels = _compile._load.__wrapped__(0, unit, _compile.kernel_options(unit, np.dtype("uint32")))
+    kernels = _compile._load.__wrapped__(
+        0, unit, unit.kernels, _compile.kernel_options(unit, np.dtype("uint32"))
+    )
     assert kernels["near_far_kernel"].registers == 8
     time.sleep(0.2)
     assert notified == expected

@@ -4,6 +4,8 @@ A CRC is the remainder of a polynomial over {0, 1}. So the remainder of two part
 of the first, multiplied by x to the number of bits of the second, plus the remainder of the second. The highest bit of
 a word is the coefficient of x^0, as in zlib.
 
+The functions keep Python's lock: they take a microsecond, and a thread that gives the lock back may wait longer for it.
+
 The remainder of a part starts at 0. A checksum starts with all bits set, and all bits of it are turned at the end.
 
 References
@@ -22,7 +24,7 @@ _ONE = np.uint32(1 << 31)
 _ALL = np.uint32(0xFFFFFFFF)
 
 
-@njit(nogil=True)
+@njit()
 def times(a: np.uint32, b: np.uint32) -> np.uint32:
     """Return the product of two remainders."""
     product = np.uint32(0)
@@ -34,7 +36,7 @@ def times(a: np.uint32, b: np.uint32) -> np.uint32:
     return product
 
 
-@njit(nogil=True)
+@njit()
 def power_of_x(n_bits: int) -> np.uint32:
     """Return the remainder of x to the power `n_bits`, which is 0 or more."""
     power, square = _ONE, np.uint32(_ONE >> np.uint32(1))
@@ -46,7 +48,7 @@ def power_of_x(n_bits: int) -> np.uint32:
     return power
 
 
-@njit(nogil=True)
+@njit()
 def appended(checksum: int, remainders: np.ndarray, n_bytes: np.ndarray) -> int:
     """Return the checksum of some bytes, whose own is `checksum`, followed by parts.
 
@@ -66,7 +68,7 @@ def appended(checksum: int, remainders: np.ndarray, n_bytes: np.ndarray) -> int:
     return int(state ^ _ALL)
 
 
-@njit(nogil=True)
+@njit()
 def advancing(power: np.uint32) -> np.ndarray:
     """Return tables (4, 256) uint32 that multiply by `power`: the product is the sum of one entry for each byte."""
     tables = np.empty((4, 256), np.uint32)

@@ -43,7 +43,11 @@ SMALL_BATCHES = 2000
 #: The number of batches to aim at, so that many workers share the work and little is lost with one batch.
 BATCHES = 64
 #: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
-CALL_BYTES = 2**30
+#: They lie on the GPU, and come to the host one by one.
+CALL_BYTES = 2**33
+#: A call whose rows need not be copied has this multiple of the sources that are solved together. Then the GPU waits
+#: seldom for the last sources of a call.
+ROUNDS = 4
 #: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
 
@@ -156,7 +160,9 @@ class Work:
         """
         if self.options.predecessors:
             return 1
-        wanted = -(-SOLVERS[solver].forecast(self.traits, self.n_sources).at_once // self.batch)
+        at_once = SOLVERS[solver].forecast(self.traits, self.n_sources).at_once
+        rounds = 1 if at_once == 1 or self.options.kept.is_whole_row else ROUNDS
+        wanted = -(-rounds * at_once // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), self.n_batches // CALLS))
 
     def source_wall_s(self, device: str, source_s: float, machine: Machine, is_shared: bool = False) -> float:

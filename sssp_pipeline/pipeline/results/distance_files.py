@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import chain
 from operator import lt
 from typing import TYPE_CHECKING, Any
@@ -206,26 +207,38 @@ class _Rows:
 
         Raises as `write_distances`.
         """
-        form, size = self.form, row_facts.SEGMENT
-        segments = slice(vertices.start // size, -(-vertices.stop // size))
+        form, segments = self.form, slice(vertices.start // row_facts.SEGMENT, None)
+        if vertices.stop < self.values.shape[1]:
+            segments = slice(segments.start, vertices.stop // row_facts.SEGMENT)
         limits = self.least[some, segments].min(), self.largest[some, segments].max()
         # In memory they follow each other: there is one source, or all vertices of each.
         row = self.values[some, vertices].reshape(-1)
-        unreached = csr.unreached_distance(row.dtype)
+        unreached = self.unreached
         # "Unreached" is the largest value of each type.
-        missing = row == unreached if limits[1] == unreached else None
+        has_null = limits[1] == unreached
         if form.unreached is not None:
-            row = _with_stand_in(row, missing, form.unreached)
-            return pages.plain_chunk(row, None, form.compression)
-        if missing is not None:
-            return pages.plain_chunk(row, missing, form.compression)
+            row = _with_stand_in(row, row == unreached if has_null else None, form.unreached)
+            return pages.plain_chunk(row, form.compression)
+        if has_null:
+            return pages.plain_chunk(row, form.compression, null=unreached)
         if self.remainders is None:
-            return pages.plain_chunk(row, None, form.compression, pages.Known(limits))
+            return pages.plain_chunk(row, form.compression, pages.Known(limits))
         of_parts = self.remainders[some, segments]
-        ends = np.append(np.arange(vertices.start, vertices.stop, size), vertices.stop)
-        n_bytes = np.tile(np.diff(ends) * row.itemsize, len(of_parts))
-        known = pages.Known(limits, of_parts.ravel(), n_bytes)
-        return pages.plain_chunk(row, None, form.compression, known)
+        n_bytes = self.n_bytes[segments]
+        if len(of_parts) > 1:
+            n_bytes = np.tile(n_bytes, len(of_parts))
+        return pages.plain_chunk(row, form.compression, pages.Known(limits, of_parts.ravel(), n_bytes))
+
+    @cached_property
+    def unreached(self) -> np.generic:
+        return csr.unreached_distance(self.values.dtype)
+
+    @cached_property
+    def n_bytes(self) -> np.ndarray:
+        """The bytes of each segment, (K,) int64."""
+        n_columns = self.values.shape[1]
+        ends = np.append(np.arange(0, n_columns, row_facts.SEGMENT), n_columns)
+        return np.diff(ends) * self.values.itemsize
 
 
 def _with_stand_in(row: np.ndarray, missing: np.ndarray | None, unreached: float) -> np.ndarray:
@@ -243,7 +256,7 @@ def _predecessor_chunk(predecessors: np.ndarray, ids: VertexIds, compression: st
     none = predecessors == csr.NO_VERTEX
     named = ids.originals(np.where(none, 0, predecessors))
     if ids.mapping.type == "int64":
-        return pages.plain_chunk(named.to_numpy(), none, compression)
+        return pages.plain_chunk(named.to_numpy(), compression, missing=none)
     return pages.encoded_chunk(pc.if_else(pa.array(none), None, named), compression, None)
 
 

@@ -89,6 +89,8 @@ class Chunk:
     n_null: int
     #: Its least and largest value in PLAIN encoding; None if that is not known.
     limits: tuple[bytes, bytes] | None
+    #: Memory that is free again when the chunk is written.
+    scratch: np.ndarray | None = None
 
 
 class PageWriter:
@@ -97,7 +99,8 @@ class PageWriter:
     Parameters
     ----------
     handle
-        Open for writing bytes; it stays open. Its `writelines` gets many buffers at a time.
+        Open for writing bytes; it stays open. Its `writelines` gets many buffers at a time. If `keeps_buffers` of it is
+        true, it refers to them until it is closed.
     schema
         Names and types of the columns.
     compression
@@ -112,6 +115,7 @@ class PageWriter:
         #: What is not written yet.
         self._pending: list[memoryview] = []
         self._n_pending = 0
+        self._scratch: list[np.ndarray] = []
         self._write(memoryview(_MARK))
 
     def write_group(self, chunks: Iterable[Chunk], sorted_by: Sequence[int] = ()) -> None:
@@ -165,6 +169,8 @@ class PageWriter:
         begin = self._at
         for buffer in chunk.buffers:
             self._write(buffer)
+        if chunk.scratch is not None:
+            self._scratch.append(chunk.scratch)
         statistics = {3: thrift.i64(chunk.n_null)}
         if chunk.limits is not None:
             least, largest = chunk.limits
@@ -195,6 +201,9 @@ class PageWriter:
     def _flush(self) -> None:
         self._handle.writelines(self._pending)
         self._pending, self._n_pending = [], 0
+        if not getattr(self._handle, "keeps_buffers", False):
+            _free_scratch.extend(self._scratch)
+        self._scratch = []
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +218,12 @@ class Known:
 
 
 def plain_chunk(
-    values: np.ndarray, missing: np.ndarray | None, compression: str, known: Known | None = None
+    values: np.ndarray,
+    compression: str,
+    known: Known | None = None,
+    *,
+    null: np.generic | None = None,
+    missing: np.ndarray | None = None,
 ) -> Chunk:
     """Return the chunk of `values` (n,) in PLAIN encoding.
 
@@ -217,20 +231,29 @@ def plain_chunk(
     ----------
     values
         Of one of the weight types, or int64. The chunk refers to them if nothing is missing and nothing is compressed.
-    missing
-        (n,) which of them are NULL; None if none is.
     compression
         As in `PageWriter`.
     known
-        What is known of the values; only if nothing is missing.
+        What is known of the values; only if none is NULL.
+    null
+        The value that stands for NULL; None if none does.
+    missing
+        (n,) which of them are NULL; None if none is.
     """
-    n_values, levels = len(values), _all_there(len(values))
-    present = np.ascontiguousarray(values)
-    if missing is not None and missing.any():
+    n_values, levels, present = len(values), _all_there(len(values)), np.ascontiguousarray(values)
+    scratch: np.ndarray | None = None
+    if null is not None or missing is not None:
+        bits = np.empty((n_values + 7) // 8, np.uint8)
+        if missing is not None:
+            bits[:] = np.packbits(~missing, bitorder="little")
+            present = values[~missing]
+        else:
+            scratch = _scratch_of(values.nbytes)
+            present = scratch[: values.nbytes].view(values.dtype)
+            present = present[: _compact(values, null, bits, present)]
         # A run of bit-packed levels, in groups of eight: 1 for a value, 0 for NULL.
-        bits, present = np.empty((n_values + 7) // 8, np.uint8), np.empty(n_values, values.dtype)
-        present = present[: _compact(values, missing, bits, present)]
-        levels = _length_first(varint(len(bits) << 1 | 1) + bits.tobytes())
+        if len(present) < n_values:
+            levels = _length_first(varint(len(bits) << 1 | 1) + bits.tobytes())
     if known is None and len(present):
         known = Known((present.min(), present.max()))
     content = present.data.cast("B") if len(present) else b""
@@ -244,6 +267,7 @@ def plain_chunk(
         0,
         n_values - len(present),
         _plain_limits(*known.limits) if known else None,
+        scratch,
     )
 
 
@@ -399,20 +423,44 @@ def _length_first(levels: bytes) -> bytes:
     return len(levels).to_bytes(4, "little") + levels
 
 
-@njit(nogil=True)
-def _compact(values: np.ndarray, missing: np.ndarray, bits: np.ndarray, present: np.ndarray) -> int:
-    """Write the values (n,) that are not `missing` (n,) to the front of `present` (n,); return how many they are.
+def _scratch_of(n_bytes: int) -> np.ndarray:
+    """Return at least `n_bytes` of memory, (n,) uint8. New memory would cost as much as compacting into it."""
+    try:
+        scratch = _free_scratch.pop()
+    except IndexError:
+        scratch = np.empty(0, np.uint8)
+    return scratch if len(scratch) >= n_bytes else np.empty(n_bytes, np.uint8)
 
-    `bits` gets a bit for each value, the lowest first: 1 if it is present. NumPy takes 3 to 10 times as long.
+
+#: Memory that chunks no longer need: of the last writers, each as much as a row group has.
+_free_scratch: deque[np.ndarray] = deque(maxlen=16)
+
+
+@njit(nogil=True)
+def _compact(values: np.ndarray, null: Any, bits: np.ndarray, present: np.ndarray) -> int:
+    """Write the values (n,) other than `null` to the front of `present` (n,); return how many they are.
+
+    `bits` gets a bit for each value, the lowest first: 1 if it is not NULL. NumPy takes 3 to 10 times as long.
     """
     n_present = 0
-    for byte in range(len(bits)):
-        is_present = 0
-        for i in range(8 * byte, min(8 * byte + 8, len(values))):
-            present[n_present] = values[i]  # the next value overwrites a missing one
-            is_present |= (not missing[i]) << (i - 8 * byte)
-            n_present += not missing[i]
-        bits[byte] = is_present
+    whole = len(values) // 8
+    for byte in range(whole):
+        there = 0
+        for bit in range(8):
+            value = values[8 * byte + bit]
+            present[n_present] = value  # the next value overwrites a NULL
+            is_there = value != null
+            there |= is_there << bit
+            n_present += is_there
+        bits[byte] = there
+    there = 0
+    for i in range(8 * whole, len(values)):
+        present[n_present] = values[i]
+        is_there = values[i] != null
+        there |= is_there << (i - 8 * whole)
+        n_present += is_there
+    if len(values) > 8 * whole:
+        bits[whole] = there
     return n_present
 
 

@@ -21,17 +21,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import WRITER
-from sssp_pipeline.pipeline.results.outputs import OF_LENGTHS, FileOutput, RowOutput, output_kind
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_kind
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, batch_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, shortened
@@ -39,15 +36,15 @@ from sssp_pipeline.progress import Progress, shortened
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    from sssp_pipeline.kernels import solver as solvers
-    from sssp_pipeline.kernels.solver import Solution, SourceMetrics
+    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.pipeline.results import batch_metrics
+    from sssp_pipeline.pipeline.results.batch_metrics import Place
     from sssp_pipeline.vertex_ids import VertexIds
 else:  # `inspect` needs none of them
-    np, pa, pc = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.compute")
-    pq, solvers = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.kernels.solver")
+    np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
+    batch_metrics = LazyModule("sssp_pipeline.pipeline.results.batch_metrics")
 
 RUN_FILE = "run.json"
 REPORT_FILE = "report.html"
@@ -55,7 +52,7 @@ RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 1
 _RUN_KEYS = ("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished")
 _BATCH = re.compile(r"batch-(\d{5,})\.parquet")
-_BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.arrow")
+_BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.npy")
 _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
 _STARTED = f"{_UNFINISHED}/started.json"
@@ -69,45 +66,6 @@ _OURS = re.compile(
 )
 #: The identity of a run whose files are being removed.
 _REMOVED = {"removed": True}
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a batch was solved, and at which attempt."""
-
-    #: Host and process.
-    worker: str
-    #: The name of the GPU, or of the CPU.
-    device: str
-    #: Counts from 1.
-    attempts: int
-
-
-#: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.
-_MEASURED = {
-    "solver": "string",
-    "solve_s": "float64",
-    "vertices_processed": "int64",
-    "edges_relaxed": "int64",
-    "reached": "int64",
-    "max_distance": "float64",
-    "mean_distance": "float64",
-    "teps": "float64",
-    "delta_first": "float64",
-    "delta_last": "float64",
-    "delta_changes": "int64",
-    "supersteps": "int64",
-    "filter_s": "float64",
-}
-
-
-@cache
-def _types() -> dict[str, pa.DataType]:
-    """Return the types of the columns of metrics, of which `_MEASURED` names most."""
-    moment = pa.struct(
-        [(name, pa.from_numpy_dtype(solvers.TRACE[name])) for name in solvers.TRACE.names or ()]
-    )
-    return {name: pa.type_for_alias(alias) for name, alias in _MEASURED.items()} | {"trace": pa.list_(moment)}
 
 
 class RunFolder:
@@ -126,7 +84,7 @@ class RunFolder:
         return self.path(batch_file(batch))
 
     def _batch_metrics_path(self, batch: int) -> str:
-        return self.path(_UNFINISHED, f"metrics-{batch:05d}.arrow")
+        return self.path(_UNFINISHED, f"metrics-{batch:05d}.npy")
 
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the folder for the run with this `identity`; return whether that run is finished already.
@@ -298,26 +256,33 @@ class RunFolder:
 
         Returns how many bytes were written.
         """
-        metrics = metrics_table(solution.metrics, ids.originals(sources), batch, place, output.form.scale)
-        # For a few rows, Arrow's own format is several times as fast as Parquet to write and to read.
-        content = pa.BufferOutputStream()
-        with pa.ipc.new_stream(content, metrics.schema) as stream:
-            stream.write_table(metrics)
-        n_bytes: int = content.tell()
-        with files.open_atomic(self._batch_metrics_path(batch), plain=True) as handle:
-            handle.write(content.getvalue())
+        content = batch_metrics.BatchMetrics(place, solution.metrics).to_bytes()
+        files.write_atomic(self._batch_metrics_path(batch), content)
         if not isinstance(output, FileOutput):
-            return n_bytes
+            return len(content)
         with files.open_atomic(self.batch_path(batch), plain=True) as handle:
             output.write(handle, sources, solution, ids)
-            return n_bytes + int(handle.tell())
+            return len(content) + int(handle.tell())
 
-    def finish_metrics(self, n_batches: int) -> pa.Table:
-        """Write `metrics.parquet` from the metrics of all batches and return it."""
+    def finish_metrics(self, n_batches: int, ids: VertexIds, scale: int | None) -> pa.Table:
+        """Write `metrics.parquet` from the metrics of all batches and return it.
+
+        Parameters
+        ----------
+        ids
+            Of the graph.
+        scale
+            As in `DistanceFormat`.
+        """
 
         def read(batch: int) -> pa.Table:
-            with pa.ipc.open_stream(files.read_bytes(self._batch_metrics_path(batch))) as stream:
-                return stream.read_all()
+            path = self._batch_metrics_path(batch)
+            try:
+                stored = batch_metrics.BatchMetrics.of_bytes(files.read_bytes(path))
+            except ValueError as error:
+                raise InputError(f"`{files.redacted(path)}` is damaged: {error}", hint=OVERWRITE) from error
+            sources = ids.originals(stored.sources)
+            return batch_metrics.metrics_table(stored.metrics, sources, batch, stored.place, scale)
 
         # An object store takes some milliseconds for each request, so several are sent at once. A table takes 18 kB
         # of memory however few rows it has, so tables are joined in groups.
@@ -437,52 +402,3 @@ def _read_object(url: str, keys: tuple[str, ...]) -> dict[str, Any]:
 _READERS = 16
 #: Files of metrics that are joined into one table before the next are read.
 _GATHERED = 1024
-
-
-def metrics_table(
-    metrics: Sequence[SourceMetrics],
-    source_ids: pa.Array,
-    batch: int,
-    place: Place,
-    scale: int | None = None,
-) -> pa.Table:
-    """Return the metrics of a batch as a table: one row for each source, with the ids `source_ids` of the input.
-
-    Lengths are in the input's unit; those in `metrics` are `scale` times as large.
-    """
-    n_rows = len(metrics)
-    types = _types()
-    columns = {
-        "source": source_ids,
-        "batch": pa.repeat(pa.scalar(batch, pa.int64()), n_rows),
-        "worker": pa.repeat(place.worker, n_rows),
-        "device": pa.repeat(place.device, n_rows),
-        "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
-    }
-    for name in _MEASURED:
-        values = solvers.metrics_column(metrics, name)
-        if isinstance(values, np.ndarray):
-            values = values.astype(types[name].to_pandas_dtype())
-        elif name == "max_distance":  # Arrow refuses integers that a float cannot hold
-            values = list(map(float, values))
-        columns[name] = pa.array(values, types[name])
-        if scale is not None and name in OF_LENGTHS:
-            columns[name] = pc.divide(columns[name], float(scale))
-    columns["trace"] = _traces(list(solvers.metrics_column(metrics, "trace")), scale)
-    return pa.table(columns)
-
-
-def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
-    """Return a list of moments for each trace, and NULL for each None."""
-    of_type = _types()["trace"]
-    recorded = [trace for trace in traces if trace is not None]
-    if not recorded:
-        return pa.nulls(len(traces), of_type)
-    moments = np.concatenate(recorded)
-    if scale is not None:
-        moments["delta"] /= scale
-    begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
-    begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
-    fields = list(of_type.value_type)
-    values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in fields], fields=fields)
-    return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)

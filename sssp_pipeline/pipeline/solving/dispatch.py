@@ -41,11 +41,13 @@ from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import Parts, Solution, SolveOptions, Solver, metrics_column
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
+from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput
-from sssp_pipeline.pipeline.results.run_folder import Place, RunFolder
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving import worker_metrics
 from sssp_pipeline.pipeline.solving.task import Task, TaskDone
 from sssp_pipeline.pipeline.solving.workers.interface import Workers
+from sssp_pipeline.pipeline.solving.workers.needs import most_under_way
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.redaction import error_text
@@ -57,8 +59,10 @@ from sssp_pipeline.vertex_ids import VertexIds
 _SMALL_BYTES = 2**18
 #: Held by each thread that writes to a local disk. More threads than cores would only take turns.
 _WRITERS = threading.BoundedSemaphore(usable_cores())
-#: Held by each batch that waits to be written or is written. More of them would only take memory.
+#: Held by each batch of any task that waits to be written or is written. More of them would only take memory.
 _UNDER_WAY = threading.BoundedSemaphore(usable_cores() + 4)
+#: Batches of a task that are on the host before they are given to threads: two are copied, one is handed over.
+_BEFORE = 3
 #: Python's switch interval in a process that solves. A thread that writes gives up Python's lock several times for each
 #: batch and waits for it again. With Python's default of 5 ms, writing takes several times as long.
 _SWITCH_S = 0.5e-3
@@ -176,6 +180,8 @@ class _Commits:
         self._threads: ThreadPoolExecutor | None = None
         if len(task.batches) > 1:
             self._threads = ThreadPoolExecutor(min(len(task.batches), usable_cores()))
+        #: As `_UNDER_WAY`, of this task.
+        self._under_way: threading.Semaphore | None = None
         self._is_checked = False
         #: What writing raised. Another batch or attempt may succeed after `OSError`, but not after other errors.
         self._errors: list[Exception] = []
@@ -220,11 +226,18 @@ class _Commits:
         if self._threads is None or part.distances.nbytes < _SMALL_BYTES:
             self._write(number, sources, part)
         else:
+            if self._under_way is None:
+                self._under_way = threading.Semaphore(most_under_way(part.distances.nbytes) - _BEFORE)
+            self._under_way.acquire()
             _UNDER_WAY.acquire()
-            self._threads.submit(self._write, number, sources, part).add_done_callback(
-                lambda _: _UNDER_WAY.release()
-            )
+            writing = self._threads.submit(self._write, number, sources, part)
+            writing.add_done_callback(self._written)
         self.waited_s += time.perf_counter() - began
+
+    def _written(self, _: Future) -> None:
+        assert self._under_way is not None
+        self._under_way.release()
+        _UNDER_WAY.release()
 
     def _write(self, number: int, sources: np.ndarray, part: Solution) -> None:
         with self._turn:

@@ -95,7 +95,9 @@ class Solving(TaskStage):
 
             def one_by_one() -> bool:
                 # A GPU solves one call at a time, so hardly any work waits until the trials are over.
-                return self._on_gpu and not workers.n_processes and not self._trials.is_done
+                trials = self._trials
+                is_one_gpu = self._on_gpu and not workers.n_processes
+                return is_one_gpu and trials.is_worth_waiting and not trials.is_done
 
             try:
                 failed = scatter(workers, self, self.retries, self._on_task_done, self.progress, one_by_one)

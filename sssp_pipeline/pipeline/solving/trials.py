@@ -77,6 +77,12 @@ class Trials:
         #: Seconds per source in a full call, for each measured solver.
         self._measured_s: dict[str, float] = {}
         self._under_way: str | None = None
+        own_s = self._expected_s(self.solver, self._n_full)
+        most_saved_s = plan.work.n_sources * max(
+            (self._wall_s(own_s) - self._wall_s(self._least_s(rival)) for rival in self._rivals), default=0.0
+        )
+        #: Whether calls wait for the trials. If writing takes longer than solving, another solver saves nothing.
+        self.is_worth_waiting = most_saved_s > _FREE_S
 
     @property
     def is_done(self) -> bool:
@@ -116,7 +122,7 @@ class Trials:
     def _first_batches(self, n_left: int) -> int:
         """Return the number of batches of the first call."""
         full_s = self._expected_s(self.solver, self._n_full)
-        if n_left * self._wall_s(full_s) <= _SHORT_S:
+        if n_left * self._wall_s(full_s) <= _SHORT_S or not self.is_worth_waiting:
             return self._batches_per_call
         batch = self._plan.work.batch
         n_batches = max(1, round(n_left * _FIRST_SHARE / batch))

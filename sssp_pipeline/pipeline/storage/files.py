@@ -262,6 +262,8 @@ class _PlainFile(io.FileIO):
 class _Collected(io.RawIOBase):
     """What is written is kept, without copying it, until it is uploaded."""
 
+    keeps_buffers = True
+
     def __init__(self) -> None:
         self.buffers: list[Any] = []
 

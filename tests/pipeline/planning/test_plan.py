@@ -6,6 +6,7 @@ import pytest
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.kept import Nothing
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import (
@@ -109,7 +110,7 @@ def test_what_is_not_written_takes_no_time():
 
 def test_calls_without_distances_hold_as_many_sources_as_the_solver_gains_from():
     made = plan_to(0, n_sources=10_000, solver="adds-slots")
-    assert made.batches_per_call * len(made.batches[0]) == 7 * 157  # 1,024 sources are on their way together
+    assert made.batches_per_call * len(made.batches[0]) == 16 * 157  # a fourth of the run
     assert plan_to(0, n_sources=264_346, solver="adds-slots").batches_per_call == 1
     assert made.batch_bytes == 0  # the rows stay on the GPU
 
@@ -134,7 +135,7 @@ def work(size=(1000, 3000, 1.0), n_sources=64, batch=32, dtype="uint32", low=1.0
     [
         (NY, 10_000, "adds-slots"),
         (NE, 10_000, "adds-slots"),
-        (GRID, 10_000, "near-far"),  # a call has room for 16 rows
+        (GRID, 10_000, "adds-slots"),  # a call has room for 128 rows
         (WAVE, 10_000, "adds-slots"),
         (CNR, 10_000, "adds-slots"),
         (RMAT_20, 10_000, "adds-lanes"),
@@ -200,7 +201,8 @@ def test_a_call_takes_as_many_batches_as_the_solver_gains_from():
         == ny.batches_per_call("adds")
         == 1
     )
-    assert ny.batches_per_call("adds-slots") == 32  # 1 GiB of distances, and 1,024 sources are 34 batches
+    assert ny.batches_per_call("adds-slots") == 34  # 1,024 sources
+    assert replace(ny, options=SolveOptions(kept=Nothing())).batches_per_call("adds-slots") == 80  # a fourth
     assert work(NY, n_sources=10_000, batch=1).batches_per_call("near-far") == 8
     assert work(NY, n_sources=124, batch=31).batches_per_call("adds-slots") == 1  # four calls rather than one
     assert work(NY, n_sources=0, batch=1).batches_per_call("adds-slots") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 from itertools import cycle, product
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from hypothesis.extra.numpy import arrays
 
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.kernels import row_facts
+from sssp_pipeline.kernels.row_facts import RowFacts
 from sssp_pipeline.kernels.solver import Solution
-from sssp_pipeline.pipeline.results import distance_files
+from sssp_pipeline.pipeline.results import distance_files, parquet_pages
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
 from sssp_pipeline.pipeline.results.parquet_pages import PageWriter, plain_chunk
+from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 N = 50
@@ -188,7 +191,7 @@ def test_any_column_is_read_back(column, random, share, compression):
     schema = pa.schema([("values", pa.from_numpy_dtype(column.dtype))])
     writer = PageWriter(sink := io.BytesIO(), schema, compression)
     for part in (slice(None), slice(7, None)):
-        writer.write_group([plain_chunk(column[part], missing[part], compression)])
+        writer.write_group([plain_chunk(column[part], compression, missing=missing[part])])
     assert writer.close() == len(sink.getvalue())
     read = pq.read_table(sink, page_checksum_verification=True)["values"].combine_chunks()
     given_twice = np.concatenate([column, column[7:]]), np.concatenate([missing, missing[7:]])
@@ -236,3 +239,44 @@ def test_random_batches_are_read_back(seed):
     rng = np.random.default_rng(seed)
     for _ in range(250):
         check_random_batch(rng)
+
+
+def test_values_beside_null_are_not_overwritten_before_they_are_uploaded(monkeypatch):
+    monkeypatch.setattr(distance_files, "GROUP_ROWS", 2 * N)
+    monkeypatch.setattr(parquet_pages, "_AT_ONCE", 1)
+    distances, ids = distances_of("uint32", PATTERNS["some"]), IDS["offset"]
+    form = DistanceFormat("long", None, "none", False)
+    for url in ("memory://first.parquet", "memory://second.parquet"):
+        with files.open_atomic(url, plain=True) as handle:
+            write_distances(handle, SOURCES, Solution(distances, None), ids, form, ids.column())
+            # Another writer takes all memory that is free.
+            write_distances(io.BytesIO(), SOURCES, Solution(distances ^ 1, None), ids, form, ids.column())
+        table = pq.read_table(io.BytesIO(files.read_bytes(url)), page_checksum_verification=True)
+        assert table.to_pydict() == expected(distances, None, ids, "long")
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("dtype", ["uint32", "float64"])
+def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, layout, dtype):
+    monkeypatch.setattr(row_facts, "SEGMENT", 16)
+    monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
+    ids, form = IDS["table"], DistanceFormat(layout, None, "none", False)
+    for pattern in PATTERNS.values():
+        distances = distances_of(dtype, pattern)
+        parts = [distances[:, begin : begin + 16] for begin in range(0, N, 16)]
+        facts = RowFacts(
+            np.stack([part.min(axis=1) for part in parts], axis=1),
+            np.stack([part.max(axis=1) for part in parts], axis=1),
+            np.array(
+                [
+                    [zlib.crc32(part[i].tobytes(), 2**32 - 1) ^ (2**32 - 1) for part in parts]
+                    for i in range(len(SOURCES))
+                ],
+                np.uint32,
+            ),
+        )
+        paths = [
+            written(tmp_path / name, Solution(distances, None, [], found), ids, form)
+            for name, found in (("with", facts), ("without", None))
+        ]
+        assert Path(paths[0]).read_bytes() == Path(paths[1]).read_bytes()

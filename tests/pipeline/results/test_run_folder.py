@@ -8,9 +8,10 @@ from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline.results import run_folder
+from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, read_distances
 from sssp_pipeline.pipeline.results.outputs import NO_DISTANCES, AllDistances, MetricsAlone
-from sssp_pipeline.pipeline.results.run_folder import Place, RunFolder, metrics_table
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
@@ -94,7 +95,7 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
     for batch, vertex in ((1, 2), (0, 0)):
         sources, solution = np.array([vertex], np.uint32), Solution(DISTANCES[:1], None, [a_metric(vertex)])
         folder.commit_batch(batch, sources, solution, Place("w", "cpu", 2), OFFSET, AllDistances(form()))
-    table = folder.finish_metrics(2)
+    table = folder.finish_metrics(2, OFFSET, None)
     assert table["source"].to_pylist() == [1, 3]
     assert table["batch"].to_pylist() == [0, 1]
     assert table.schema.field("delta_first").type == pa.float64()
@@ -139,7 +140,7 @@ def test_metrics_of_many_batches_come_in_order(tmp_path, monkeypatch):
         folder.commit_batch(
             vertex, np.array([vertex], np.uint32), solution, PLACE, OFFSET, AllDistances(form())
         )
-    assert folder.finish_metrics(5)["batch"].to_pylist() == [0, 1, 2, 3, 4]
+    assert folder.finish_metrics(5, OFFSET, None)["batch"].to_pylist() == [0, 1, 2, 3, 4]
     assert folder.read_metrics()["batch"].num_chunks == 1
 
 
@@ -157,7 +158,7 @@ def test_traces_are_lists_of_moments_and_null_where_none_was_recorded(tmp_path):
         n = len(traces)
         solution = Solution(DISTANCES[:n], None, metrics)
         folder.commit_batch(batch, SOURCES[:n], solution, PLACE, OFFSET, AllDistances(form()))
-    folder.finish_metrics(3)
+    folder.finish_metrics(3, OFFSET, None)
     first, second = (dict(zip(TRACE.names, moment.item(), strict=True)) for moment in trace)
     assert first == {
         "time_us": 0.5,
@@ -184,14 +185,14 @@ def test_without_distances_the_metrics_commit_a_batch(tmp_path):
     with pytest.raises(InputError, match="holds another run: it differs in targets"):
         folder.begin({"targets": None})
     commit(0)
-    assert folder.finish_metrics(2)["source"].to_pylist() == [1, 2]
+    assert folder.finish_metrics(2, OFFSET, None)["source"].to_pylist() == [1, 2]
     assert not (tmp_path / "run" / "distances").exists()
 
 
 def test_metrics_without_distances_are_no_commit_of_a_run_that_has_none(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     folder.begin({"cutoff": 5})
-    left = tmp_path / "run" / "_run" / "metrics-00000.arrow"
+    left = tmp_path / "run" / "_run" / "metrics-00000.npy"
     left.touch()  # as a run leaves them that is killed before it writes the distances
     assert folder.committed() == set()
     folder.begin({"targets": NO_DISTANCES})

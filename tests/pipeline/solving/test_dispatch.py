@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from sssp_pipeline import interrupts
 from sssp_pipeline.errors import InputError, StoreUnavailableError
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.outputs import AllDistances
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -101,13 +101,12 @@ def test_what_a_worker_tells_of_a_task_of_several_batches(tmp_path):
     graph = store, manifest.content_id
     given = SolveTask(*graph, folder.url, identity, batches, "dijkstra", SolveOptions(), OUTPUT, attempt=2)
     done = scatter_stage.solve_task(given)
-    paths = [*tmp_path.glob("run/distances/*.parquet"), *tmp_path.glob("run/_run/metrics-*.arrow")]
+    stored = sorted(tmp_path.glob("run/_run/metrics-*.npy"))
+    paths = [*tmp_path.glob("run/distances/*.parquet"), *stored]
     assert len(paths) == 4
-    metrics = pa.concat_tables(
-        pa.ipc.open_stream(path.read_bytes()).read_all() for path in sorted(paths) if path.suffix == ".arrow"
-    )
+    metrics = [m for path in stored for m in BatchMetrics.of_bytes(path.read_bytes()).metrics]
     assert (done.batches, done.n_sources, done.attempt) == ((4, 7), 6, 2)
-    assert done.source_s == pytest.approx(np.mean(metrics["solve_s"].to_numpy()))
+    assert done.source_s == pytest.approx(np.mean([m.solve_s for m in metrics]))
     assert done.n_bytes == sum(path.stat().st_size for path in paths)
     assert done.worker == f"{platform.node()}:{os.getpid()}"
 

@@ -57,8 +57,15 @@ def times_the_forecast(plan, **factors):
     return lambda solver, n: factors.get(solver.replace("-", "_"), 1.0) * expected_s(solver, plan, n)
 
 
+def test_calls_do_not_wait_for_trials_that_can_save_nothing():
+    plan = planned(ROADS, metrics_alone=False)  # writing takes longer than any solver
+    trials = Trials(plan, plan.batches_per_call)
+    assert not trials.is_worth_waiting
+    assert trials.next_call(10_000) == Call("adds-slots", plan.batches_per_call)
+
+
 def test_the_first_call_is_a_small_one_and_its_solver_is_measured_before_another():
-    plan = planned()
+    plan = planned(RANDOM)
     trials = Trials(plan, plan.batches_per_call)
     first = trials.next_call(10_000)
     assert first == Call("adds-slots", 2)  # of 64 batches
@@ -129,7 +136,7 @@ def test_a_later_call_may_show_that_the_other_is_faster_after_all():
 
 
 @pytest.mark.parametrize(
-    ("run_s", "mean", "most"), [(1.0, 1.15, 1.4), (10.0, 1.03, 1.2), (100.0, 1.01, 1.08)]
+    ("run_s", "mean", "most"), [(1.0, 1.15, 1.4), (10.0, 1.03, 1.3), (100.0, 1.01, 1.08)]
 )
 @pytest.mark.parametrize("traits", [ROADS, RANDOM], ids=["roads", "random"])
 def test_whatever_the_forecasts_are_wrong_by_little_is_lost(run_s, mean, most, traits):

@@ -131,7 +131,7 @@ def test_a_verify_task_that_does_not_fit_is_refused_before_anything_is_solved(tm
         address = {"kind": "address", "address": cluster.scheduler_address}
         with pytest.raises(InputError) as caught:
             run(made(tmp_path, 700, cluster=address, verify="sample"), Quiet())
-    assert "its memory limit is 570 MB, and with 1 thread it needs 583 MB" in caught.value.message
+    assert "its memory limit is 570 MB, and with 1 thread it needs 596 MB" in caught.value.message
     assert not (tmp_path / "run" / "distances").exists()
 
 
@@ -141,7 +141,7 @@ def test_a_worker_that_is_started_has_room_for_a_verify_task(tmp_path):
     spec = Cluster(kind="local-cpu", memory_limit="570MB", threads_per_worker=1)
     with pytest.raises(InputError) as caught:
         verify_run(str(tmp_path / "run"), None, "sample", Quiet(), spec)
-    assert caught.value.message.startswith("a worker of 1 thread has 570 MB of memory, but needs 583 MB")
+    assert caught.value.message.startswith("a worker of 1 thread has 570 MB of memory, but needs 596 MB")
 
 
 def test_tasks_that_do_not_fit_together_wait_for_each_other():

@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_count
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.machine import free_memory_bytes, memory_bytes, this_machine
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, in_flight
-from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
+from sssp_pipeline.pipeline.solving.workers.needs import Needs, most_under_way, with_shared_tasks
 from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.cluster import Cluster
 
@@ -91,6 +91,8 @@ class ThisMachine:
             return needs
         processes, threads = _processes_and_threads(spec, needs)
         fit = (_room(spec, processes) - needs.graph_bytes) // (threads * needs.batch_memory)
+        if fit >= most_under_way(needs.batch_bytes):  # the rest of a task stays on the GPU
+            return needs
         return replace(needs, batches_per_task=max(1, min(needs.batches_per_task, fit)))
 
     @contextmanager
@@ -155,9 +157,9 @@ def _most_threads(needs: Needs, processes: int) -> int:
 
     Solvers, encoding and writing run without the GIL. On a GPU one thread at a time solves and uses hardly any core,
     so there is one thread more than there are cores. A task of several batches starts its own threads to write. Then
-    three threads are enough: one solves, one writes, and one waits for the GPU.
+    five threads are enough: three use the GPU (`batch_solver.py`), and two wait for their last files.
     """
-    wanted = usable_cores() // processes + needs.on_gpu if needs.batches_per_task == 1 else 3
+    wanted = usable_cores() // processes + needs.on_gpu if needs.batches_per_task == 1 else 5
     return max(1, min(wanted, -(-needs.n_tasks // processes)))
 
 

@@ -52,7 +52,18 @@ class Needs:
     @property
     def task_memory(self) -> int:
         """Host memory of one task in bytes."""
-        return self.batches_per_task * self.batch_memory
+        return min(self.batches_per_task, most_under_way(self.batch_bytes)) * self.batch_memory
+
+
+def most_under_way(batch_bytes: int) -> int:
+    """Return how many batches of a task are on the host at a time, from the solver's copy to the end of the file."""
+    return max(_LEAST_UNDER_WAY, min(_MOST_UNDER_WAY, _UNDER_WAY_BYTES // max(batch_bytes, 1)))
+
+
+#: Enough for the threads that write, for a copy, and for a batch that waits.
+_LEAST_UNDER_WAY, _MOST_UNDER_WAY = 4, 32
+#: The most bytes of distances of a task on the host, beyond the least number of batches.
+_UNDER_WAY_BYTES = 2**30
 
 
 #: CPU seconds of Dask's client and scheduler for a task (benchmarks/results/scheduling.jsonl).

@@ -8,6 +8,7 @@ stream copies the rows of a solved batch to pinned host memory, part by part, wh
 from __future__ import annotations
 
 import math
+import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
@@ -41,6 +42,9 @@ _SHARE = 2
 _SUMMARY_BYTES = 512
 #: The most calls of a process that hold device memory: one solves, one is enqueued behind it, and one copies its rows.
 _MOST_CALLS = 3
+#: Held by calls whose rows are copied. If all calls took turns, they would end together, and nothing would be copied
+#: while the next calls solve.
+_COPYING = threading.BoundedSemaphore(2)
 #: Parts that are being copied while their receiver works on earlier ones. Each takes its memory when its copy begins.
 _COPIES = 2
 
@@ -221,21 +225,22 @@ def _solve_with(
                 n_launched += 1
             buffer = buffers[i % len(buffers)]
             buffer.finish()
-            n_taken = 0
-            while n_taken < len(batch):
-                if part is None:
-                    end = next(waiting)
-                    part = _Part(end, empty(end - n_done))
-                n_rows = min(part.end - n_done, len(batch) - n_taken)
-                part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
-                n_taken, n_done = n_taken + n_rows, n_done + n_rows
-                if n_done == part.end:
-                    under_way.append((copying.record(cupy.cuda.Event(block=True)), part))
-                    part = None
-                if len(under_way) > _COPIES:
+            with _COPYING:
+                n_taken = 0
+                while n_taken < len(batch):
+                    if part is None:
+                        end = next(waiting)
+                        part = _Part(end, empty(end - n_done))
+                    n_rows = min(part.end - n_done, len(batch) - n_taken)
+                    part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
+                    n_taken, n_done = n_taken + n_rows, n_done + n_rows
+                    if n_done == part.end:
+                        under_way.append((copying.record(cupy.cuda.Event(block=True)), part))
+                        part = None
+                    if len(under_way) > _COPIES:
+                        yield copied()
+                while under_way and i < len(batches) - 1:
                     yield copied()
-            while under_way and i < len(batches) - 1:
-                yield copied()
         return [copied() for _ in range(len(under_way))]
     except BaseException:  # no memory is freed that the device still reads or writes
         cupy.cuda.get_current_stream().synchronize()

@@ -1,0 +1,170 @@
+"""The metrics of a batch, in a file of their own until the run is finished.
+
+The file has a line of JSON with what all sources of the batch share, then arrays in NumPy's format `.npy`: a record for
+each source, and the moments of all traces. Arrow's tables would do, but each of their columns gives up Python's lock
+several times, and on many cores a thread waits long to get it back.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sssp_pipeline.kernels.solver import TRACE, MetricsColumns, SourceMetrics, metrics_column
+from sssp_pipeline.pipeline.results.outputs import OF_LENGTHS
+
+#: The columns of the metrics that come from `SourceMetrics`, in this order and with these types.
+_MEASURED = {
+    "solver": "string",
+    "solve_s": "float64",
+    "vertices_processed": "int64",
+    "edges_relaxed": "int64",
+    "reached": "int64",
+    "max_distance": "float64",
+    "mean_distance": "float64",
+    "teps": "float64",
+    "delta_first": "float64",
+    "delta_last": "float64",
+    "delta_changes": "int64",
+    "supersteps": "int64",
+    "filter_s": "float64",
+}
+
+
+#: In the records: how many moments the trace of a source has, -1 if it has no trace.
+_MOMENTS = "n_moments"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a batch was solved, and at which attempt."""
+
+    #: Host and process.
+    worker: str
+    #: The name of the GPU, or of the CPU.
+    device: str
+    #: Counts from 1.
+    attempts: int
+
+
+@dataclass(frozen=True, eq=False)
+class BatchMetrics:
+    """The metrics of a batch."""
+
+    place: Place
+    #: In the order of the batch.
+    metrics: Sequence[SourceMetrics]
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the file."""
+        shared: dict[str, Any] = {}
+        columns = {"source": self.sources}
+        for name in _MEASURED:
+            values = metrics_column(self.metrics, name)
+            if isinstance(values, np.ndarray):
+                columns[name] = values
+            elif values.count(values[0]) == len(values):
+                shared[name] = values[0]
+            elif (array := np.asarray(values)).dtype.kind in "iuf":
+                columns[name] = array
+            else:
+                shared[name] = list(values)
+        traces = list(metrics_column(self.metrics, "trace"))
+        recorded = [trace for trace in traces if trace is not None]
+        if recorded:
+            columns[_MOMENTS] = np.array([-1 if trace is None else len(trace) for trace in traces])
+        records = np.empty(len(traces), [(name, values.dtype) for name, values in columns.items()])
+        for name, values in columns.items():
+            records[name] = values
+        content = io.BytesIO()
+        content.write(json.dumps([asdict(self.place), shared], default=np.generic.item).encode() + b"\n")
+        np.save(content, records, allow_pickle=False)
+        if recorded:
+            np.save(content, np.concatenate(recorded), allow_pickle=False)
+        return content.getvalue()
+
+    @property
+    def sources(self) -> np.ndarray:
+        """The sources (n,) uint32."""
+        return np.asarray(metrics_column(self.metrics, "source"), np.uint32)
+
+    @staticmethod
+    def of_bytes(content: bytes) -> BatchMetrics:
+        """Return the metrics that a file holds."""
+        stream = io.BytesIO(content)
+        place, shared = json.loads(stream.readline())
+        records = np.load(stream, allow_pickle=False)
+        columns = {name: records[name] for name in records.dtype.names if name != _MOMENTS}
+        for name, value in shared.items():
+            columns[name] = np.array(value, object) if isinstance(value, list) else value
+        columns["trace"] = None
+        if _MOMENTS in records.dtype.names:
+            moments, ends = np.load(stream, allow_pickle=False), np.cumsum(np.maximum(records[_MOMENTS], 0))
+            columns["trace"] = traces = np.empty(len(records), object)
+            for i, (end, n) in enumerate(zip(ends.tolist(), records[_MOMENTS].tolist(), strict=True)):
+                traces[i] = None if n < 0 else moments[end - n : end].astype(TRACE)
+        return BatchMetrics(Place(**place), MetricsColumns(columns))
+
+
+@cache
+def _types() -> dict[str, pa.DataType]:
+    """Return the types of the columns of metrics, of which `_MEASURED` names most."""
+    moment = pa.struct([(name, pa.from_numpy_dtype(TRACE[name])) for name in TRACE.names or ()])
+    return {name: pa.type_for_alias(alias) for name, alias in _MEASURED.items()} | {"trace": pa.list_(moment)}
+
+
+def metrics_table(
+    metrics: Sequence[SourceMetrics],
+    source_ids: pa.Array,
+    batch: int,
+    place: Place,
+    scale: int | None = None,
+) -> pa.Table:
+    """Return the metrics of a batch as a table: one row for each source, with the ids `source_ids` of the input.
+
+    Lengths are in the input's unit; those in `metrics` are `scale` times as large.
+    """
+    n_rows = len(metrics)
+    types = _types()
+    columns = {
+        "source": source_ids,
+        "batch": pa.repeat(pa.scalar(batch, pa.int64()), n_rows),
+        "worker": pa.repeat(place.worker, n_rows),
+        "device": pa.repeat(place.device, n_rows),
+        "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
+    }
+    for name in _MEASURED:
+        values = metrics_column(metrics, name)
+        if isinstance(values, np.ndarray):
+            values = values.astype(types[name].to_pandas_dtype())
+        elif name == "max_distance":  # Arrow refuses integers that a float cannot hold
+            values = list(map(float, values))
+        columns[name] = pa.array(values, types[name])
+        if scale is not None and name in OF_LENGTHS:
+            columns[name] = pc.divide(columns[name], float(scale))
+    columns["trace"] = _traces(list(metrics_column(metrics, "trace")), scale)
+    return pa.table(columns)
+
+
+def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:
+    """Return a list of moments for each trace, and NULL for each None."""
+    of_type = _types()["trace"]
+    recorded = [trace for trace in traces if trace is not None]
+    if not recorded:
+        return pa.nulls(len(traces), of_type)
+    moments = np.concatenate(recorded)
+    if scale is not None:
+        moments["delta"] /= scale
+    begins = np.cumsum([0, *(0 if trace is None else len(trace) for trace in traces)])
+    begin_or_null = [None if trace is None else b for trace, b in zip(traces, begins, strict=False)]
+    fields = list(of_type.value_type)
+    values = pa.StructArray.from_arrays([pa.array(moments[f.name]) for f in fields], fields=fields)
+    return pa.ListArray.from_arrays(pa.array([*begin_or_null, begins[-1]], pa.int32()), values)
