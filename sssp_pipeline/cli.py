@@ -9,6 +9,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -107,7 +108,7 @@ def run(
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
+        folder, record = run_pipeline(workflow, progress, overwrite=overwrite, began=_began)
         _show_run(folder.url, record, quiet, as_json)
 
 
@@ -130,7 +131,9 @@ def solve(
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False)
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(workflow, progress, may_ingest=False, finish=False, overwrite=overwrite)
+        folder, record = run_pipeline(
+            workflow, progress, may_ingest=False, finish=False, overwrite=overwrite, began=_began
+        )
         _show_run(folder.url, record, quiet, as_json)
 
 
@@ -340,6 +343,8 @@ def bench_report(
 
 #: Whether this process runs one command and nothing else.
 _is_own_process = False
+#: When this process began its command, as `time.perf_counter()` says it; None if it does other things too.
+_began: float | None = None
 #: The options that an interrupted run with a date in its path needs to continue in the same folder.
 _resume_options: list[str] = []
 
@@ -356,8 +361,8 @@ def main() -> None:
     """Run the command line and exit with a code that the README documents."""
     import gc
 
-    global _is_own_process
-    _is_own_process = True
+    global _is_own_process, _began
+    _is_own_process, _began = True, time.perf_counter()
     # Imports make 250,000 objects that live on. Fewer collections save a tenth of a second.
     gc.set_threshold(300_000, 20, 20)
     # Otherwise pydantic searches all installed packages for plugins.
