@@ -1,6 +1,7 @@
 """All that a worker process imports for its first task. The fork server imports this module once for all workers.
 
-Nothing here may start a thread of Python or use a GPU: neither survives a fork.
+Nothing here may start a thread of Python or use a GPU: neither survives a fork. pyarrow brings an allocator, jemalloc,
+that has a thread. jemalloc has handlers for a fork, and a fork does without that thread.
 """
 
 # ruff: noqa: E402, F401

@@ -16,8 +16,8 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 
 #: Bytes of a pinned buffer. A smaller array is copied directly: threads and buffers would take longer.
 _BUFFER_BYTES = 16 * 2**20
-#: With two threads one buffer is filled while the other is copied. Reading a mapped file takes longer than the copy to
-#: the device, so there are more. CuPy keeps the buffers for later uploads.
+#: Two threads would be enough to fill one buffer while the other is copied, if filling were as fast as copying. CuPy
+#: keeps the buffers for later uploads.
 _MOST_THREADS = 4
 
 
