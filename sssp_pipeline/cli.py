@@ -9,6 +9,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -104,10 +105,10 @@ def run(
 ) -> None:
     """Run all stages: ingest, solve, verify, report. A second run continues where the first one stopped."""
     with _reporting(log, quiet, verbose, as_json) as progress:
-        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
+        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, solves=True)
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
+        folder, record = run_pipeline(workflow, progress, overwrite=overwrite, began=_began)
         _show_run(folder.url, record, quiet, as_json)
 
 
@@ -127,10 +128,14 @@ def solve(
 ) -> None:
     """Solve on an existing graph store, without verify and report."""
     with _reporting(log, quiet, verbose, as_json) as progress:
-        workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False)
+        workflow = _load(
+            inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False, solves=True
+        )
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(workflow, progress, may_ingest=False, finish=False, overwrite=overwrite)
+        folder, record = run_pipeline(
+            workflow, progress, may_ingest=False, finish=False, overwrite=overwrite, began=_began
+        )
         _show_run(folder.url, record, quiet, as_json)
 
 
@@ -340,6 +345,8 @@ def bench_report(
 
 #: Whether this process runs one command and nothing else.
 _is_own_process = False
+#: When this process began its command, as `time.perf_counter()` says it; None if it does other things too.
+_began: float | None = None
 #: The options that an interrupted run with a date in its path needs to continue in the same folder.
 _resume_options: list[str] = []
 
@@ -356,8 +363,8 @@ def main() -> None:
     """Run the command line and exit with a code that the README documents."""
     import gc
 
-    global _is_own_process
-    _is_own_process = True
+    global _is_own_process, _began
+    _is_own_process, _began = True, time.perf_counter()
     # Imports make 250,000 objects that live on. Fewer collections save a tenth of a second.
     gc.set_threshold(300_000, 20, 20)
     # Otherwise pydantic searches all installed packages for plugins.
@@ -406,8 +413,12 @@ def _load(
     save_as: Path | None,
     progress: Console,
     needs_input: bool = True,
+    solves: bool = False,
 ) -> Workflow:
-    """Return the workflow of a command, and write it to `save_as` if that is given. Then imports are prepared."""
+    """Return the workflow of a command, and write it to `save_as` if that is given. Then imports are prepared.
+
+    If the command `solves`, worker processes on this machine prepare their imports at the same time.
+    """
     from sssp_pipeline.workflow.inputs import check_workflow_name, workflow_of, write_new
 
     if save_as is not None:
@@ -420,6 +431,10 @@ def _load(
         from sssp_pipeline.workflow.yaml_text import workflow_yaml
 
         write_new(save_as, workflow_yaml(workflow))
+    if solves and _is_own_process:
+        from sssp_pipeline.pipeline.solving.workers import fork_server
+
+        fork_server.start_for(workflow.cluster)
     _prepare_imports()
     return workflow
 
@@ -470,6 +485,9 @@ def _reporting(
         shell.interrupted(again, EXIT_INTERRUPTED)
         if as_json:
             _print_failure("interrupted", "run the same command again to go on", EXIT_INTERRUPTED)
+        from sssp_pipeline.pipeline.solving.workers import fork_server
+
+        fork_server.remove_socket()
         # After a second Ctrl-C threads still solve. A normal exit would wait for them.
         os._exit(EXIT_INTERRUPTED)
     except Exception as error:

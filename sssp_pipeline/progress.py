@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -32,6 +33,34 @@ class Progress:
 
 class Quiet(Progress):
     """A `Progress` that shows nothing."""
+
+
+class StartUp:
+    """The steps of a run up to its first batch, and the wall seconds of each.
+
+    Parameters
+    ----------
+    began
+        The value of `time.perf_counter()` when the first step began; None means now.
+    """
+
+    def __init__(self, began: float | None = None) -> None:
+        self._last = time.perf_counter() if began is None else began
+        self._seconds: dict[str, float] = {}
+
+    def end(self, step: str) -> None:
+        """End a step; the next one begins."""
+        now = time.perf_counter()
+        self._seconds[step] = now - self._last
+        self._last = now
+
+    def report(self, progress: Progress) -> None:
+        """Report all steps in one line."""
+        steps = ", ".join(
+            f"{seconds:.2f} s {step.replace('_', ' ')}" for step, seconds in self._seconds.items()
+        )
+        facts = {f"{step}_s": seconds for step, seconds in self._seconds.items()}
+        progress.say(f"start-up: {steps}", "started", level="detail", **facts)
 
 
 def plural(count: int, noun: str) -> str:

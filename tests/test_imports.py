@@ -53,7 +53,13 @@ ORDER = (
     ),
     *("pipeline.graph_store", "pipeline.ingest", "pipeline.results", "pipeline.planning"),
     *("pipeline.solving.workers", "pipeline.solving", "pipeline.verification"),
-    *("pipeline.checks", "pipeline.completed_run", "pipeline.inspect", "pipeline.run"),
+    *(
+        "pipeline.worker_imports",
+        "pipeline.checks",
+        "pipeline.completed_run",
+        "pipeline.inspect",
+        "pipeline.run",
+    ),
     *("bench", "completion", "console", "cli_options", "cli"),
 )
 

@@ -87,9 +87,15 @@ def test_the_log_of_a_run_is_an_object_a_line(at):
         pq.read_table("run/metrics.parquet")["worker"].to_pylist()
     )
     assert all(e["solve_s"] > 0 and e["write_s"] > 0 and e["bytes"] > 0 and e["attempt"] == 1 for e in solved)
-    for event in ("graph", "solver", "solver_reason", "workers", "all_solved", "verified"):
+    for event in ("graph", "solver", "solver_reason", "workers", "started", "all_solved", "verified"):
         (entry,) = (e for e in log if e["event"] == event)
         assert entry["message"]
+    (started,) = (e for e in log if e["event"] == "started")
+    steps = ("imports", "ingest", "plan", "workers", "first_batch")
+    assert [key for key in started if key.endswith("_s")] == [f"{step}_s" for step in steps]
+    assert log.index(started) < log.index(solved[0])
+    seconds = ", ".join(rf"\d\.\d\d s {step}" for step in (*steps[:-1], "first batch"))
+    assert re.fullmatch(f"start-up: {seconds}", started["message"])
     assert (log[-1]["event"], log[-1]["exit_code"]) == ("succeeded", 0)
 
 

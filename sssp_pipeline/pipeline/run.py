@@ -38,7 +38,7 @@ from sssp_pipeline.pipeline.solving.workers.source import worker_source
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.verification.stage import Verifying
-from sssp_pipeline.progress import Progress, plural
+from sssp_pipeline.progress import Progress, StartUp, plural
 from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.models import Workflow
 
@@ -137,6 +137,7 @@ def run(
     may_ingest: bool = True,
     finish: bool = True,
     overwrite: bool = False,
+    began: float | None = None,
 ) -> tuple[RunFolder, dict[str, Any]]:
     """Return the run folder and the content of its run.json, after the stages that are not done yet.
 
@@ -152,6 +153,8 @@ def run(
         False leaves out verify and report.
     overwrite
         Remove the files of an earlier run, and no others, from the folder before solving.
+    began
+        The value of `time.perf_counter()` when the command began, for the event `started`; None means now.
 
     Raises
     ------
@@ -162,7 +165,8 @@ def run(
     SsspError
         Batches failed on every attempt. A second run tries them again.
     """
-    timings = _Timings()
+    timings, start_up = _Timings(), StartUp(began)
+    start_up.end("imports")
     folder = RunFolder(workflow.output.path)
     folder.check_ours()
     check_before_ingest(workflow, progress, overwrite=overwrite)
@@ -172,13 +176,16 @@ def run(
         else:
             begun_with = None if overwrite else folder.graph()
             stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
+    start_up.end("ingest")
     with timings.of("plan"):
         batches, output, skipped = select_stage(workflow, stored, progress)
     with _compile_notice(progress), exclusive(folder.url) as still_ours:
         if overwrite:
             folder.check_ours()
             folder.remove()
-        job = _Job(workflow, stored, batches, output, skipped, folder, timings, progress, still_ours)
+        job = _Job(
+            workflow, stored, batches, output, skipped, folder, timings, start_up, progress, still_ours
+        )
         with job.cluster:
             return folder, job.carry_out(finish)
 
@@ -265,6 +272,7 @@ class _Job:
     skipped: Skipped
     folder: RunFolder
     timings: _Timings
+    start_up: StartUp
     progress: Progress
     still_ours: Callable[[], None]
 
@@ -386,6 +394,7 @@ class _Job:
         noted = self.folder.noted()
         if not missing and "solver" in noted:
             return Solved(noted["solver"], "chosen when the run was begun")
+        self.start_up.end("plan")
         try:
             source = self._worker_source()
             traits = self.stored.manifest.traits
@@ -400,7 +409,9 @@ class _Job:
                 level="detail",
             )
             least_bytes = self._verifying.task_bytes if will_verify else 0
-            stage = Solving(*self._of_stages, self.workflow, missing, plan, self.still_ours, least_bytes)
+            stage = Solving(
+                *self._of_stages, self.workflow, missing, plan, self.still_ours, self.start_up, least_bytes
+            )
             return stage.solve_on(source)
         except InputError as error:
             self.cluster.close()  # its workers may still write, so it ends before files are removed

@@ -20,7 +20,7 @@ from sssp_pipeline.pipeline.solving.trials import Trials
 from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import in_bytes, plural, shortened
+from sssp_pipeline.progress import StartUp, in_bytes, plural, shortened
 from sssp_pipeline.workflow.models import Workflow
 
 
@@ -43,6 +43,7 @@ class Solving(TaskStage):
     plan: Plan
     #: As `lease.exclusive` gives it.
     still_ours: Callable[[], None]
+    start_up: StartUp
     #: Memory that a worker must have beside the graph. `verify` may need more than solving.
     least_bytes: int = 0
     _trials: Trials = field(init=False)
@@ -90,6 +91,7 @@ class Solving(TaskStage):
         self._trials = Trials(plan, needs.batches_per_task)
         self.progress.stage("solve")
         with share_with_tasks(self.stored), source.workers(needs) as workers:
+            self.start_up.end("workers")
             self._begin(workers)
             n_threads = workers.n_threads
 
@@ -179,6 +181,9 @@ class Solving(TaskStage):
             self._n_left += sum(len(self.batches[number]) for number in task.batches)
             self.progress.event("trial_ended", solver=task.solver, batches=task.batches, solve_s=task.solve_s)
             return
+        if not self._n_solved:
+            self.start_up.end("first_batch")
+            self.start_up.report(self.progress)
         self._n_done += len(task.batches)
         self._n_solved += task.n_sources
         self.progress.advance(self._n_done, len(self.batches), "batches")

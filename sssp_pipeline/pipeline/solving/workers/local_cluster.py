@@ -8,9 +8,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import dask
 from distributed import Client, LocalCluster, Worker, WorkerPlugin
+from distributed.utils import get_mp_context
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.lazy import hidden
+from sssp_pipeline.pipeline.solving.workers import fork_server
 from sssp_pipeline.pipeline.solving.workers.dask_start import (
     LOOPBACK,
     dask_configured,
@@ -67,11 +71,24 @@ def started_here(spec: Cluster, workers: int, threads: int, needed_bytes: int) -
     }
     with (
         dask_configured(),
+        _forks_if_served(spec.kind),
         running(spec.kind, cluster_class(spec.kind), options) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.register_plugin(_IgnoreInterrupts(), name="ignore-interrupts")
         yield client
+
+
+@contextmanager
+def _forks_if_served(kind: str) -> Iterator[None]:
+    """Let Dask fork the workers of the block from the fork server, if it serves this kind of cluster."""
+    if not fork_server.serves(kind):
+        yield
+        return
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        with hidden("pandas"):
+            get_mp_context()  # the first call imports the packages that a server of Dask's own would import
+        yield
 
 
 def cluster_class(kind: str) -> type[LocalCluster]:

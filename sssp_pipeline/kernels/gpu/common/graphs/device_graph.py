@@ -19,6 +19,7 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.forecast import MOST_EDGES_IN_32_BITS
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -144,10 +145,10 @@ def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
         edges = cupy.empty(graph.n_edges * (2 if dtype.itemsize == 4 else 1), np.uint32)
         weights = cupy.empty(graph.n_edges, np.uint64) if dtype.itemsize == 8 else None
         bits = graph.weights.view(f"u{dtype.itemsize}")
-        row_offsets.set(np.ascontiguousarray(graph.row_offsets, offset_type))
+        copy_to_device(graph.row_offsets, row_offsets)
         if weights is not None:
-            edges.set(np.ascontiguousarray(graph.col_indices))
-            weights.set(np.ascontiguousarray(bits))
+            copy_to_device(graph.col_indices, edges)
+            copy_to_device(bits, weights)
         else:
             _interleave(graph.col_indices, bits, edges, dtype)
     except cupy.cuda.memory.OutOfMemoryError as error:
@@ -166,7 +167,7 @@ def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dty
     for first in range(0, len(targets), _EDGES_AT_ONCE):
         count = min(_EDGES_AT_ONCE, len(targets) - first)
         for array, values in zip(on_device, (targets, bits), strict=True):
-            array[:count].set(np.ascontiguousarray(values[first : first + count]))
+            copy_to_device(values[first : first + count], array[:count])
         kernel(-(-count // 256), 256, (*on_device, np.uint64(count), edges[2 * first :]))
 
 

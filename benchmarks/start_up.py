@@ -1,0 +1,128 @@
+"""The start of a run whose graph is ingested: seconds by step from the command to the first batch.
+
+    python benchmarks/start_up.py [--input generated:road?vertices=262144&seed=7] [--folder .bench] [--rounds 5]
+        [--workers auto,1,4] [--kind local-cpu] [--solver delta-stepping]
+
+Each number of workers gives a line. The steps are those of the event `started`; `python_s` is the time before them,
+in which Python and the command line are loaded. `first_solved_s` is their sum. The steps are those of the round with
+the least sum. `command_s` and `cpu_s` are the least of all rounds. `cpu_s` is the processor time of the command with
+its workers; each run has one source for each batch and few batches, so most of it is start and end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from record import record
+
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.workflow.models import Graph
+
+#: The option of `prctl` with which this process gets the processes whose parents end.
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def cpu_of_ended() -> float:
+    """Return the CPU seconds of all processes that this one has started and waited for, with theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def measured(command: list[str]) -> dict[str, float]:
+    """Return the seconds of a run by step, and those of the command."""
+    cpu_s, began_at, began = cpu_of_ended(), time.time(), time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        ends = {}
+        for line in process.stderr or ():
+            entry = json.loads(line)
+            ends[entry["event"]] = entry
+    command_s = time.perf_counter() - began
+    if process.returncode:
+        sys.exit(f"{ends['failed']['message']}")
+    while True:  # a worker's server ends after the command
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    steps = {key: value for key, value in ends["started"].items() if key.endswith("_s")}
+    first_solved_s = datetime.fromisoformat(ends["started"]["time"]).timestamp() - began_at
+    return {
+        "python_s": first_solved_s - sum(steps.values()),
+        **steps,
+        "first_solved_s": first_solved_s,
+        "command_s": command_s,
+        "cpu_s": cpu_of_ended() - cpu_s,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--input", default="generated:road?vertices=262144&seed=7")
+    parser.add_argument("--folder", type=Path, default=Path(".bench"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--workers", default="auto,1,4", help="numbers of workers; `auto`: threads or one GPU"
+    )
+    parser.add_argument("--kind", default="local-cpu")
+    parser.add_argument("--solver", default="delta-stepping")
+    parser.add_argument("--sources", type=int, default=64)
+    given = parser.parse_args()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    given.folder.mkdir(exist_ok=True)
+    workflow, run = given.folder / "start-up.yaml", given.folder / "start-up-run"
+    store = str(given.folder / f"start-up-graph-{Graph(input=given.input).digest}")
+    workflow.write_text(
+        json.dumps(
+            {
+                "graph": {"input": given.input, "store": store},
+                "sources": {"random": {"count": given.sources}},
+                "solve": {"solver": given.solver, "batch": 1},
+                "output": {"path": str(run), "distances": "none"},
+                "verify": "off",
+                "report": False,
+            }
+        )
+    )
+    program = [sys.executable, "-m", "sssp_pipeline.cli"]
+    subprocess.run([*program, "ingest", str(workflow), "-q"], check=True)
+    counts = given.workers.split(",")
+    rounds: dict[str, list[dict[str, float]]] = {count: [] for count in counts}
+    for number in range(given.rounds + 1):
+        for count in counts:
+            shutil.rmtree(run, ignore_errors=True)
+            options = ["--set", f"cluster.kind={given.kind}", "--set", f"cluster.workers={count}"]
+            found = measured([*program, "run", str(workflow), "--log-format", "json", *options])
+            if number:  # the first round compiles
+                rounds[count].append(found)
+    manifest = read_manifest(store)
+    for count, taken in rounds.items():
+        best = min(taken, key=lambda steps: steps["first_solved_s"])
+        best |= {key: min(steps[key] for steps in taken) for key in ("command_s", "cpu_s")}
+        record(
+            "start_up",
+            input=given.input,
+            n_vertices=manifest.n_vertices,
+            n_edges=manifest.n_edges,
+            solver=given.solver,
+            kind=given.kind,
+            workers=count,
+            rounds=given.rounds,
+            **{key: round(value, 3) for key, value in best.items()},
+        )
+    shutil.rmtree(run)
+
+
+if __name__ == "__main__":
+    main()
