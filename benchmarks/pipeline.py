@@ -2,6 +2,7 @@
 
     python benchmarks/pipeline.py [--input generated:road?vertices=262144&seed=7] [--sources 512] [--folder .bench]
         [--layout long] [--rounds 3] [--solvers auto,adds-slots] [--targets 1000] [--cutoff 1000000]
+        [--gpus 2]
 
 The rate is that between the first and the last committed batch, so that it has neither the start of Dask nor
 compiling. The solvers take turns, so that a machine that slows down slows all of them. Each solver gives a line in
@@ -163,6 +164,7 @@ def main() -> None:
         "--targets", type=int, help="number of vertices to which distances are written; 0: only metrics"
     )
     parser.add_argument("--cutoff", type=float, help="distance beyond which vertices are unreached")
+    parser.add_argument("--gpus", type=int, help="a Dask worker for each of so many GPUs; none: threads")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     workflow, run = given.folder / "pipeline.yaml", given.folder / "pipeline-run"
@@ -182,6 +184,7 @@ def main() -> None:
                 if given.sources == "all"
                 else {"random": {"count": int(given.sources)}},
                 "solve": {"cutoff": given.cutoff},
+                "cluster": {"kind": "local-cuda", "workers": given.gpus} if given.gpus else {},
                 "output": {"path": str(run), "layout": given.layout, **kept},
                 "verify": "off",
                 "report": False,
@@ -197,6 +200,7 @@ def main() -> None:
         "targets": given.targets,
         "layout": given.layout,
         "cutoff": given.cutoff,
+        "gpus": given.gpus,
     }
     names = given.solvers.split(",")
     ran: dict[str, str] = {}

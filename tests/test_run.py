@@ -616,6 +616,7 @@ def test_a_solver_that_is_tried_and_has_no_memory_ends_no_run(
 @pytest.mark.gpu
 def test_the_gpu_solvers_that_may_be_the_fastest_are_tried(tmp_path, monkeypatch, undisturbed, digests):
     expect(monkeypatch, near_far=0.001, adds_lanes=0.002, adds=0.003)
+    monkeypatch.setattr(trials.Trials, "is_worth_waiting", True)
     monkeypatch.setattr(trials.Trials, "_limit_s", lambda *args: 10.0)
     folder, _ = run(made(tmp_path), Quiet())
     assert digests(tmp_path / "run") == digests(undisturbed[0])

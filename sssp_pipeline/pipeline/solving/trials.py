@@ -7,6 +7,7 @@ is stopped, and its batches are solved later.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.planning.plan import Plan
@@ -77,12 +78,14 @@ class Trials:
         #: Seconds per source in a full call, for each measured solver.
         self._measured_s: dict[str, float] = {}
         self._under_way: str | None = None
-        own_s = self._expected_s(self.solver, self._n_full)
-        most_saved_s = plan.work.n_sources * max(
-            (self._wall_s(own_s) - self._wall_s(self._least_s(rival)) for rival in self._rivals), default=0.0
-        )
-        #: Whether calls wait for the trials. If writing takes longer than solving, another solver saves nothing.
-        self.is_worth_waiting = most_saved_s > _FREE_S
+
+    @cached_property
+    def is_worth_waiting(self) -> bool:
+        """Whether calls wait for the trials. If writing takes longer than solving, another solver saves nothing."""
+        plan = self._plan
+        own_s = self._wall_s(self._expected_s(plan.solver, self._n_full))
+        rivals_s = [self._wall_s(self._least_s(rival)) for rival in plan.others]
+        return plan.work.n_sources * (own_s - min(rivals_s, default=own_s)) > _FREE_S
 
     @property
     def is_done(self) -> bool:
