@@ -83,7 +83,7 @@ def newest_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the newest line of each input, task, layout and solver asked for that `pipeline.py` recorded."""
     by_key = {}
     for line in lines:
-        task = line["sources"], line["targets"], line["layout"]
+        task = line["sources"], line["targets"], line["layout"], line.get("cutoff"), line.get("gpus")
         by_key[line["input"], *task, line["asked_for"]] = line
     return list(by_key.values())
 
@@ -218,9 +218,16 @@ def _runs(runs: list[dict[str, Any]]) -> str:
 
 def _kept(run: dict[str, Any]) -> str:
     """Return which distances of a source were written."""
+    gpus = (
+        f", {run['gpus']} GPUs"
+        if (run.get("gpus") or 1) > 1
+        else ", a Dask worker"
+        if run.get("gpus")
+        else ""
+    )
     if run["targets"] is None:
-        return f"all, {run['layout']}"
-    return f"{run['targets']:,}" if run["targets"] else "none: metrics"
+        return f"all, {run['layout']}{', a tenth unreached' if run.get('cutoff') else ''}{gpus}"
+    return (f"{run['targets']:,}" if run["targets"] else "none: metrics") + gpus
 
 
 def _numbers(graphs: list[Graph]) -> list[int]:

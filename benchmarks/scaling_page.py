@@ -83,6 +83,7 @@ def measured() -> Measured:
         line
         for line in stored_lines("pipeline_solvers")
         if line["targets"] is None and line["gpu_busy"] is not None and line["asked_for"] == "auto"
+        if not (line.get("gpus") or line.get("cutoff")) and line["machine"]["cores"] == 16
     ]
     by_size = scheduling_lines()
     one_by_one = by_size[max(key for key in by_size if key[0] == "idle")]

@@ -45,11 +45,11 @@ BATCHES = 64
 #: The most bytes of distances in one call of a solver that solves many sources together. A call has several batches.
 #: They lie on the GPU, and come to the host one by one.
 CALL_BYTES = 2**33
-#: A call whose rows need not be copied has this multiple of the sources that are solved together. Then the GPU waits
-#: seldom for the last sources of a call.
-ROUNDS = 4
 #: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
+#: A single GPU gets calls of so many times the sources that are solved together, if their rows need not be copied. Then
+#: it waits seldom for the last sources of a call.
+ROUNDS = 4
 
 #: Core-seconds to write a byte of distances (benchmarks/results/distances.jsonl, long layout).
 WRITE_S_PER_BYTE = 1 / 1.6e9
@@ -160,10 +160,14 @@ class Work:
         """
         if self.options.predecessors:
             return 1
-        at_once = SOLVERS[solver].forecast(self.traits, self.n_sources).at_once
-        rounds = 1 if at_once == 1 or self.options.kept.is_whole_row else ROUNDS
-        wanted = -(-rounds * at_once // self.batch)
+        wanted = -(-SOLVERS[solver].forecast(self.traits, self.n_sources).at_once // self.batch)
         return max(1, min(wanted, CALL_BYTES // max(self.batch_bytes, 1), self.n_batches // CALLS))
+
+    def batches_of_one_gpu(self, batches_per_call: int) -> int:
+        """Return how many batches a call has if there is only one GPU."""
+        if self.options.kept.is_whole_row:
+            return batches_per_call
+        return max(batches_per_call, min(ROUNDS * batches_per_call, self.n_batches // CALLS))
 
     def source_wall_s(self, device: str, source_s: float, machine: Machine, is_shared: bool = False) -> float:
         """Return the seconds by which a source lengthens the work.

@@ -83,6 +83,7 @@ class Solving(TaskStage):
                 plan.graph_bytes,
                 plan.batch_bytes,
                 plan.batches_per_call,
+                plan.work.batches_of_one_gpu(plan.batches_per_call),
                 gpu_bytes=plan.gpu.least_bytes if plan.gpu else 0,
                 expected_s=plan.expected_s * share,
                 least_bytes=self.least_bytes,

@@ -84,7 +84,11 @@ class ThisMachine:
 
     def fitted(self, needs: Needs) -> Needs:
         spec = self._spec
-        if not _is_this_process(spec):
+        if _is_this_process(spec):
+            if needs.on_gpu:
+                most = max(needs.batches_per_task, needs.batches_of_one_gpu)
+                needs = replace(needs, batches_per_task=most)
+        else:
             processes, threads = _processes_and_threads(spec, needs)
             needs = with_shared_tasks(needs, processes if needs.on_gpu else processes * threads)
         if needs.batches_per_task == 1:

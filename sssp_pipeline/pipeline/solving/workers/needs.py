@@ -27,6 +27,8 @@ class Needs:
     batch_bytes: int
     #: Batches of one task.
     batches_per_task: int = 1
+    #: Batches of one task if a single GPU solves all of them.
+    batches_of_one_gpu: int = 1
     #: Memory that a GPU must have free, if the solver runs on one.
     gpu_bytes: int = 0
     #: Seconds that the plan expects for all batches.
