@@ -1,0 +1,262 @@
+"""Graphs as `solve` takes them: each kind of object becomes a CSR graph and the ids of its vertices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.api.matrices import csr_of_edges, csr_with_reverses, edges_of_matrix, sources_of_edges
+from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
+from sssp_pipeline.pipeline.formats.parquet import table_of, to_chunk
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest.id_mapping import collector
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds, listed
+from sssp_pipeline.workflow.models import Dtype, Weights
+
+
+class Ids(Protocol):
+    """The ids of all vertices of a graph."""
+
+    def column(self) -> pa.Array:
+        """Return the ids of all vertices in vertex order."""
+        ...
+
+    def originals(self, vertices: np.ndarray) -> pa.Array:
+        """Return the ids of `vertices` (n,)."""
+        ...
+
+    def original(self, vertex: int) -> Any:
+        """Return the id of one vertex."""
+        ...
+
+    def vertices(self, ids: Sequence[Any], what: str) -> np.ndarray:
+        """Return the vertices (n,) uint32 with these ids; raise `InputError`, which begins with `what`, for others."""
+        ...
+
+
+class ObjectIds:
+    """Ids that are any hashable objects, as the nodes of NetworkX are."""
+
+    def __init__(self, ids: Iterable[Hashable]) -> None:
+        self._vertex_of = {vertex_id: vertex for vertex, vertex_id in enumerate(ids)}
+        self._ids: list[Any] = list(self._vertex_of)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def column(self) -> pa.Array:
+        return _as_arrow(self._ids)
+
+    def originals(self, vertices: np.ndarray) -> pa.Array:
+        return _as_arrow([self._ids[vertex] for vertex in vertices.tolist()])
+
+    def original(self, vertex: int) -> Any:
+        return self._ids[vertex]
+
+    def vertices(self, ids: Sequence[Any], what: str) -> np.ndarray:
+        found = [self._vertex_of.get(vertex_id, -1) for vertex_id in ids]
+        if unknown := [vertex_id for vertex_id, vertex in zip(ids, found, strict=True) if vertex < 0]:
+            raise InputError(
+                f"{what} {listed(unknown)} is not in the graph",
+                hint=f"it has for example {listed(self._ids[:3])}"
+                if self._ids
+                else "the graph has no vertices",
+            )
+        return np.array(found, np.uint32)
+
+
+def _as_arrow(ids: list[Any]) -> pa.Array:
+    try:
+        return pa.array(ids)
+    except (pa.ArrowException, OverflowError) as error:
+        raise InputError(
+            f"the ids {listed(ids[:3])} do not fit one column of Arrow: {error}",
+            hint="use `.numpy()`, `.to_scipy()` or `.path()`, or name the vertices with integers or strings",
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class NamedGraph:
+    """A graph in memory, and what its vertices and its lengths mean to the caller."""
+
+    graph: CsrGraph
+    ids: Ids
+    #: Its integer weights are this multiple of the caller's; None if they are the caller's.
+    scale: int | None = None
+
+
+def graph_of(
+    graph: Any,
+    weight: str | None,
+    columns: tuple[str, str] | None,
+    directed: bool | None,
+    dtype: Dtype | None,
+) -> NamedGraph:
+    """Return `graph` for a call of `solve`, which describes the parameters.
+
+    Raises
+    ------
+    InputError
+        The object is no graph, its weights or ids cannot be used, or a parameter does not belong to this kind of graph.
+    """
+    given = {"weight": weight != "auto", "columns": columns, "directed": directed is not None, "dtype": dtype}
+
+    def refuse(kind: str, *names: str) -> None:
+        if name := next((name for name in names if given[name]), None):
+            raise InputError(f"`{name}` is given, and the graph is {kind}", hint=f"leave out `{name}`")
+
+    if isinstance(graph, str | os.PathLike):
+        graph = open_store(graph)
+    if isinstance(graph, StoredGraph):
+        refuse("a graph store, in which it is settled", *given)
+        return NamedGraph(graph.graph(), graph.ids, graph.manifest.weights.scale)
+    mirror = directed is False
+    if hasattr(graph, "__arrow_c_stream__"):
+        return _of_table(graph, weight, columns or ("auto", "auto"), mirror, dtype)
+    if hasattr(graph, "tocsr") or isinstance(graph, np.ndarray):
+        refuse("a matrix", "columns")
+        if weight not in ("auto", None):
+            raise InputError(
+                f"`weight` is {weight!r}, and a matrix has one value for each edge", hint="leave it out"
+            )
+        return _of_matrix(graph, weight is None, mirror, dtype)
+    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
+        refuse("a NetworkX graph, which knows it", "columns", "directed")
+        return _of_networkx(graph, weight, dtype)
+    raise InputError(
+        f"`{type(graph).__name__}` is no kind of graph that can be solved",
+        hint="give a SciPy sparse array, a NetworkX graph, a table of edges, or the URL of a graph store",
+    )
+
+
+def open_store(url: str | os.PathLike[str]) -> StoredGraph:
+    """Return the graph store at `url`; its edges are loaded on first use and then kept.
+
+    Parameters
+    ----------
+    url
+        A path, or any URL that fsspec knows.
+
+    Returns
+    -------
+    StoredGraph
+        `solve` takes it as a graph. `.graph()` is the CSR graph, `.ids` the ids, `.manifest` the facts.
+
+    Raises
+    ------
+    InputError
+        There is no store, it has another format, or it is damaged.
+    """
+    return StoredGraph(str(url), read_manifest(str(url)))
+
+
+def _of_table(
+    table: Any, weight: str | None, columns: tuple[str, str], mirror: bool, dtype: Dtype | None
+) -> NamedGraph:
+    edges = pa.table(table)
+    how = table_of(
+        "table",
+        edges.schema,
+        ReadOptions(source_column=columns[0], target_column=columns[1], weight_column=weight or "none"),
+    )
+    batches = edges.select(how.used).to_batches()
+    starts = accumulate((len(batch) for batch in batches), initial=0)
+    chunks = [to_chunk((how, start, batch))[0] for start, batch in zip(starts, batches, strict=False)]
+    found = collector(how.id_kind, None, 0)
+    kept = [[found.add(end) for end in (chunk.src, chunk.dst)] for chunk in chunks]
+    ids = found.finish()
+    src, dst = (
+        np.concatenate([np.empty(0, np.uint32), *(found.vertices(ends[i]) for ends in kept)]) for i in (0, 1)
+    )
+    weights = _ones(len(src)) if how.columns.weight is None else _typed(chunks, dtype, "`table`")
+    return NamedGraph(csr_of_edges(src, dst, weights, ids.n_vertices, mirror=mirror), ids)
+
+
+def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None) -> NamedGraph:
+    row_offsets, col_indices, values = edges_of_matrix(matrix)
+    graph = CsrGraph(row_offsets, col_indices, _ones(len(col_indices)))
+    if not unweighted:
+        chunk = EdgeChunk(sources_of_edges(graph), col_indices, values)
+        graph = CsrGraph(row_offsets, col_indices, _typed([chunk], dtype, "the matrix"))
+    graph.check()
+    ids = VertexIds(IdMapping(kind="offset", type="int64"), None, graph.n_vertices)
+    return NamedGraph(csr_with_reverses(graph) if mirror else graph, ids)
+
+
+def _of_networkx(graph: Any, weight: str | None, dtype: Dtype | None) -> NamedGraph:
+    ids = ObjectIds(graph)
+    if len(ids) > MAX_VERTICES:
+        raise InputError(
+            f"the graph has {len(ids):,} vertices", hint=f"at most {MAX_VERTICES:,} can be solved"
+        )
+    name = _weight_of_networkx(graph) if weight == "auto" else weight
+    ends: list[list[Any]] = [[], []]
+    values: list[Any] = []
+    for u, v, value in graph.edges(data=name) if name is not None else ((*edge, 1) for edge in graph.edges()):
+        if not isinstance(value, int | float | np.number) or isinstance(value, bool):
+            raise InputError(
+                f"edge from `{u}` to `{v}`: `{name}` is {value!r}",
+                hint="give every edge a number; `weight=None` counts edges",
+            )
+        ends[0].append(u)
+        ends[1].append(v)
+        values.append(value)
+    src, dst = (ids.vertices(end, "vertex") for end in ends)
+    if name is None:
+        weights = _ones(len(values))
+    else:
+        as_numbers = np.array(values) if values else np.empty(0, np.int64)
+        if as_numbers.dtype.kind not in "iuf":
+            raise InputError(
+                f"`{name}` holds an integer of more than 64 bits", hint="use floats, or smaller integers"
+            )
+        whole = [value for value in values if isinstance(value, int)] if as_numbers.dtype.kind == "f" else []
+        chunk = EdgeChunk(np.array(ends[0], object), np.array(ends[1], object), as_numbers)
+        weights = _typed([chunk], dtype, "the graph", np.array(whole, np.int64))
+    return NamedGraph(csr_of_edges(src, dst, weights, len(ids), mirror=not graph.is_directed()), ids)
+
+
+def _weight_of_networkx(graph: Any) -> str | None:
+    """Return the attribute with the weights: "weight"; None if no edge has any attribute."""
+    names = {name for *_, attributes in graph.edges(data=True) for name in attributes}
+    if names and "weight" not in names:
+        raise InputError(
+            f"edges have no attribute `weight`, they have {listed(sorted(map(str, names)))}",
+            hint="name the weight with `weight=`; `weight=None` counts edges",
+        )
+    return "weight" if names else None
+
+
+def _ones(n_edges: int) -> np.ndarray:
+    return np.ones(n_edges, np.uint32)
+
+
+def _typed(
+    chunks: Sequence[EdgeChunk], dtype: Dtype | None, place: str, whole: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the weights of `chunks` in the type that ingest would choose, or in `dtype`; raises as ingest.
+
+    `whole` are those weights that were integers before NumPy made floats of all.
+    """
+    facts = WeightRange()
+    if whole is not None:
+        facts.add(whole)
+    n_before = 0
+    for chunk in chunks:
+        check_weights(chunk, n_before, dtype or "auto", place)
+        facts.add(cast(np.ndarray, chunk.weights))
+        n_before += len(chunk)
+    weights = [cast(np.ndarray, chunk.weights) for chunk in chunks]
+    values = np.concatenate(weights) if weights else np.empty(0, np.int64)
+    chosen, _ = facts.dtype(Weights(dtype=dtype or "auto"), values.dtype, place)
+    return values.astype(chosen, copy=False)

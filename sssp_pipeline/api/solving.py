@@ -1,0 +1,123 @@
+"""`solve`: distances from some vertices of a graph in memory or in a graph store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.distances import Distances
+from sssp_pipeline.api.graphs import Ids, graph_of
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels.kept import EveryVertex, Targets
+from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.vertex_ids import error_in_ids
+from sssp_pipeline.workflow.models import Dtype
+
+
+def solve(
+    graph: Any,
+    sources: Any,
+    *,
+    targets: Any = None,
+    cutoff: float | None = None,
+    predecessors: bool = False,
+    solver: str = "auto",
+    weight: str | None = "auto",
+    columns: tuple[str, str] | None = None,
+    directed: bool | None = None,
+    dtype: Dtype | None = None,
+) -> Distances:
+    """Return exact distances from `sources`, in the type of the weights and added in that type.
+
+    Ctrl-C stops the call. The sources that are under way then end in the background.
+
+    Parameters
+    ----------
+    graph
+        One of these, which is not changed:
+
+        - a SciPy sparse matrix or array, or a dense array. Entry (i, j) is the weight of an edge from i to j; stored
+          zeros of a sparse one are edges of weight 0. Ids are row numbers.
+        - a NetworkX graph. Ids are its nodes.
+        - a table of edges: a pandas or Polars data frame, an Arrow table, or any object with `__arrow_c_stream__`. Ids
+          are integers or strings.
+        - the path or URL of a graph store, or what `open_store` returned.
+    sources
+        Ids of vertices: one integer or string, or any sequence. A source may occur twice.
+    targets
+        Ids of the vertices whose distances are returned, in this order. None means every vertex.
+    cutoff
+        Vertices beyond this distance count as unreached. It is in the unit of the weights.
+    predecessors
+        Whether to find shortest paths too, for `Distances.path`. Not together with `targets`.
+    solver
+        The name of a solver, or "auto".
+    weight
+        The attribute of NetworkX or the column of a table that holds the weight. "auto" takes the attribute `weight`,
+        or the only column that can be the weight. None gives every edge the weight 1.
+    columns
+        The columns of a table with the two ends of an edge. None takes the columns with the usual names.
+    directed
+        False adds the reverse of every edge. NetworkX graphs and graph stores know whether they are directed.
+    dtype
+        The type of the weights and distances. None keeps floats as they are and gives integers the smallest of uint32,
+        int32, uint64 and int64 that holds all of them.
+
+    Returns
+    -------
+    Distances
+        In host memory: S rows, one for each source, of V or T distances.
+
+    Raises
+    ------
+    InputError
+        The graph, an id or an option cannot be used; or a shortest path is longer than the type holds
+        (`PathTooLongError`); or a source reaches a negative cycle (`NegativeCycleError`).
+    SsspError
+        The memory of the GPU is too small.
+    """
+    named = graph_of(graph, weight, columns, directed, dtype)
+    csr, ids, scale = named.graph, named.ids, named.scale
+    of_sources = _vertices(sources, ids, "source")
+    of_targets = None if targets is None else _vertices(targets, ids, "target")
+    kept = EveryVertex() if of_targets is None else Targets(of_targets)
+    options = SolveOptions(
+        cutoff=scaled_limit(cutoff, scale),
+        predecessors=predecessors,
+        kept=kept,
+    )
+    shape = len(of_sources), kept.n_columns(csr.n_vertices)
+    rows = np.empty(shape, csr.weight_dtype)
+    before = np.empty(shape, np.uint32) if predecessors else None
+
+    def take(first: int, solution: Solution) -> None:
+        part = slice(first, first + len(solution.distances))
+        rows[part] = solution.distances
+        if before is not None and solution.predecessors is not None:
+            before[part] = solution.predecessors
+
+    try:
+        metrics = solve_sources(csr, of_sources, options, solver, take)
+    except SsspError as error:
+        if (in_ids := error_in_ids(error, ids)) is error:
+            raise
+        raise in_ids from error
+    return Distances(of_sources, of_targets, Solution(rows, before, metrics), ids, scale)
+
+
+def _vertices(given: Any, ids: Ids, what: str) -> np.ndarray:
+    """Return the vertices (n,) uint32 with the ids `given`: one id, or a sequence of any kind."""
+    if isinstance(given, str | int | np.integer):
+        given = [given]
+    if hasattr(given, "to_pylist"):  # Arrow
+        given = given.to_pylist()
+    elif hasattr(given, "tolist"):  # NumPy and pandas, whose integers are no `int`
+        given = given.tolist()
+    return ids.vertices([_plain(vertex_id) for vertex_id in given], what)
+
+
+def _plain(vertex_id: Any) -> Any:
+    return vertex_id.item() if isinstance(vertex_id, np.generic) else vertex_id
