@@ -168,12 +168,7 @@ class StoredRun:
 
     def _long(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
         """Yield the rows of each file that holds some of the sources, first one without rows."""
-        kind = self.sources.type
-        distance = pa.from_numpy_dtype(self._output.form.dtype(np.dtype(self._weight_dtype)))
-        fields = [("source", kind), ("vertex", kind), ("distance", distance)]
-        if self._output.form.predecessors:
-            fields.append(("predecessor", kind))
-        schema = pa.schema(fields)
+        kind, schema = self.sources.type, self._schema
         yield schema.empty_table()
         holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=sources))
         for batch in pc.unique(holding["batch"]).to_pylist():
@@ -186,8 +181,9 @@ class StoredRun:
                     yield rows.cast(schema)
 
     def _wide(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
-        """Yield the rows of each source and file."""
+        """Yield the rows of each source and file, first none."""
         kind = self.sources.type
+        yield self._schema.empty_table()
         paths = self._folder.wide_paths() or [
             self._folder.batch_path(b) for b in range(self.record["batches"])
         ]
@@ -208,10 +204,13 @@ class StoredRun:
         for of_source in parts.values():
             yield from of_source
 
-    @property
-    def _weight_dtype(self) -> str:
-        name: str = self.record["graph"]["weights"]["dtype"]
-        return name
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        """The columns of `distances`."""
+        form, kind = self._output.form, self.sources.type
+        dtype = form.dtype(np.dtype(self.record["graph"]["weights"]["dtype"]))
+        fields = [("source", kind), ("vertex", kind), ("distance", pa.from_numpy_dtype(dtype))]
+        return pa.schema([*fields, ("predecessor", kind)] if form.predecessors else fields)
 
 
 def _groups(file: pq.ParquetFile, wanted: dict[str, pa.Array | None]) -> Iterator[int]:
