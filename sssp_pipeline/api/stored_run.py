@@ -100,7 +100,7 @@ class StoredRun:
             raise InputError(
                 f"`{self.url}` holds metrics alone, no distances", hint="run it with `output.distances: full`"
             )
-        wanted = self.sources if sources is None else self._ids(sources)
+        wanted = self.sources if sources is None else self._ids(sources).unique()
         unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
         if len(unknown):
             raise InputError(
@@ -163,7 +163,7 @@ class StoredRun:
             what = "integers" if pa.types.is_integer(kind) else "strings"
             raise InputError(
                 f"the ids {listed(listable)} are not those of the run `{self.url}`, whose ids are {what}",
-                hint=f"for example {self.sources[0].as_py()!r}" if len(self.sources) else None,
+                hint=f"its sources are {listed(self.sources.to_pylist())}",
             ) from error
 
     def _long(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:

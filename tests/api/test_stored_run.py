@@ -70,7 +70,7 @@ def test_some_distances_are_those_of_the_whole(workflow, edges, layout, batch):
     assert {(row["source"], row["vertex"]): row["distance"] for row in chosen} == {
         (s, v): found[s, v] for s in (ids[0], ids[3]) for v in (ids[0], ids[4])
     }
-    assert run.distances(ids[1]).num_rows == 5
+    assert run.distances([ids[1], ids[1]]).num_rows == 5
     assert run.distances(vertices=np.array(ids[1:3])).num_rows == 10
     assert run.distances([]).num_rows == 0
     assert set(run.sources.to_pylist()) == set(ids)
