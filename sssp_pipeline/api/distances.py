@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.api.graphs import Ids
+from sssp_pipeline.api.ids import Ids, vertices_of
+from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import Solution
@@ -142,6 +143,7 @@ class Distances:
                 columns.append(self.vertices.take(taken))
             yield pa.record_batch(columns, schema=schema)
 
+    @naming(of_solve)
     def path(self, source: Any, target: Any) -> list[Any]:
         """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.
 
@@ -156,7 +158,8 @@ class Distances:
                 hint="solve with `predecessors=True`",
             )
         first, vertex = (
-            int(self._ids.vertices([end], what)[0]) for end, what in ((source, "source"), (target, "target"))
+            int(vertices_of([end], self._ids, what)[0])
+            for end, what in ((source, "source"), (target, "target"))
         )
         places = np.flatnonzero(self._sources == first)
         if not len(places):

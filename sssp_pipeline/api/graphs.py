@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from sssp_pipeline.api.ids import Ids, ObjectIds
 from sssp_pipeline.api.matrices import csr_of_edges, csr_with_reverses, edges_of_matrix, sources_of_edges
-from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
+from sssp_pipeline.api.wording import naming, of_store
+from sssp_pipeline.csr import MAX_VERTICES, WEIGHT_DTYPES, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parquet import table_of, to_chunk
@@ -22,67 +25,6 @@ from sssp_pipeline.pipeline.ingest.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds, listed
 from sssp_pipeline.workflow.models import Dtype, Weights
-
-
-class Ids(Protocol):
-    """The ids of all vertices of a graph."""
-
-    def column(self) -> pa.Array:
-        """Return the ids of all vertices in vertex order."""
-        ...
-
-    def originals(self, vertices: np.ndarray) -> pa.Array:
-        """Return the ids of `vertices` (n,)."""
-        ...
-
-    def original(self, vertex: int) -> Any:
-        """Return the id of one vertex."""
-        ...
-
-    def vertices(self, ids: Sequence[Any], what: str) -> np.ndarray:
-        """Return the vertices (n,) uint32 with these ids; raise `InputError`, which begins with `what`, for others."""
-        ...
-
-
-class ObjectIds:
-    """Ids that are any hashable objects, as the nodes of NetworkX are."""
-
-    def __init__(self, ids: Iterable[Hashable]) -> None:
-        self._vertex_of = {vertex_id: vertex for vertex, vertex_id in enumerate(ids)}
-        self._ids: list[Any] = list(self._vertex_of)
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def column(self) -> pa.Array:
-        return _as_arrow(self._ids)
-
-    def originals(self, vertices: np.ndarray) -> pa.Array:
-        return _as_arrow([self._ids[vertex] for vertex in vertices.tolist()])
-
-    def original(self, vertex: int) -> Any:
-        return self._ids[vertex]
-
-    def vertices(self, ids: Sequence[Any], what: str) -> np.ndarray:
-        found = [self._vertex_of.get(vertex_id, -1) for vertex_id in ids]
-        if unknown := [vertex_id for vertex_id, vertex in zip(ids, found, strict=True) if vertex < 0]:
-            raise InputError(
-                f"{what} {listed(unknown)} is not in the graph",
-                hint=f"it has for example {listed(self._ids[:3])}"
-                if self._ids
-                else "the graph has no vertices",
-            )
-        return np.array(found, np.uint32)
-
-
-def _as_arrow(ids: list[Any]) -> pa.Array:
-    try:
-        return pa.array(ids)
-    except (pa.ArrowException, OverflowError) as error:
-        raise InputError(
-            f"the ids {listed(ids[:3])} do not fit one column of Arrow: {error}",
-            hint="use `.numpy()`, `.to_scipy()` or `.path()`, or name the vertices with integers or strings",
-        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +42,7 @@ def graph_of(
     weight: str | None,
     columns: tuple[str, str] | None,
     directed: bool | None,
-    dtype: Dtype | None,
+    dtype: npt.DTypeLike | None,
 ) -> NamedGraph:
     """Return `graph` for a call of `solve`, which describes the parameters.
 
@@ -109,36 +51,71 @@ def graph_of(
     InputError
         The object is no graph, its weights or ids cannot be used, or a parameter does not belong to this kind of graph.
     """
-    given = {"weight": weight != "auto", "columns": columns, "directed": directed is not None, "dtype": dtype}
+    given = {
+        "weight": weight != "auto",
+        "columns": columns is not None,
+        "directed": directed is not None,
+        "dtype": dtype is not None,
+    }
 
     def refuse(kind: str, *names: str) -> None:
         if name := next((name for name in names if given[name]), None):
-            raise InputError(f"`{name}` is given, and the graph is {kind}", hint=f"leave out `{name}`")
+            raise InputError(f"`{name}` cannot be set for {kind}", hint=f"leave out `{name}`")
 
-    if isinstance(graph, str | os.PathLike):
-        graph = open_store(graph)
-    if isinstance(graph, StoredGraph):
-        refuse("a graph store, in which it is settled", *given)
-        return NamedGraph(graph.graph(), graph.ids, graph.manifest.weights.scale)
-    mirror = directed is False
+    if is_stored(graph):
+        refuse("a graph store, where `ingest` has set it", *given)
+        stored = graph if isinstance(graph, StoredGraph) else open_store(graph)
+        return NamedGraph(stored.graph(), stored.ids, stored.manifest.weights.scale)
+    mirror, asked = directed is False, _weight_dtype(dtype)
     if hasattr(graph, "__arrow_c_stream__"):
-        return _of_table(graph, weight, columns or ("auto", "auto"), mirror, dtype)
+        return _of_table(graph, weight, _two_columns(columns), mirror, asked)
     if hasattr(graph, "tocsr") or isinstance(graph, np.ndarray):
         refuse("a matrix", "columns")
         if weight not in ("auto", None):
             raise InputError(
-                f"`weight` is {weight!r}, and a matrix has one value for each edge", hint="leave it out"
+                f"`weight` is {weight!r}, and a matrix has one value for each edge", hint="leave out `weight`"
             )
-        return _of_matrix(graph, weight is None, mirror, dtype)
+        return _of_matrix(graph, weight is None, mirror, asked)
     if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
-        refuse("a NetworkX graph, which knows it", "columns", "directed")
-        return _of_networkx(graph, weight, dtype)
+        refuse("a NetworkX graph", "columns", "directed")
+        return _of_networkx(graph, weight, asked)
     raise InputError(
-        f"`{type(graph).__name__}` is no kind of graph that can be solved",
+        f"`{type(graph).__name__}` is not a graph that `solve` takes",
         hint="give a SciPy sparse array, a NetworkX graph, a table of edges, or the URL of a graph store",
     )
 
 
+def is_stored(graph: Any) -> bool:
+    """Return whether `graph` is a graph store, or the path or URL of one."""
+    return isinstance(graph, str | os.PathLike | StoredGraph)
+
+
+def _weight_dtype(dtype: npt.DTypeLike | None) -> Dtype | None:
+    """Return the name of the type that `solve` was asked for."""
+    if dtype is None:
+        return None
+    names = [known.name for known in WEIGHT_DTYPES]
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = str(dtype)
+    if name not in names:
+        raise InputError(f"`dtype` is {name}", hint=f"it is one of {', '.join(names)}")
+    return cast(Dtype, name)
+
+
+def _two_columns(columns: tuple[str, str] | None) -> tuple[str, str]:
+    """Return the names of the two columns with the ends of an edge; "auto" where there is none."""
+    if columns is None:
+        return "auto", "auto"
+    if isinstance(columns, str) or len(columns) != 2:
+        raise InputError(
+            f"`columns` is {columns!r}", hint="name two columns: where an edge starts, and where it ends"
+        )
+    return str(columns[0]), str(columns[1])  # pandas allows integers as names
+
+
+@naming(of_store)
 def open_store(url: str | os.PathLike[str]) -> StoredGraph:
     """Return the graph store at `url`; its edges are loaded on first use and then kept.
 
@@ -157,7 +134,7 @@ def open_store(url: str | os.PathLike[str]) -> StoredGraph:
     InputError
         There is no store, it has another format, or it is damaged.
     """
-    return StoredGraph(str(url), read_manifest(str(url)))
+    return StoredGraph(os.fspath(url), read_manifest(os.fspath(url)))
 
 
 def _of_table(
@@ -178,13 +155,13 @@ def _of_table(
     src, dst = (
         np.concatenate([np.empty(0, np.uint32), *(found.vertices(ends[i]) for ends in kept)]) for i in (0, 1)
     )
-    weights = _ones(len(src)) if how.columns.weight is None else _typed(chunks, dtype, "`table`")
+    weights = _ones(len(src), dtype) if how.columns.weight is None else _typed(chunks, dtype, "`table`")
     return NamedGraph(csr_of_edges(src, dst, weights, ids.n_vertices, mirror=mirror), ids)
 
 
 def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None) -> NamedGraph:
     row_offsets, col_indices, values = edges_of_matrix(matrix)
-    graph = CsrGraph(row_offsets, col_indices, _ones(len(col_indices)))
+    graph = CsrGraph(row_offsets, col_indices, _ones(len(col_indices), dtype))
     if not unweighted:
         chunk = EdgeChunk(sources_of_edges(graph), col_indices, values)
         graph = CsrGraph(row_offsets, col_indices, _typed([chunk], dtype, "the matrix"))
@@ -213,7 +190,7 @@ def _of_networkx(graph: Any, weight: str | None, dtype: Dtype | None) -> NamedGr
         values.append(value)
     src, dst = (ids.vertices(end, "vertex") for end in ends)
     if name is None:
-        weights = _ones(len(values))
+        weights = _ones(len(values), dtype)
     else:
         as_numbers = np.array(values) if values else np.empty(0, np.int64)
         if as_numbers.dtype.kind not in "iuf":
@@ -237,8 +214,8 @@ def _weight_of_networkx(graph: Any) -> str | None:
     return "weight" if names else None
 
 
-def _ones(n_edges: int) -> np.ndarray:
-    return np.ones(n_edges, np.uint32)
+def _ones(n_edges: int, dtype: Dtype | None) -> np.ndarray:
+    return np.ones(n_edges, dtype or np.uint32)
 
 
 def _typed(

@@ -8,6 +8,7 @@ import numpy as np
 
 from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix
+from sssp_pipeline.api.wording import naming, of_dijkstra
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
@@ -16,6 +17,7 @@ from sssp_pipeline.kernels.solver import Solution, SolveOptions
 NONE = -9999
 
 
+@naming(of_dijkstra)
 def dijkstra(
     csgraph: Any,
     directed: bool = True,
@@ -73,6 +75,8 @@ def dijkstra(
     """
     graph = _graph(csgraph, directed, unweighted)
     sources = _sources(indices, graph.n_vertices)
+    if not limit >= 0:
+        raise InputError(f"`limit` is {limit}", hint="`limit` is a distance of zero or more")
     options = SolveOptions(cutoff=None if limit == np.inf else limit, predecessors=bool(return_predecessors))
     if min_only:
         return _from_nearest(graph, np.unique(sources), options)
@@ -117,7 +121,7 @@ def _searched(weights: np.ndarray, n_vertices: int) -> np.ndarray:
 
 
 def _sources(indices: Any, n_vertices: int) -> np.ndarray:
-    """Return `indices` as integers of the same shape, not negative unless outside of the graph."""
+    """Return `indices` as vertices, in an array of the same shape."""
     if indices is None:
         return np.arange(n_vertices)
     sources = np.asarray(indices)
@@ -125,17 +129,20 @@ def _sources(indices: Any, n_vertices: int) -> np.ndarray:
         return np.empty(sources.shape, np.int64)
     if sources.dtype.kind not in "iu":
         raise InputError(f"indices are of type {sources.dtype}", hint="give the numbers of vertices, from 0")
+    outside = sources[(sources < -n_vertices) | (sources >= n_vertices)]
+    if len(outside):
+        raise InputError(
+            f"source {outside[0]} is not in the graph",
+            hint=f"its {n_vertices} vertices are numbered from 0"
+            if n_vertices
+            else "the graph has no vertices",
+        )
     return np.where(sources < 0, sources + n_vertices, sources)
 
 
 def _from_nearest(graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Any:
     """Return what `min_only` asks for: a search from one more vertex, with an edge of weight 0 to every source."""
     n = graph.n_vertices
-    outside = sources[(sources < 0) | (sources >= n)]
-    if len(outside):
-        raise InputError(
-            f"source {outside[0]} is not in the graph", hint=f"its {n} vertices are numbered from 0"
-        )
     joined = CsrGraph(
         np.append(graph.row_offsets, graph.row_offsets[-1] + len(sources)),
         np.concatenate([graph.col_indices, sources.astype(np.uint32)]),
@@ -149,9 +156,8 @@ def _from_nearest(graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -
     parents = found[0].predecessors[0, :n].astype(np.int64)
     reached = parents != NO_VERTEX
     roots = np.where(reached & (parents != n), parents, np.arange(n))
-    while (
-        roots != (further := roots[roots])
-    ).any():  # each pass doubles the length of the path that was followed
+    # Each pass doubles the length of the path that was followed.
+    while (roots != (further := roots[roots])).any():
         roots = further
     is_inner = reached & (parents != n)
     return distances, *(

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.distances import Distances
-from sssp_pipeline.api.graphs import Ids, graph_of
+from sssp_pipeline.api.graphs import graph_of, is_stored
+from sssp_pipeline.api.ids import vertices_of
+from sssp_pipeline.api.wording import naming, of_solve, of_store
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.vertex_ids import error_in_ids
-from sssp_pipeline.workflow.models import Dtype
 
 
 def solve(
@@ -28,7 +30,7 @@ def solve(
     weight: str | None = "auto",
     columns: tuple[str, str] | None = None,
     directed: bool | None = None,
-    dtype: Dtype | None = None,
+    dtype: npt.DTypeLike | None = None,
 ) -> Distances:
     """Return exact distances from `sources`, in the type of the weights and added in that type.
 
@@ -46,7 +48,7 @@ def solve(
           are integers or strings.
         - the path or URL of a graph store, or what `open_store` returned.
     sources
-        Ids of vertices: one integer or string, or any sequence. A source may occur twice.
+        Ids of vertices: one id, or several in any kind of sequence. A source may occur twice.
     targets
         Ids of the vertices whose distances are returned, in this order. None means every vertex.
     cutoff
@@ -63,8 +65,8 @@ def solve(
     directed
         False adds the reverse of every edge. NetworkX graphs and graph stores know whether they are directed.
     dtype
-        The type of the weights and distances. None keeps floats as they are and gives integers the smallest of uint32,
-        int32, uint64 and int64 that holds all of them.
+        The type of the weights and distances: uint32, int32, uint64, int64, float32 or float64. None keeps floats as
+        they are, and takes the first of the integer types that holds every integer weight.
 
     Returns
     -------
@@ -79,45 +81,27 @@ def solve(
     SsspError
         The memory of the GPU is too small.
     """
-    named = graph_of(graph, weight, columns, directed, dtype)
-    csr, ids, scale = named.graph, named.ids, named.scale
-    of_sources = _vertices(sources, ids, "source")
-    of_targets = None if targets is None else _vertices(targets, ids, "target")
-    kept = EveryVertex() if of_targets is None else Targets(of_targets)
-    options = SolveOptions(
-        cutoff=scaled_limit(cutoff, scale),
-        predecessors=predecessors,
-        kept=kept,
-    )
-    shape = len(of_sources), kept.n_columns(csr.n_vertices)
-    rows = np.empty(shape, csr.weight_dtype)
-    before = np.empty(shape, np.uint32) if predecessors else None
+    with naming(of_store if is_stored(graph) else of_solve):
+        named = graph_of(graph, weight, columns, directed, dtype)
+        csr, ids, scale = named.graph, named.ids, named.scale
+        of_sources = vertices_of(sources, ids, "source")
+        of_targets = None if targets is None else vertices_of(targets, ids, "target")
+        kept = EveryVertex() if of_targets is None else Targets(of_targets)
+        options = SolveOptions(cutoff=scaled_limit(cutoff, scale), predecessors=predecessors, kept=kept)
+        shape = len(of_sources), kept.n_columns(csr.n_vertices)
+        rows = np.empty(shape, csr.weight_dtype)
+        before = np.empty(shape, np.uint32) if predecessors else None
 
-    def take(first: int, solution: Solution) -> None:
-        part = slice(first, first + len(solution.distances))
-        rows[part] = solution.distances
-        if before is not None and solution.predecessors is not None:
-            before[part] = solution.predecessors
+        def take(first: int, solution: Solution) -> None:
+            part = slice(first, first + len(solution.distances))
+            rows[part] = solution.distances
+            if before is not None and solution.predecessors is not None:
+                before[part] = solution.predecessors
 
-    try:
-        metrics = solve_sources(csr, of_sources, options, solver, take)
-    except SsspError as error:
-        if (in_ids := error_in_ids(error, ids)) is error:
-            raise
-        raise in_ids from error
-    return Distances(of_sources, of_targets, Solution(rows, before, metrics), ids, scale)
-
-
-def _vertices(given: Any, ids: Ids, what: str) -> np.ndarray:
-    """Return the vertices (n,) uint32 with the ids `given`: one id, or a sequence of any kind."""
-    if isinstance(given, str | int | np.integer):
-        given = [given]
-    if hasattr(given, "to_pylist"):  # Arrow
-        given = given.to_pylist()
-    elif hasattr(given, "tolist"):  # NumPy and pandas, whose integers are no `int`
-        given = given.tolist()
-    return ids.vertices([_plain(vertex_id) for vertex_id in given], what)
-
-
-def _plain(vertex_id: Any) -> Any:
-    return vertex_id.item() if isinstance(vertex_id, np.generic) else vertex_id
+        try:
+            metrics = solve_sources(csr, of_sources, options, solver, take)
+        except SsspError as error:
+            if (in_ids := error_in_ids(error, ids)) is error:
+                raise
+            raise in_ids from error
+        return Distances(of_sources, of_targets, Solution(rows, before, metrics), ids, scale)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sssp_pipeline.api.distances import NO_PREDECESSORS
+from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
@@ -21,6 +22,7 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import listed
 
 
+@naming(of_solve)
 def open_run(url: str | os.PathLike[str]) -> StoredRun:
     """Return the finished run in the folder `url`. Only its `run.json` is read.
 
@@ -34,7 +36,7 @@ def open_run(url: str | os.PathLike[str]) -> StoredRun:
     InputError
         There is no run, it is not finished, or its `run.json` is damaged.
     """
-    folder = RunFolder(str(url))
+    folder = RunFolder(os.fspath(url))
     return StoredRun(folder, folder.read_run())
 
 

@@ -56,7 +56,11 @@ def run(
 
 
 def ingest(
-    edges: str | Sequence[str], store: str, *, progress: Progress = _QUIET, **options: Any
+    edges: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    store: str | os.PathLike[str],
+    *,
+    progress: Progress = _QUIET,
+    **options: Any,
 ) -> StoredGraph:
     """Return the graph store at `store`, made from edge lists. An unchanged input is not read again.
 
@@ -76,9 +80,10 @@ def ingest(
     InputError
         The input or an option cannot be used, or the store holds another graph.
     """
-    graph = {"input": edges if isinstance(edges, str) else list(edges), "store": store, **options}
+    urls = os.fspath(edges) if isinstance(edges, str | os.PathLike) else [os.fspath(url) for url in edges]
+    graph = {"input": urls, "store": os.fspath(store), **options}
     # A workflow has sources and an output. Ingest uses neither.
-    unused = {"sources": {"all": True}, "output": {"path": f"{store}-run"}}
+    unused = {"sources": {"all": True}, "output": {"path": f"{os.fspath(store)}-run"}}
     workflow = workflow_from_dict({"graph": graph, **unused})
     check_exists(workflow.graph.inputs)
     return ingest_stage(workflow, progress)

@@ -161,10 +161,12 @@ def test_a_graph_without_vertices_or_edges():
         ({"csgraph": np.ones(3)}, "the graph is an array of shape (3,)"),
         ({"csgraph": np.ones((2, 2), complex)}, "the graph has values of type complex128"),
         ({"csgraph": EXAMPLE, "indices": 4}, "source 4 is not in the graph"),
-        ({"csgraph": EXAMPLE, "indices": [-5]}, "source -1 is not in the graph"),
+        ({"csgraph": EXAMPLE, "indices": [-5]}, "source -5 is not in the graph"),
         ({"csgraph": EXAMPLE, "indices": [9], "min_only": True}, "source 9 is not in the graph"),
+        ({"csgraph": np.empty((0, 0)), "indices": 0}, "source 0 is not in the graph"),
+        ({"csgraph": EXAMPLE, "limit": np.nan}, "`limit` is nan"),
         ({"csgraph": EXAMPLE, "indices": [0.5]}, "indices are of type float64"),
-        ({"csgraph": EXAMPLE, "limit": -1}, "cutoff is -1"),
+        ({"csgraph": EXAMPLE, "limit": -1}, "`limit` is -1"),
     ],
 )
 def test_errors(arguments, message):

@@ -144,8 +144,39 @@ def test_every_solver_gives_the_same_bits(solver, random_graph, monkeypatch):
     np.testing.assert_array_equal(some, true.distances[[5, 9]][:, [7, 250, 7]])
 
 
-def test_a_cutoff_includes_its_value():
+def test_a_cutoff_includes_its_value(store):
     assert sp.solve(MATRIX, 0, cutoff=1).numpy().tolist() == [[0, 1, U32, U32]]
+    assert sp.solve(MATRIX, 0, cutoff=np.inf).numpy().tolist() == [[0, 1, 2, 2]]
+    assert sp.solve(store, "a", cutoff=np.inf).numpy().tolist() == [[0, 0.5, 2, 4]]
+
+
+@pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype("float64")])
+def test_a_type_as_numpy_names_it(dtype):
+    for weight in ("auto", None):
+        assert sp.solve(MATRIX, 0, dtype=dtype, weight=weight).numpy().dtype == np.float64
+        assert sp.solve(nx.path_graph(2), 0, dtype=dtype, weight=weight).numpy().dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "ids", [2, np.int64(2), np.array(2), (2,), {2}, pd.Series([2]), pa.array([2])], ids=repr
+)
+def test_one_id_and_sequences_of_ids(ids):
+    found = sp.solve(MATRIX, ids, predecessors=True)
+    assert found.sources.to_pylist() == [2]
+    assert found.path(np.int64(2), 3) == [2, 3]
+
+
+def test_a_tuple_may_be_one_node():
+    square = nx.grid_2d_graph(2, 2)
+    assert sp.solve(square, (0, 0), targets=(1, 1)).numpy().tolist() == [[2]]
+    assert sp.solve(square, ((0, 0), (1, 1))).numpy().tolist() == [[0, 1, 1, 2], [2, 1, 1, 0]]
+
+
+def test_columns_and_the_index_of_pandas():
+    numbered = pd.DataFrame([[7, 8, 0.5], [8, 9, 0.5]])
+    assert sp.solve(numbered, 7, columns=(0, 1), weight="2").numpy().tolist() == [[0, 0.5, 1]]
+    # The index of a part of a table is no weight.
+    assert sp.solve(ROADS[["from", "to"]][1:], "b").numpy().tolist() == [[0, 1, 2]]
 
 
 # ---- forms ----
@@ -199,12 +230,12 @@ def test_paths():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sp.solve(3, 0), "`int` is no kind of graph that can be solved"),
+        (lambda: sp.solve(3, 0), "`int` is not a graph that `solve` takes"),
         (lambda: sp.solve(MATRIX, 9), "source `9` is not in the graph"),
         (lambda: sp.solve(MATRIX, [0], targets=[4, 5]), "2 of 2 targets are not in the graph: `4`, `5`"),
         (lambda: sp.solve(MATRIX, "x"), "source `x` is not in the graph, whose ids are integers"),
         (lambda: sp.solve(MATRIX, 0, weight="km"), "`weight` is 'km', and a matrix has one value for each edge"),
-        (lambda: sp.solve(MATRIX, 0, columns=("a", "b")), "`columns` is given, and the graph is a matrix"),
+        (lambda: sp.solve(MATRIX, 0, columns=("a", "b")), "`columns` cannot be set for a matrix"),
         (lambda: sp.solve(MATRIX, 0, solver="dikstra"), "unknown solver `dikstra`"),
         (lambda: sp.solve(MATRIX, 0, cutoff=-1), "cutoff is -1"),
         (lambda: sp.solve(MATRIX, 0).path(0, 1), "a path from `0` is asked for, and no predecessors were asked for"),
@@ -218,11 +249,16 @@ def test_paths():
             "the matrix: edge 1, from `0` to `1`: weight nan is not a finite number",
         ),
         (lambda: sp.solve("nowhere", 0), "`nowhere` is not a graph store: it has no manifest.json"),
-        (lambda: sp.solve(ROADS, "a", weight="length"), "`table`: unknown column `length` in `graph.weights.column`"),
+        (lambda: sp.solve(ROADS, "a", weight="length"), "`table`: unknown column `length` in `weight`"),
         (lambda: sp.solve(nx.path_graph(2), 5), "source `5` is not in the graph"),
+        (lambda: sp.solve(nx.path_graph(2), [[0]]), "source `[0]` is not in the graph"),
+        (lambda: sp.solve(MATRIX, 1.0), "source `1.0` is not in the graph, whose ids are integers"),
+        (lambda: sp.solve(MATRIX, 0, dtype="int8"), "`dtype` is int8"),
+        (lambda: sp.solve(MATRIX, 0, dtype="integer"), "`dtype` is integer"),
+        (lambda: sp.solve(ROADS, "a", columns="from"), "`columns` is 'from'"),
         (
             lambda: sp.solve(nx.path_graph(2), 0, directed=True),
-            "`directed` is given, and the graph is a NetworkX graph, which knows it",
+            "`directed` cannot be set for a NetworkX graph",
         ),
         (
             lambda: sp.solve(nx.path_graph(2), 0, weight="km"),
@@ -248,7 +284,7 @@ def test_more_errors_of_networkx_and_stores(store):
     graph.add_edge("c", "d", km=2**70)
     with pytest.raises(InputError, match="`km` holds an integer of more than 64 bits"):
         sp.solve(graph, "a", weight="km")
-    with pytest.raises(InputError, match="`dtype` is given, and the graph is a graph store"):
+    with pytest.raises(InputError, match="`dtype` cannot be set for a graph store"):
         sp.solve(store, "a", dtype="uint64")
     mixed = nx.Graph([("a", 1)])
     with pytest.raises(InputError, match="do not fit one column of Arrow"):

@@ -151,7 +151,7 @@ def _id_kind(url: str, field: pa.Field) -> str:
         return "string"
     raise InputError(
         f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, ids are integers or strings",
-        hint="choose other columns with `graph.columns.source` and `graph.columns.target`",
+        hint="choose other columns with `graph.columns`",
     )
 
 
