@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sssp_pipeline.api.ids import Ids, ObjectIds
+from sssp_pipeline.api.ids import Ids
 from sssp_pipeline.api.matrices import csr_of_edges, csr_with_reverses, edges_of_matrix, sources_of_edges
+from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
 from sssp_pipeline.api.wording import naming, of_store
-from sssp_pipeline.csr import MAX_VERTICES, WEIGHT_DTYPES, CsrGraph
+from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parquet import table_of, to_chunk
@@ -23,7 +24,7 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
-from sssp_pipeline.vertex_ids import IdMapping, VertexIds, listed
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow.models import Dtype, Weights
 
 
@@ -76,12 +77,13 @@ def graph_of(
                 f"`weight` is {weight!r}, and a matrix has one value for each edge", hint="leave out `weight`"
             )
         return _of_matrix(graph, weight is None, mirror, asked)
-    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
-        refuse("a NetworkX graph", "columns", "directed")
-        return _of_networkx(graph, weight, asked)
+    if (library := library_of(graph)) is not None:
+        refuse(f"a graph of {library}", "columns", "directed")
+        return _of_objects(edges_of(graph, library, weight), asked)
     raise InputError(
         f"`{type(graph).__name__}` is not a graph that `solve` takes",
-        hint="give a SciPy sparse array, a NetworkX graph, a table of edges, or the URL of a graph store",
+        hint="give a SciPy sparse array, a graph of NetworkX, igraph or rustworkx, a table of edges, "
+        "or the URL of a graph store",
     )
 
 
@@ -170,48 +172,15 @@ def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None)
     return NamedGraph(csr_with_reverses(graph) if mirror else graph, ids)
 
 
-def _of_networkx(graph: Any, weight: str | None, dtype: Dtype | None) -> NamedGraph:
-    ids = ObjectIds(graph)
-    if len(ids) > MAX_VERTICES:
-        raise InputError(
-            f"the graph has {len(ids):,} vertices", hint=f"at most {MAX_VERTICES:,} can be solved"
-        )
-    name = _weight_of_networkx(graph) if weight == "auto" else weight
-    ends: list[list[Any]] = [[], []]
-    values: list[Any] = []
-    for u, v, value in graph.edges(data=name) if name is not None else ((*edge, 1) for edge in graph.edges()):
-        if not isinstance(value, int | float | np.number) or isinstance(value, bool):
-            raise InputError(
-                f"edge from `{u}` to `{v}`: `{name}` is {value!r}",
-                hint="give every edge a number; `weight=None` counts edges",
-            )
-        ends[0].append(u)
-        ends[1].append(v)
-        values.append(value)
-    src, dst = (ids.vertices(end, "vertex") for end in ends)
-    if name is None:
-        weights = _ones(len(values), dtype)
+def _of_objects(edges: ObjectEdges, dtype: Dtype | None) -> NamedGraph:
+    src, dst = edges.src, edges.dst
+    if edges.values is None:
+        weights = _ones(len(src), dtype)
     else:
-        as_numbers = np.array(values) if values else np.empty(0, np.int64)
-        if as_numbers.dtype.kind not in "iuf":
-            raise InputError(
-                f"`{name}` holds an integer of more than 64 bits", hint="use floats, or smaller integers"
-            )
-        whole = [value for value in values if isinstance(value, int)] if as_numbers.dtype.kind == "f" else []
-        chunk = EdgeChunk(np.array(ends[0], object), np.array(ends[1], object), as_numbers)
-        weights = _typed([chunk], dtype, "the graph", np.array(whole, np.int64))
-    return NamedGraph(csr_of_edges(src, dst, weights, len(ids), mirror=not graph.is_directed()), ids)
-
-
-def _weight_of_networkx(graph: Any) -> str | None:
-    """Return the attribute with the weights: "weight"; None if no edge has any attribute."""
-    names = {name for *_, attributes in graph.edges(data=True) for name in attributes}
-    if names and "weight" not in names:
-        raise InputError(
-            f"edges have no attribute `weight`, they have {listed(sorted(map(str, names)))}",
-            hint="name the weight with `weight=`; `weight=None` counts edges",
-        )
-    return "weight" if names else None
+        chunk, whole = edges.chunk()
+        weights = _typed([chunk], dtype, "the graph", whole)
+    graph = csr_of_edges(src, dst, weights, edges.n_vertices, mirror=not edges.is_directed)
+    return NamedGraph(graph, edges.ids)
 
 
 def _ones(n_edges: int, dtype: Dtype | None) -> np.ndarray:
@@ -219,15 +188,15 @@ def _ones(n_edges: int, dtype: Dtype | None) -> np.ndarray:
 
 
 def _typed(
-    chunks: Sequence[EdgeChunk], dtype: Dtype | None, place: str, whole: np.ndarray | None = None
+    chunks: Sequence[EdgeChunk], dtype: Dtype | None, place: str, whole: Sequence[np.ndarray] = ()
 ) -> np.ndarray:
     """Return the weights of `chunks` in the type that ingest would choose, or in `dtype`; raises as ingest.
 
     `whole` are those weights that were integers before NumPy made floats of all.
     """
     facts = WeightRange()
-    if whole is not None:
-        facts.add(whole)
+    for integers in whole:
+        facts.add(integers)
     n_before = 0
     for chunk in chunks:
         check_weights(chunk, n_before, dtype or "auto", place)

@@ -44,6 +44,8 @@ def solve(
         - a SciPy sparse matrix or array, or a dense array. Entry (i, j) is the weight of an edge from i to j; stored
           zeros of a sparse one are edges of weight 0. Ids are row numbers.
         - a NetworkX graph. Ids are its nodes.
+        - an igraph graph. Ids are the names of its vertices, or their numbers if they have no names.
+        - a rustworkx graph. Ids are the indices of its nodes.
         - a table of edges: a pandas or Polars data frame, an Arrow table, or any object with `__arrow_c_stream__`. Ids
           are integers or strings.
         - the path or URL of a graph store, or what `open_store` returned.
@@ -58,12 +60,14 @@ def solve(
     solver
         The name of a solver, or "auto".
     weight
-        The attribute of NetworkX or the column of a table that holds the weight. "auto" takes the attribute `weight`,
-        or the only column that can be the weight. None gives every edge the weight 1.
+        The attribute of an edge or the column of a table that holds the weight. "auto" takes the attribute `weight`, an
+        edge of rustworkx that is a number, or the only column that can be the weight. It takes 1 if edges have no
+        attribute and no such column. None gives every edge the weight 1.
     columns
         The columns of a table with the two ends of an edge. None takes the columns with the usual names.
     directed
-        False adds the reverse of every edge. NetworkX graphs and graph stores know whether they are directed.
+        False adds the reverse of every edge. Graphs of NetworkX, igraph and rustworkx, and graph stores, know whether
+        they are directed.
     dtype
         The type of the weights and distances: uint32, int32, uint64, int64, float32 or float64. None keeps floats as
         they are, and takes the first of the integer types that holds every integer weight.

@@ -258,7 +258,7 @@ def test_paths():
         (lambda: sp.solve(ROADS, "a", columns="from"), "`columns` is 'from'"),
         (
             lambda: sp.solve(nx.path_graph(2), 0, directed=True),
-            "`directed` cannot be set for a NetworkX graph",
+            "`directed` cannot be set for a graph of NetworkX",
         ),
         (
             lambda: sp.solve(nx.path_graph(2), 0, weight="km"),
