@@ -114,7 +114,7 @@ def test_each_library_has_its_place(module):
         assert relative == "kernels.gpu.common.cuda.cupy_setup"
     if roots & {"pyarrow"}:
         assert relative.startswith(("pipeline.", "api.")) or relative in ("lazy", "vertex_ids")
-    if roots & {"pandas", "polars", "scipy"}:
+    if roots & {"pandas", "polars", "scipy", "xarray"}:
         assert relative == "api.distances"  # inside of the methods that return what they make
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"

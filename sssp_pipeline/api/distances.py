@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.api.ids import Ids, vertices_of
+from sssp_pipeline.api.ids import Ids, ObjectIds, vertices_of
 from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
 from sssp_pipeline.kernels.solver import Solution
-from sssp_pipeline.pipeline.graph_store.units import distances_in_input_unit
+from sssp_pipeline.pipeline.graph_store.units import LARGEST, distances_in_input_unit
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.run_folder import Place, metrics_table
 from sssp_pipeline.vertex_ids import listed
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import scipy.sparse
+    import xarray
 
 #: Columns of the metrics of a run that mean nothing for a call.
 _OF_RUNS = ("batch", "worker", "attempts")
@@ -42,7 +44,7 @@ class Distances:
     -----
     `solve` makes it. Tables have a row for each source and vertex: `source`, `vertex`, `distance`, and `predecessor` if
     predecessors were asked for. There, unreached vertices have NULL. pyarrow, DuckDB and others read the object itself
-    through `__arrow_c_stream__`.
+    through `__arrow_c_stream__`. NumPy, PyTorch and others read the array of `numpy()` through `__dlpack__`.
     """
 
     def __init__(
@@ -91,6 +93,23 @@ class Distances:
         """
         return self._rows
 
+    def cupy(self) -> Any:
+        """Return a copy of `numpy()` as an array of CuPy, in the memory of the current GPU.
+
+        Raises
+        ------
+        SsspError
+            There is no usable GPU, or CuPy is missing.
+        """
+        return cupy_module().asarray(self._rows)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Return the array of `numpy()` for `from_dlpack` of another library, which does not copy it."""
+        return self._rows.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._rows.__dlpack_device__()
+
     def to_arrow(self) -> pa.Table:
         """Return the distances as a table of Arrow with S·V rows, sorted as `sources` and `vertices`."""
         return pa.table(self)
@@ -107,6 +126,32 @@ class Distances:
         import polars as pl
 
         return pl.DataFrame(self.to_arrow())
+
+    def to_xarray(self) -> xarray.DataArray:
+        """Return the distances as an array of xarray with the coordinates `source` and `vertex`, which are ids.
+
+        Unreached vertices have NaN. Integers therefore become float64.
+
+        Raises
+        ------
+        InputError
+            A distance is an integer beyond 2^53, which float64 may not hold exactly.
+        """
+        import xarray as xr
+
+        is_missing = self._rows == self.unreached
+        reached = np.where(is_missing, 0, self._rows)
+        if reached.dtype.kind != "f":
+            low, high = int(reached.min(initial=0)), int(reached.max(initial=0))
+            if max(-low, high) > LARGEST:
+                raise InputError(
+                    f"a distance is {high if high > LARGEST else low}, which float64 may not hold exactly",
+                    hint='use `.numpy()`, whose integers are exact, or `dtype="float64"` to round weights',
+                )
+            reached = reached.astype(np.float64)
+        reached[is_missing] = np.nan
+        coordinates = {"source": self._labels(self._sources), "vertex": self._labels(self._columns)}
+        return xr.DataArray(reached, coordinates, ("source", "vertex"), "distance")
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the distances of reached pairs as a sparse array (S, V) or (S, T); those of 0 are stored too."""
@@ -128,6 +173,17 @@ class Distances:
         schema = pa.schema(fields)
         reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema))
         return reader.__arrow_c_stream__(requested_schema)
+
+    @property
+    def _columns(self) -> np.ndarray:
+        """The vertices (V,) or (T,) of the columns."""
+        return np.arange(self._rows.shape[1]) if self._targets is None else self._targets
+
+    def _labels(self, vertices: np.ndarray) -> np.ndarray:
+        if isinstance(self._ids, ObjectIds):
+            return self._ids.labels(vertices)
+        labels: np.ndarray = self._ids.originals(vertices).to_numpy(zero_copy_only=False)
+        return labels
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for place, row in enumerate(self._rows):

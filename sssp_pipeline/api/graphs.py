@@ -13,7 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sssp_pipeline.api.ids import Ids
-from sssp_pipeline.api.matrices import csr_of_edges, csr_with_reverses, edges_of_matrix, sources_of_edges
+from sssp_pipeline.api.matrices import (
+    csr_of_edges,
+    csr_with_reverses,
+    edges_of_matrix,
+    is_of_cupy,
+    sources_of_edges,
+)
 from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
 from sssp_pipeline.api.wording import naming, of_store
 from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph
@@ -70,7 +76,7 @@ def graph_of(
     mirror, asked = directed is False, _weight_dtype(dtype)
     if hasattr(graph, "__arrow_c_stream__"):
         return _of_table(graph, weight, _two_columns(columns), mirror, asked)
-    if hasattr(graph, "tocsr") or isinstance(graph, np.ndarray):
+    if hasattr(graph, "tocsr") or isinstance(graph, np.ndarray) or is_of_cupy(graph):
         refuse("a matrix", "columns")
         if weight not in ("auto", None):
             raise InputError(

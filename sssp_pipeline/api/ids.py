@@ -64,6 +64,15 @@ class ObjectIds:
     def original(self, vertex: int) -> Any:
         return self._ids[vertex]
 
+    def labels(self, vertices: np.ndarray) -> np.ndarray:
+        """Return the ids of `vertices` (n,) as a NumPy array (n,), of objects unless all are integers or strings."""
+        ids = [self._ids[vertex] for vertex in vertices.tolist()]
+        if set(map(type, ids)) in ({int}, {str}):
+            return np.array(ids)
+        objects = np.empty(len(ids), object)
+        objects[:] = ids
+        return objects
+
     def vertices(self, ids: Sequence[Any], what: str) -> np.ndarray:
         found = [self._find(vertex_id) for vertex_id in ids]
         if unknown := [vertex_id for vertex_id, vertex in zip(ids, found, strict=True) if vertex < 0]:

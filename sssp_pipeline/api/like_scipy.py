@@ -35,8 +35,9 @@ def dijkstra(
     Parameters
     ----------
     csgraph
-        (N, N) sparse matrix or array, or dense array. A stored zero of a sparse one is an edge of weight 0. In a dense
-        one 0, infinity and NaN mean that there is no edge; in a masked array only masked entries do.
+        (N, N) sparse matrix or array of SciPy or CuPy, or dense array. A stored zero of a sparse one is an edge of
+        weight 0. In a dense one 0, infinity and NaN mean that there is no edge; in a masked array only masked entries
+        do.
     directed
         False adds the reverse of every edge.
     indices

@@ -11,6 +11,11 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.ingest.csr_build import count_rows, place_edges, sort_rows
 
 
+def is_of_cupy(matrix: Any) -> bool:
+    """Return whether `matrix` is a sparse matrix or an array of CuPy."""
+    return type(matrix).__module__.partition(".")[0] in ("cupy", "cupyx")
+
+
 def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return `row_offsets` (N+1,) int64, `col_indices` (E,) uint32 and the values (E,) of a matrix.
 
@@ -18,14 +23,16 @@ def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ----------
     matrix
         (N, N) sparse matrix or array of SciPy, with its stored zeros; or a dense array, in which 0, infinity and NaN
-        are no edges; or a masked array, in which masked entries are none. It is not changed, and the result may share
-        its memory.
+        are no edges; or a masked array, in which masked entries are none; or a sparse matrix or an array of CuPy,
+        which is copied to host memory. It is not changed, and the result may share its memory.
 
     Raises
     ------
     InputError
         The matrix is not square, or its values are not real numbers.
     """
+    if is_of_cupy(matrix):
+        matrix = matrix.get()
     if is_sparse := hasattr(matrix, "tocsr"):
         matrix = matrix.tocsr()
     elif not isinstance(matrix, np.ma.MaskedArray):

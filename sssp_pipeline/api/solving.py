@@ -41,7 +41,7 @@ def solve(
     graph
         One of these, which is not changed:
 
-        - a SciPy sparse matrix or array, or a dense array. Entry (i, j) is the weight of an edge from i to j; stored
+        - a sparse matrix of SciPy or CuPy, or a dense array. Entry (i, j) is the weight of an edge from i to j; stored
           zeros of a sparse one are edges of weight 0. Ids are row numbers.
         - a NetworkX graph. Ids are its nodes.
         - an igraph graph. Ids are the names of its vertices, or their numbers if they have no names.
