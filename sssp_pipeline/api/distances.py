@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.api.ids import Ids, ObjectIds, vertices_of
+from sssp_pipeline.api.paths import PathTree
 from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.errors import InputError
@@ -18,7 +19,7 @@ from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline.graph_store.units import LARGEST, distances_in_input_unit
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.run_folder import Place, metrics_table
-from sssp_pipeline.vertex_ids import listed
+from sssp_pipeline.vertex_ids import MAX_LISTED, listed
 
 if TYPE_CHECKING:
     import pandas
@@ -52,11 +53,12 @@ class Distances:
         sources: np.ndarray,
         targets: np.ndarray | None,
         solution: Solution,
+        trees: Sequence[PathTree],
         ids: Ids,
         scale: int | None,
     ) -> None:
         self._sources, self._targets, self._ids, self._scale = sources, targets, ids, scale
-        self._solution = solution
+        self._solution, self._trees = solution, trees
         rows = solution.distances
         self._rows = rows if scale is None else distances_in_input_unit(rows, scale)
         self.unreached = unreached_distance(self._rows.dtype)
@@ -169,10 +171,15 @@ class Distances:
             ("distance", pa.from_numpy_dtype(self._rows.dtype)),
         ]
         if self._solution.predecessors is not None:
-            fields.append(("predecessor", self.vertices.type))
+            fields.append(("predecessor", self._all_ids.type))
         schema = pa.schema(fields)
         reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema))
         return reader.__arrow_c_stream__(requested_schema)
+
+    @cached_property
+    def _all_ids(self) -> pa.Array:
+        """The ids of all vertices of the graph, (V,), among which predecessors are."""
+        return self.vertices if self._targets is None else self._ids.column()
 
     @property
     def _columns(self) -> np.ndarray:
@@ -196,7 +203,7 @@ class Distances:
                 before = self._solution.predecessors[place]
                 none = before == NO_VERTEX
                 taken = pa.array(np.where(none, 0, before), mask=none)
-                columns.append(self.vertices.take(taken))
+                columns.append(self._all_ids.take(taken))
             yield pa.record_batch(columns, schema=schema)
 
     @naming(of_solve)
@@ -206,27 +213,27 @@ class Distances:
         Raises
         ------
         InputError
-            The call was without `predecessors=True`; or `source` is not one of its sources, or `target` not a vertex.
+            The call was without `predecessors=True`; or `source` is not one of its sources; or `target` is not a
+            vertex, or not one of the targets if the call had some.
         """
         if self._solution.predecessors is None:
             raise InputError(
                 f"a path from `{source}` is asked for, and {NO_PREDECESSORS}",
                 hint="solve with `predecessors=True`",
             )
-        first, vertex = (
+        first, last = (
             int(vertices_of([end], self._ids, what)[0])
             for end, what in ((source, "source"), (target, "target"))
         )
         places = np.flatnonzero(self._sources == first)
         if not len(places):
-            raise InputError(
-                f"source `{source}` was not solved",
-                hint=f"the sources are {listed(self.sources.to_pylist())}",
-            )
-        before = self._solution.predecessors[places[0]]
-        if vertex != first and before[vertex] == NO_VERTEX:
-            return []
-        path = [vertex]
-        while path[-1] != first:
-            path.append(int(before[path[-1]]))
-        return [self._ids.original(vertex) for vertex in reversed(path)]
+            raise self._not_solved("source", source, self._sources)
+        if self._targets is not None and last not in self._targets:
+            raise self._not_solved("target", target, self._targets)
+        return [self._ids.original(vertex) for vertex in self._trees[places[0]].path(first, last)]
+
+    def _not_solved(self, what: str, vertex_id: Any, solved: np.ndarray) -> InputError:
+        some = [self._ids.original(vertex) for vertex in solved[:MAX_LISTED].tolist()]
+        return InputError(
+            f"{what} `{vertex_id}` was not solved", hint=f"the {what}s are {listed(some, len(solved))}"
+        )

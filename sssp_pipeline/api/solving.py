@@ -11,6 +11,7 @@ from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.distances import Distances
 from sssp_pipeline.api.graphs import graph_of, is_stored
 from sssp_pipeline.api.ids import vertices_of
+from sssp_pipeline.api.paths import PathTree
 from sssp_pipeline.api.wording import naming, of_solve, of_store
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.kept import EveryVertex, Targets
@@ -56,7 +57,7 @@ def solve(
     cutoff
         Vertices beyond this distance count as unreached. It is in the unit of the weights.
     predecessors
-        Whether to find shortest paths too, for `Distances.path`. Not together with `targets`.
+        Whether to find shortest paths too, for `Distances.path`. With `targets`, these are the paths to the targets.
     solver
         The name of a solver, or "auto".
     weight
@@ -90,17 +91,28 @@ def solve(
         csr, ids, scale = named.graph, named.ids, named.scale
         of_sources = vertices_of(sources, ids, "source")
         of_targets = None if targets is None else vertices_of(targets, ids, "target")
-        kept = EveryVertex() if of_targets is None else Targets(of_targets)
+        wanted = EveryVertex() if of_targets is None else Targets(of_targets)
+        # A path leads through other vertices than the targets. So predecessors need whole rows, which `take` reduces.
+        kept = EveryVertex() if predecessors else wanted
         options = SolveOptions(cutoff=scaled_limit(cutoff, scale), predecessors=predecessors, kept=kept)
-        shape = len(of_sources), kept.n_columns(csr.n_vertices)
+        shape = len(of_sources), wanted.n_columns(csr.n_vertices)
         rows = np.empty(shape, csr.weight_dtype)
         before = np.empty(shape, np.uint32) if predecessors else None
+        trees = [PathTree(None, row) for row in before] if before is not None else []
 
         def take(first: int, solution: Solution) -> None:
             part = slice(first, first + len(solution.distances))
-            rows[part] = solution.distances
-            if before is not None and solution.predecessors is not None:
+            if before is None or of_targets is None:
+                rows[part] = solution.distances
+            else:
+                rows[part] = solution.distances[:, of_targets]
+            if before is None or solution.predecessors is None:
+                return
+            if of_targets is None:
                 before[part] = solution.predecessors
+            else:
+                before[part] = solution.predecessors[:, of_targets]
+                trees[part] = [PathTree.to_targets(row, of_targets) for row in solution.predecessors]
 
         try:
             metrics = solve_sources(csr, of_sources, options, solver, take)
@@ -108,4 +120,4 @@ def solve(
             if (in_ids := error_in_ids(error, ids)) is error:
                 raise
             raise in_ids from error
-        return Distances(of_sources, of_targets, Solution(rows, before, metrics), ids, scale)
+        return Distances(of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale)

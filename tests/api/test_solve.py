@@ -224,6 +224,39 @@ def test_paths():
     assert found.path("d", "a") == []
 
 
+@pytest.mark.parametrize("solver", [s.name for s in SOLVERS.values() if s.device == "cpu"])
+def test_paths_to_targets_are_those_among_all_paths(solver, random_graph, monkeypatch):
+    _, matrix = random_graph
+    monkeypatch.setattr(calls, "_DIRECT_S", 0)
+    monkeypatch.setattr(calls, "_PART_S", 1e-4)  # several parts
+    sources, targets = range(0, 256, 9), [7, 250, 7, 0, 255]
+    whole = sp.solve(matrix, sources, predecessors=True, solver=solver)
+    found = sp.solve(matrix, sources, predecessors=True, solver=solver, targets=targets)
+    np.testing.assert_array_equal(found.numpy(), whole.numpy()[:, targets])
+    paths = [[found.path(source, target) for target in targets] for source in sources]
+    assert paths == [[whole.path(source, target) for target in targets] for source in sources]
+    assert any(len(path) > 3 for of_source in paths for path in of_source)
+    assert [] in paths[1]
+    rows = whole.to_arrow().to_pylist()
+    assert found.to_arrow().to_pylist() == [
+        rows[256 * i + target] for i in range(len(sources)) for target in targets
+    ]
+
+
+def test_paths_to_targets_by_name():
+    found = sp.solve(ROADS, ["a", "d"], targets=["d", "b"], predecessors=True)
+    assert found.path("a", "d") == ["a", "b", "c", "d"]
+    assert found.path("d", "d") == ["d"]
+    assert found.path("d", "b") == []
+    assert found.to_arrow().to_pydict() == {
+        "source": ["a", "a", "d", "d"],
+        "vertex": ["d", "b", "d", "b"],
+        "distance": [4, 0.5, 0, None],
+        "predecessor": ["c", "a", None, None],
+    }
+    assert sp.solve(ROADS, "a", targets=[], predecessors=True).numpy().shape == (1, 0)
+
+
 # ---- errors ----
 
 
@@ -241,8 +274,8 @@ def test_paths():
         (lambda: sp.solve(MATRIX, 0).path(0, 1), "a path from `0` is asked for, and no predecessors were asked for"),
         (lambda: sp.solve(MATRIX, 0, predecessors=True).path(1, 2), "source `1` was not solved"),
         (
-            lambda: sp.solve(MATRIX, 0, predecessors=True, targets=[1]),
-            "predecessors cannot be given for some targets alone",
+            lambda: sp.solve(MATRIX, 0, predecessors=True, targets=[1]).path(0, 2),
+            "target `2` was not solved",
         ),
         (
             lambda: sp.solve(MATRIX * np.nan, 0),
