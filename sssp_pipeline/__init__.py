@@ -1,3 +1,50 @@
-"""Exact shortest paths from many sources over big graphs, on GPUs and CPUs, with Parquet in and out."""
+"""Exact shortest paths from many sources over big graphs, on GPUs and CPUs, with Parquet in and out.
+
+>>> import sssp_pipeline as sp
+>>> sp.solve(graph, sources).to_pandas()
+
+`docs/guides/python.md` shows each function. They are imported on first access, so the import itself is light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sssp_pipeline.api.distances import Distances as Distances
+    from sssp_pipeline.api.graphs import open_store as open_store
+    from sssp_pipeline.api.like_scipy import dijkstra as dijkstra
+    from sssp_pipeline.api.solving import solve as solve
+    from sssp_pipeline.api.stored_run import StoredRun as StoredRun
+    from sssp_pipeline.api.stored_run import open_run as open_run
+    from sssp_pipeline.api.workflows import ingest as ingest
+    from sssp_pipeline.api.workflows import run as run
+    from sssp_pipeline.errors import InputError as InputError
+    from sssp_pipeline.errors import SsspError as SsspError
 
 __version__ = "0.1.0"
+
+#: The module of each name.
+_MODULES = {
+    "Distances": "api.distances",
+    "InputError": "errors",
+    "SsspError": "errors",
+    "StoredRun": "api.stored_run",
+    "dijkstra": "api.like_scipy",
+    "ingest": "api.workflows",
+    "open_run": "api.stored_run",
+    "open_store": "api.graphs",
+    "run": "api.workflows",
+    "solve": "api.solving",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

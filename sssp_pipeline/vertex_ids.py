@@ -6,11 +6,17 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import (
+    DeadlineError,
+    InputError,
+    NegativeCycleError,
+    PathTooLongError,
+    SsspError,
+)
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.progress import plural
 
@@ -139,6 +145,29 @@ class VertexIds:
             return "check `graph.input`: the graph has no vertices"
         first, last = self.original(0), self.original(self.n_vertices - 1)
         return f"the {self.n_vertices} ids of the graph run from {first!r} to {last!r}"
+
+
+class Named(Protocol):
+    """Ids of vertices, of any type."""
+
+    def original(self, vertex: int) -> int | str:
+        """Return the id of one vertex."""
+        ...
+
+
+def error_in_ids(error: SsspError, ids: Named) -> SsspError:
+    """Return `error` with the ids of the input in place of vertex numbers; `error` itself if it names no vertex."""
+    if isinstance(error, PathTooLongError):
+        ends = ids.original(int(error.source)), ids.original(int(error.vertex))
+        return type(error)(*ends, error.dtype, error.wider)
+    if isinstance(error, NegativeCycleError):
+        cycle = [ids.original(int(vertex)) for vertex in error.cycle]
+        return NegativeCycleError(ids.original(int(error.source)), cycle, error.length)
+    if isinstance(error, DeadlineError) and isinstance(error.source, int):
+        return DeadlineError(
+            error.solver, f"source {ids.original(error.source)}", error.deadline_s, error.state
+        )
+    return error
 
 
 def digest_of(*vertices: np.ndarray) -> str:

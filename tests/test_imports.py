@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import sssp_pipeline
+
 PACKAGE = Path(__file__).parents[1] / "sssp_pipeline"
 MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
@@ -60,6 +62,7 @@ ORDER = (
         "pipeline.inspect",
         "pipeline.run",
     ),
+    "api",
     *("bench", "completion", "console", "cli_options", "cli"),
 )
 
@@ -117,7 +120,9 @@ def test_each_library_has_its_place(module):
     if roots & {"cupy"}:
         assert relative == "kernels.gpu.common.cuda.cupy_setup"
     if roots & {"pyarrow"}:
-        assert relative.startswith("pipeline.") or relative in ("lazy", "vertex_ids")
+        assert relative.startswith(("pipeline.", "api.")) or relative in ("lazy", "vertex_ids")
+    if roots & {"pandas", "polars", "scipy", "xarray"}:
+        assert relative == "api.distances"  # inside of the methods that return what they make
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"
     if roots & {"typer", "rich"}:
@@ -153,9 +158,27 @@ def test_only_the_command_line_prints(module):
         assert not prints, f"{module} line {node.lineno} prints"
 
 
-@pytest.mark.parametrize("module", ["sssp_pipeline.cli", "sssp_pipeline.workflow.yaml_file"])
+@pytest.mark.parametrize("module", ["sssp_pipeline", "sssp_pipeline.cli", "sssp_pipeline.workflow.yaml_file"])
 def test_loads_nothing_heavy(module):
     probe = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_name_of_the_package_is_there():
+    for name in sssp_pipeline._MODULES:
+        assert getattr(sssp_pipeline, name).__doc__
+        assert name in dir(sssp_pipeline)
+    with pytest.raises(AttributeError, match="no attribute 'sove'"):
+        sssp_pipeline.sove  # noqa: B018
+
+
+def test_a_call_in_memory_loads_no_dask():
+    absent = ("cupy", "dask", "distributed", "polars", "networkx")
+    probe = "import sys, numpy, sssp_pipeline as sp; sp.dijkstra(numpy.ones((2, 2))); sp.solve(numpy.ones((2, 2)), 0)"
+    probe += f".numpy(); print([m for m in {absent!r} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
     )

@@ -42,7 +42,10 @@ _EDGE_BYTES = 24
 
 
 @dataclass(frozen=True)
-class _Table:
+class TypedTable:
+    """An edge list in a table whose columns have types, and how it is read."""
+
+    #: Its URL, or what messages call it.
     url: str
     columns: EdgeColumns
     id_kind: str
@@ -81,7 +84,7 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         n_edges = 0
         batches = (item for table in tables for item in _read_batches(table, options.block_bytes))
-        for chunk, left_out in map_in_order(_to_chunk, batches, n_threads):
+        for chunk, left_out in map_in_order(to_chunk, batches, n_threads):
             skipped.add(len(left_out), left_out)
             n_edges += len(chunk)
             yield chunk
@@ -99,19 +102,24 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
     )
 
 
-def _open_table(url: str, options: ReadOptions) -> _Table:
+def _open_table(url: str, options: ReadOptions) -> TypedTable:
     if key := options.first_set("encoding", "delimiter", "header"):
         raise InputError(
             f"`{files.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
             hint=f"remove `graph.{key}`",
         )
     with _record_batches(url, 1) as (schema, _):
-        names: list[str] = schema.names
-        numeric = {i for i, field in enumerate(schema) if _is_numeric(field.type)}
-        place = f"`{files.redacted(url)}`"
-        columns = choose_columns(place, names, options, numeric, by_name=not are_numbered(names))
-        kinds = [_id_kind(url, schema.field(i)) for i in (columns.source, columns.target)]
-        weight = None if columns.weight is None else _weight_dtype(url, schema.field(columns.weight))
+        return table_of(url, schema, options)
+
+
+def table_of(url: str, schema: pa.Schema, options: ReadOptions) -> TypedTable:
+    """Return how a table with this `schema` is read; raises as `open_parquet`."""
+    names: list[str] = schema.names
+    numeric = {i for i, field in enumerate(schema) if _is_numeric(field.type)}
+    place = f"`{files.redacted(url)}`"
+    columns = choose_columns(place, names, options, numeric, by_name=not are_numbered(names))
+    kinds = [_id_kind(url, schema.field(i)) for i in (columns.source, columns.target)]
+    weight = None if columns.weight is None else _weight_dtype(url, schema.field(columns.weight))
     source, target = names[columns.source], names[columns.target]
     why = f"column `{source}` holds {kinds[0]}s"
     if options.ids == "string":
@@ -128,7 +136,7 @@ def _open_table(url: str, options: ReadOptions) -> _Table:
             f"column `{target}` {kinds[1]} ids",
             hint="set `graph.ids: string` to read both as strings",
         )
-    return _Table(url, columns, kinds[0], why, weight, options)
+    return TypedTable(url, columns, kinds[0], why, weight, options)
 
 
 def _is_numeric(type_: pa.DataType) -> bool:
@@ -143,7 +151,7 @@ def _id_kind(url: str, field: pa.Field) -> str:
         return "string"
     raise InputError(
         f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, ids are integers or strings",
-        hint="choose other columns with `graph.columns.source` and `graph.columns.target`",
+        hint="choose other columns with `graph.columns`",
     )
 
 
@@ -208,7 +216,7 @@ def _arrow_errors(url: str) -> Iterator[None]:
         ) from error
 
 
-def _read_batches(table: _Table, block_bytes: int) -> Iterator[tuple[_Table, int, pa.RecordBatch]]:
+def _read_batches(table: TypedTable, block_bytes: int) -> Iterator[tuple[TypedTable, int, pa.RecordBatch]]:
     n_rows = 0
     rows = max(1, block_bytes // _EDGE_BYTES)
     with _record_batches(table.url, rows, table.used) as (_, batches):
@@ -219,8 +227,11 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[tuple[_Table, int
             n_rows += len(batch)
 
 
-def _to_chunk(item: tuple[_Table, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
-    """Return the edges of some rows, and a line about each row that was left out."""
+def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
+    """Return the edges of some rows, and a line about each row that was left out.
+
+    `item` is the table, the number of rows before these, and these rows.
+    """
     table, n_before, batch = item
     bad: dict[int, tuple[str, str]] = {}
     for name in table.used:

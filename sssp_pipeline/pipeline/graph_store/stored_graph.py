@@ -14,6 +14,7 @@ from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.machine import memory_bytes
+from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 
 
@@ -24,6 +25,10 @@ class StoredGraph:
         self.store, self.manifest = store, manifest
         self._lock = threading.Lock()
         self._graph: CsrGraph | None = None
+
+    def __repr__(self) -> str:
+        n_vertices, n_edges = self.manifest.n_vertices, self.manifest.n_edges
+        return f"<StoredGraph: {files.redacted(self.store)}, {n_vertices} vertices, {n_edges} edges>"
 
     @cached_property
     def ids(self) -> VertexIds:

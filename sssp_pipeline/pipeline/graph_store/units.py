@@ -6,6 +6,7 @@ the float64 nearest to the exact distance, and the scaled integer can be recover
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import TypeVar
 
@@ -26,8 +27,11 @@ def in_input_unit(value: Number, scale: int | None) -> Number | float:
 
 
 def scaled_limit(limit: float | None, scale: int | None) -> float | None:
-    """Return the largest scaled length that is at most `limit` in the input's unit; `limit` if `scale` is None."""
-    if limit is None or scale is None:
+    """Return the largest scaled length that is at most `limit` in the input's unit.
+
+    It is `limit` itself if `scale` is None, or if `limit` is not finite.
+    """
+    if limit is None or scale is None or not math.isfinite(limit):
         return limit
     return int(Decimal(str(limit)) * scale // 1)
 

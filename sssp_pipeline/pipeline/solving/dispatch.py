@@ -30,8 +30,6 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import (
     DeadlineError,
     InputError,
-    NegativeCycleError,
-    PathTooLongError,
     SsspError,
     StoreUnavailableError,
 )
@@ -53,7 +51,7 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.redaction import error_text
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import Level, Progress, Quiet, shortened
-from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.vertex_ids import VertexIds, error_in_ids
 
 #: Up to this many bytes of distances, a task writes a batch itself: giving it to a thread would take longer.
 _SMALL_BYTES = 2**18
@@ -134,7 +132,7 @@ def _solved(task: SolveTask) -> TaskDone:
                 del part  # its memory is given back when it is written
     except SsspError as error:
         if task.limit_s is None:
-            if (in_ids := _in_ids(error, ids)) is not error:
+            if (in_ids := error_in_ids(error, ids)) is not error:
                 raise in_ids from error
             raise
         # The solver of a trial was too slow or had too little memory: the run continues with another solver.
@@ -252,21 +250,6 @@ class _Commits:
             with self._lock:
                 self.write_s += time.perf_counter() - began
                 self.n_bytes += n_bytes
-
-
-def _in_ids(error: SsspError, ids: VertexIds) -> SsspError:
-    """Return `error` with the ids of the input in place of vertex numbers; `error` itself if it names no vertex."""
-    if isinstance(error, PathTooLongError):
-        ends = ids.original(int(error.source)), ids.original(int(error.vertex))
-        return type(error)(*ends, error.dtype, error.wider)
-    if isinstance(error, NegativeCycleError):
-        cycle = [ids.original(int(vertex)) for vertex in error.cycle]
-        return NegativeCycleError(ids.original(int(error.source)), cycle, error.length)
-    if isinstance(error, DeadlineError) and isinstance(error.source, int):
-        return DeadlineError(
-            error.solver, f"source {ids.original(error.source)}", error.deadline_s, error.state
-        )
-    return error
 
 
 def _worker() -> str:

@@ -147,7 +147,7 @@ FAULTS = [
         {"u": [1.5], "v": [2]},
         {},
         "`e.parquet`: column `u` has type double, ids are integers or strings",
-        "choose other columns with `graph.columns.source` and `graph.columns.target`",
+        "choose other columns with `graph.columns`",
     ),
     (
         {"u": [1], "v": [2], "w": [decimal.Decimal("1.5")]},

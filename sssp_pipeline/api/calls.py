@@ -1,0 +1,99 @@
+"""A call of the API: the sources of one graph in memory, solved on all cores or on the GPU of this machine.
+
+The sources are cut into parts. Threads of this process solve them, since the solvers release Python's lock. The caller
+waits in its own thread, so that Ctrl-C stops the call at once: parts that have not begun are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import cache
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
+from sssp_pipeline.pipeline.machine import Machine, this_machine
+from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver
+from sssp_pipeline.workflow.models import Solve
+
+#: A call that is expected to take less runs in the thread of the caller. Starting threads takes about 0.1 ms.
+_DIRECT_S = 0.002
+#: The expected seconds of a part on a CPU. After Ctrl-C, parts under way go on for about this long.
+_PART_S = 0.25
+
+_default_solve = cache(Solve)
+
+
+def solve_sources(
+    graph: CsrGraph,
+    sources: np.ndarray,
+    options: SolveOptions,
+    solver: str,
+    take: Callable[[int, Solution], None],
+) -> list[SourceMetrics]:
+    """Return the metrics of all `sources` (S,), in their order.
+
+    Parameters
+    ----------
+    graph, sources, options
+        As for `Solver.solve`.
+    solver
+        The name of a solver, or "auto".
+    take
+        Gets the solution of each part and the place of its first source in `sources`. Several threads call it.
+
+    Raises
+    ------
+    InputError
+        The solver is unknown, cannot solve this, or there is none that can; or as `Solver.solve`.
+    SsspError
+        As `Solver.solve`.
+    """
+    batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
+    work = Work(graph.traits, options, max(len(sources), 1), batch)
+    machine = _machine()
+    chosen, _, _ = choose_solver(solver, work, machine)
+    forecast = work.of_a_call(chosen.name)
+    on_all_cores = chosen.device == "cpu" and not forecast.is_shared
+    if chosen.device == "cpu":
+        size = max(1, min(batch, int(_PART_S / max(forecast.wall_s(machine.cores), 1e-9))))
+    else:
+        size = batch * work.batches_per_call(chosen.name)
+
+    def solve_part(first: int) -> list[SourceMetrics]:
+        some = sources[first : first + size]
+        metrics: list[SourceMetrics] = []
+        # The rows of a GPU come in batches, so that little pinned memory is taken.
+        ends = [*range(batch, len(some), batch), len(some)] if chosen.device == "gpu" else [len(some)]
+        with closing(chosen.solve_parts(graph, some, options, ends)) as solutions:
+            for solution in solutions:
+                take(first + len(metrics), solution)
+                metrics += solution.metrics
+        return metrics
+
+    firsts = range(0, len(sources), size)
+    if len(firsts) <= 1 and len(sources) * forecast.source_s < _DIRECT_S:
+        return solve_part(0) if len(sources) else []
+    pool = ThreadPoolExecutor(machine.cores if on_all_cores else 1, "sssp-call")
+    try:
+        return [metrics for part in pool.map(solve_part, firsts) for metrics in part]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _machine() -> Machine:
+    """Return the hardware of this machine, with the memory that is free on its GPU now."""
+    without_gpu = _machine_without_gpu()
+    return this_machine() if without_gpu is None else without_gpu
+
+
+@cache
+def _machine_without_gpu() -> Machine | None:
+    """Return the hardware of this machine if it has no usable GPU; looking takes longer than a small search."""
+    reason = gpu_missing()
+    return None if reason is None else Machine(usable_cores(), None, reason)

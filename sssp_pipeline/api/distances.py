@@ -1,0 +1,239 @@
+"""Distances: the result of `solve`, in the form that its user works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.api.ids import Ids, ObjectIds, vertices_of
+from sssp_pipeline.api.paths import PathTree
+from sssp_pipeline.api.wording import naming, of_solve
+from sssp_pipeline.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
+from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.pipeline.graph_store.units import LARGEST, distances_in_input_unit
+from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
+from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
+from sssp_pipeline.vertex_ids import MAX_LISTED, listed
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import scipy.sparse
+    import xarray
+
+#: Columns of the metrics of a run that mean nothing for a call.
+_OF_RUNS = ("batch", "worker", "attempts")
+#: What to do where paths are asked for and predecessors were not.
+NO_PREDECESSORS = "no predecessors were asked for"
+
+
+class Distances:
+    """Distances from S sources to V vertices, or to T targets, in host memory.
+
+    Attributes
+    ----------
+    unreached
+        The value that stands for "unreached" in `numpy()`: infinity, or the largest value of an integer type.
+
+    Notes
+    -----
+    `solve` makes it. Tables have a row for each source and vertex: `source`, `vertex`, `distance`, and `predecessor` if
+    predecessors were asked for. There, unreached vertices have NULL. pyarrow, DuckDB and others read the object itself
+    through `__arrow_c_stream__`. NumPy, PyTorch and others read the array of `numpy()` through `__dlpack__`.
+    """
+
+    def __init__(
+        self,
+        sources: np.ndarray,
+        targets: np.ndarray | None,
+        solution: Solution,
+        trees: Sequence[PathTree],
+        ids: Ids,
+        scale: int | None,
+    ) -> None:
+        self._sources, self._targets, self._ids, self._scale = sources, targets, ids, scale
+        self._solution, self._trees = solution, trees
+        rows = solution.distances
+        self._rows = rows if scale is None else distances_in_input_unit(rows, scale)
+        self.unreached = unreached_distance(self._rows.dtype)
+
+    def __repr__(self) -> str:
+        n_sources, n_vertices = self._rows.shape
+        return f"<Distances: {n_sources} sources, {n_vertices} vertices, {self._rows.dtype}>"
+
+    @cached_property
+    def sources(self) -> pa.Array:
+        """The ids of the sources, (S,), in the order of the rows."""
+        return self._ids.originals(self._sources)
+
+    @cached_property
+    def vertices(self) -> pa.Array:
+        """The ids of the vertices, (V,) or (T,), in the order of the columns."""
+        return self._ids.column() if self._targets is None else self._ids.originals(self._targets)
+
+    @cached_property
+    def metrics(self) -> pa.Table:
+        """A row for each source: solver, seconds, work, reach, largest and mean distance; `docs/guides/results.md`."""
+        metrics = self._solution.metrics
+        from sssp_pipeline.kernels import SOLVERS
+
+        on_gpu = bool(metrics) and SOLVERS[metrics[0].solver].device == "gpu"
+        device = (gpu_name() if on_gpu else None) or cpu_name()
+        table = metrics_table(metrics, self.sources, 0, Place("", device, 1), self._scale)
+        return table.drop_columns(list(_OF_RUNS))
+
+    def numpy(self) -> np.ndarray:
+        """Return the distances (S, V) or (S, T) in the type of the weights, with `unreached` for unreached vertices.
+
+        The array is that of this object, not a copy. Distances of a graph store with a scale are float64.
+        """
+        return self._rows
+
+    def cupy(self) -> Any:
+        """Return a copy of `numpy()` as an array of CuPy, in the memory of the current GPU.
+
+        Raises
+        ------
+        SsspError
+            There is no usable GPU, or CuPy is missing.
+        """
+        return cupy_module().asarray(self._rows)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Return the array of `numpy()` for `from_dlpack` of another library, which does not copy it."""
+        return self._rows.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._rows.__dlpack_device__()
+
+    def to_arrow(self) -> pa.Table:
+        """Return the distances as a table of Arrow with S·V rows, sorted as `sources` and `vertices`."""
+        return pa.table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the distances as a data frame of pandas, with the types of Arrow: integers stay integers."""
+        import pandas as pd
+
+        frame: pandas.DataFrame = self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the distances as a data frame of Polars."""
+        import polars as pl
+
+        return pl.DataFrame(self.to_arrow())
+
+    def to_xarray(self) -> xarray.DataArray:
+        """Return the distances as an array of xarray with the coordinates `source` and `vertex`, which are ids.
+
+        Unreached vertices have NaN. Integers therefore become float64.
+
+        Raises
+        ------
+        InputError
+            A distance is an integer beyond 2^53, which float64 may not hold exactly.
+        """
+        import xarray as xr
+
+        is_missing = self._rows == self.unreached
+        reached = np.where(is_missing, 0, self._rows)
+        if reached.dtype.kind != "f":
+            low, high = int(reached.min(initial=0)), int(reached.max(initial=0))
+            if max(-low, high) > LARGEST:
+                raise InputError(
+                    f"a distance is {high if high > LARGEST else low}, which float64 may not hold exactly",
+                    hint='use `.numpy()`, whose integers are exact, or `dtype="float64"` to round weights',
+                )
+            reached = reached.astype(np.float64)
+        reached[is_missing] = np.nan
+        coordinates = {"source": self._labels(self._sources), "vertex": self._labels(self._columns)}
+        return xr.DataArray(reached, coordinates, ("source", "vertex"), "distance")
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """Return the distances of reached pairs as a sparse array (S, V) or (S, T); those of 0 are stored too."""
+        from scipy.sparse import csr_array
+
+        reached = self._rows != self.unreached
+        offsets = np.concatenate([[0], np.cumsum(reached.sum(axis=1))])
+        return csr_array((self._rows[reached], np.nonzero(reached)[1], offsets), shape=self._rows.shape)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows of `to_arrow` as a stream of Arrow, which holds one source at a time."""
+        fields = [
+            ("source", self.vertices.type),
+            ("vertex", self.vertices.type),
+            ("distance", pa.from_numpy_dtype(self._rows.dtype)),
+        ]
+        if self._solution.predecessors is not None:
+            fields.append(("predecessor", self._all_ids.type))
+        schema = pa.schema(fields)
+        reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    @cached_property
+    def _all_ids(self) -> pa.Array:
+        """The ids of all vertices of the graph, (V,), among which predecessors are."""
+        return self.vertices if self._targets is None else self._ids.column()
+
+    @property
+    def _columns(self) -> np.ndarray:
+        """The vertices (V,) or (T,) of the columns."""
+        return np.arange(self._rows.shape[1]) if self._targets is None else self._targets
+
+    def _labels(self, vertices: np.ndarray) -> np.ndarray:
+        if isinstance(self._ids, ObjectIds):
+            return self._ids.labels(vertices)
+        labels: np.ndarray = self._ids.originals(vertices).to_numpy(zero_copy_only=False)
+        return labels
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for place, row in enumerate(self._rows):
+            columns = [
+                pa.repeat(self.sources[place], len(row)).cast(schema.field(0).type),
+                self.vertices,
+                pa.array(row, mask=row == self.unreached),
+            ]
+            if self._solution.predecessors is not None:
+                before = self._solution.predecessors[place]
+                none = before == NO_VERTEX
+                taken = pa.array(np.where(none, 0, before), mask=none)
+                columns.append(self._all_ids.take(taken))
+            yield pa.record_batch(columns, schema=schema)
+
+    @naming(of_solve)
+    def path(self, source: Any, target: Any) -> list[Any]:
+        """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.
+
+        Raises
+        ------
+        InputError
+            The call was without `predecessors=True`; or `source` is not one of its sources; or `target` is not a
+            vertex, or not one of the targets if the call had some.
+        """
+        if self._solution.predecessors is None:
+            raise InputError(
+                f"a path from `{source}` is asked for, and {NO_PREDECESSORS}",
+                hint="solve with `predecessors=True`",
+            )
+        first, last = (
+            int(vertices_of([end], self._ids, what)[0])
+            for end, what in ((source, "source"), (target, "target"))
+        )
+        places = np.flatnonzero(self._sources == first)
+        if not len(places):
+            raise self._not_solved("source", source, self._sources)
+        if self._targets is not None and last not in self._targets:
+            raise self._not_solved("target", target, self._targets)
+        return [self._ids.original(vertex) for vertex in self._trees[places[0]].path(first, last)]
+
+    def _not_solved(self, what: str, vertex_id: Any, solved: np.ndarray) -> InputError:
+        some = [self._ids.original(vertex) for vertex in solved[:MAX_LISTED].tolist()]
+        return InputError(
+            f"{what} `{vertex_id}` was not solved", hint=f"the {what}s are {listed(some, len(solved))}"
+        )

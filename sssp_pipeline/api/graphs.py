@@ -1,0 +1,214 @@
+"""Graphs as `solve` takes them: each kind of object becomes a CSR graph and the ids of its vertices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sssp_pipeline.api.ids import Ids
+from sssp_pipeline.api.matrices import (
+    csr_of_edges,
+    csr_with_reverses,
+    edges_of_matrix,
+    is_of_cupy,
+    sources_of_edges,
+)
+from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
+from sssp_pipeline.api.wording import naming, of_store
+from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
+from sssp_pipeline.pipeline.formats.parquet import table_of, to_chunk
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest.id_mapping import collector
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+from sssp_pipeline.workflow.models import Dtype, Weights
+
+
+@dataclass(frozen=True, eq=False)
+class NamedGraph:
+    """A graph in memory, and what its vertices and its lengths mean to the caller."""
+
+    graph: CsrGraph
+    ids: Ids
+    #: Its integer weights are this multiple of the caller's; None if they are the caller's.
+    scale: int | None = None
+
+
+def graph_of(
+    graph: Any,
+    weight: str | None,
+    columns: tuple[str, str] | None,
+    directed: bool | None,
+    dtype: npt.DTypeLike | None,
+) -> NamedGraph:
+    """Return `graph` for a call of `solve`, which describes the parameters.
+
+    Raises
+    ------
+    InputError
+        The object is no graph, its weights or ids cannot be used, or a parameter does not belong to this kind of graph.
+    """
+    given = {
+        "weight": weight != "auto",
+        "columns": columns is not None,
+        "directed": directed is not None,
+        "dtype": dtype is not None,
+    }
+
+    def refuse(kind: str, *names: str) -> None:
+        if name := next((name for name in names if given[name]), None):
+            raise InputError(f"`{name}` cannot be set for {kind}", hint=f"leave out `{name}`")
+
+    if is_stored(graph):
+        refuse("a graph store, where `ingest` has set it", *given)
+        stored = graph if isinstance(graph, StoredGraph) else open_store(graph)
+        return NamedGraph(stored.graph(), stored.ids, stored.manifest.weights.scale)
+    mirror, asked = directed is False, _weight_dtype(dtype)
+    if hasattr(graph, "__arrow_c_stream__"):
+        return _of_table(graph, weight, _two_columns(columns), mirror, asked)
+    if hasattr(graph, "tocsr") or isinstance(graph, np.ndarray) or is_of_cupy(graph):
+        refuse("a matrix", "columns")
+        if weight not in ("auto", None):
+            raise InputError(
+                f"`weight` is {weight!r}, and a matrix has one value for each edge", hint="leave out `weight`"
+            )
+        return _of_matrix(graph, weight is None, mirror, asked)
+    if (library := library_of(graph)) is not None:
+        refuse(f"a graph of {library}", "columns", "directed")
+        return _of_objects(edges_of(graph, library, weight), asked)
+    raise InputError(
+        f"`{type(graph).__name__}` is not a graph that `solve` takes",
+        hint="give a SciPy sparse array, a graph of NetworkX, igraph or rustworkx, a table of edges, "
+        "or the URL of a graph store",
+    )
+
+
+def is_stored(graph: Any) -> bool:
+    """Return whether `graph` is a graph store, or the path or URL of one."""
+    return isinstance(graph, str | os.PathLike | StoredGraph)
+
+
+def _weight_dtype(dtype: npt.DTypeLike | None) -> Dtype | None:
+    """Return the name of the type that `solve` was asked for."""
+    if dtype is None:
+        return None
+    names = [known.name for known in WEIGHT_DTYPES]
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = str(dtype)
+    if name not in names:
+        raise InputError(f"`dtype` is {name}", hint=f"it is one of {', '.join(names)}")
+    return cast(Dtype, name)
+
+
+def _two_columns(columns: tuple[str, str] | None) -> tuple[str, str]:
+    """Return the names of the two columns with the ends of an edge; "auto" where there is none."""
+    if columns is None:
+        return "auto", "auto"
+    if isinstance(columns, str) or len(columns) != 2:
+        raise InputError(
+            f"`columns` is {columns!r}", hint="name two columns: where an edge starts, and where it ends"
+        )
+    return str(columns[0]), str(columns[1])  # pandas allows integers as names
+
+
+@naming(of_store)
+def open_store(url: str | os.PathLike[str]) -> StoredGraph:
+    """Return the graph store at `url`; its edges are loaded on first use and then kept.
+
+    Parameters
+    ----------
+    url
+        A path, or any URL that fsspec knows.
+
+    Returns
+    -------
+    StoredGraph
+        `solve` takes it as a graph. `.graph()` is the CSR graph, `.ids` the ids, `.manifest` the facts.
+
+    Raises
+    ------
+    InputError
+        There is no store, it has another format, or it is damaged.
+    """
+    return StoredGraph(os.fspath(url), read_manifest(os.fspath(url)))
+
+
+def _of_table(
+    table: Any, weight: str | None, columns: tuple[str, str], mirror: bool, dtype: Dtype | None
+) -> NamedGraph:
+    edges = pa.table(table)
+    how = table_of(
+        "table",
+        edges.schema,
+        ReadOptions(source_column=columns[0], target_column=columns[1], weight_column=weight or "none"),
+    )
+    batches = edges.select(how.used).to_batches()
+    starts = accumulate((len(batch) for batch in batches), initial=0)
+    chunks = [to_chunk((how, start, batch))[0] for start, batch in zip(starts, batches, strict=False)]
+    found = collector(how.id_kind, None, 0)
+    kept = [[found.add(end) for end in (chunk.src, chunk.dst)] for chunk in chunks]
+    ids = found.finish()
+    src, dst = (
+        np.concatenate([np.empty(0, np.uint32), *(found.vertices(ends[i]) for ends in kept)]) for i in (0, 1)
+    )
+    weights = _ones(len(src), dtype) if how.columns.weight is None else _typed(chunks, dtype, "`table`")
+    return NamedGraph(csr_of_edges(src, dst, weights, ids.n_vertices, mirror=mirror), ids)
+
+
+def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None) -> NamedGraph:
+    row_offsets, col_indices, values = edges_of_matrix(matrix)
+    graph = CsrGraph(row_offsets, col_indices, _ones(len(col_indices), dtype))
+    if not unweighted:
+        chunk = EdgeChunk(sources_of_edges(graph), col_indices, values)
+        graph = CsrGraph(row_offsets, col_indices, _typed([chunk], dtype, "the matrix"))
+    graph.check()
+    ids = VertexIds(IdMapping(kind="offset", type="int64"), None, graph.n_vertices)
+    return NamedGraph(csr_with_reverses(graph) if mirror else graph, ids)
+
+
+def _of_objects(edges: ObjectEdges, dtype: Dtype | None) -> NamedGraph:
+    src, dst = edges.src, edges.dst
+    if edges.values is None:
+        weights = _ones(len(src), dtype)
+    else:
+        chunk, whole = edges.chunk()
+        weights = _typed([chunk], dtype, "the graph", whole)
+    graph = csr_of_edges(src, dst, weights, edges.n_vertices, mirror=not edges.is_directed)
+    return NamedGraph(graph, edges.ids)
+
+
+def _ones(n_edges: int, dtype: Dtype | None) -> np.ndarray:
+    return np.ones(n_edges, dtype or np.uint32)
+
+
+def _typed(
+    chunks: Sequence[EdgeChunk], dtype: Dtype | None, place: str, whole: Sequence[np.ndarray] = ()
+) -> np.ndarray:
+    """Return the weights of `chunks` in the type that ingest would choose, or in `dtype`; raises as ingest.
+
+    `whole` are those weights that were integers before NumPy made floats of all.
+    """
+    facts = WeightRange()
+    for integers in whole:
+        facts.add(integers)
+    n_before = 0
+    for chunk in chunks:
+        check_weights(chunk, n_before, dtype or "auto", place)
+        facts.add(cast(np.ndarray, chunk.weights))
+        n_before += len(chunk)
+    weights = [cast(np.ndarray, chunk.weights) for chunk in chunks]
+    values = np.concatenate(weights) if weights else np.empty(0, np.int64)
+    chosen, _ = facts.dtype(Weights(dtype=dtype or "auto"), values.dtype, place)
+    return values.astype(chosen, copy=False)

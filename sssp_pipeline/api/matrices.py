@@ -1,0 +1,103 @@
+"""Matrices as graphs: entry (i, j) is the weight of an edge from i to j."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.ingest.csr_build import count_rows, place_edges, sort_rows
+
+
+def is_of_cupy(matrix: Any) -> bool:
+    """Return whether `matrix` is a sparse matrix or an array of CuPy."""
+    return type(matrix).__module__.partition(".")[0] in ("cupy", "cupyx")
+
+
+def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return `row_offsets` (N+1,) int64, `col_indices` (E,) uint32 and the values (E,) of a matrix.
+
+    Parameters
+    ----------
+    matrix
+        (N, N) sparse matrix or array of SciPy, with its stored zeros; or a dense array, in which 0, infinity and NaN
+        are no edges; or a masked array, in which masked entries are none; or a sparse matrix or an array of CuPy,
+        which is copied to host memory. It is not changed, and the result may share its memory.
+
+    Raises
+    ------
+    InputError
+        The matrix is not square, or its values are not real numbers.
+    """
+    if is_of_cupy(matrix):
+        matrix = matrix.get()
+    if is_sparse := hasattr(matrix, "tocsr"):
+        matrix = matrix.tocsr()
+    elif not isinstance(matrix, np.ma.MaskedArray):
+        matrix = np.asarray(matrix)
+    shape = matrix.shape
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] > MAX_VERTICES:
+        raise InputError(
+            f"the graph is an array of shape {shape}",
+            hint=f"a graph is a square matrix of at most {MAX_VERTICES} rows",
+        )
+    if matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
+        raise InputError(
+            f"the graph has values of type {matrix.dtype}", hint="weights are integers or floats"
+        )
+    if is_sparse:
+        offsets, targets, values = matrix.indptr, matrix.indices, matrix.data[: matrix.indptr[-1]]
+        targets = targets[: len(values)]
+        if len(targets) and not 0 <= targets.min() <= targets.max() < shape[0]:
+            raise InputError(
+                f"the graph has indices from {targets.min()} to {targets.max()}, and {shape[0]} columns",
+                hint="number the vertices from 0",
+            )
+    else:
+        if isinstance(matrix, np.ma.MaskedArray):
+            is_edge, matrix = ~np.ma.getmaskarray(matrix), matrix.data
+        else:
+            is_edge = (matrix != 0) & np.isfinite(matrix)
+        offsets = np.concatenate([[0], np.cumsum(is_edge.sum(axis=1))])
+        targets, values = np.nonzero(is_edge)[1], matrix[is_edge]
+    if values.dtype.kind == "b" or values.dtype.itemsize < 4:  # CSR graphs have at least 32 bits
+        values = values.astype(np.float32 if values.dtype.kind == "f" else np.int32)
+    return offsets.astype(np.int64), targets.astype(np.uint32), values
+
+
+def csr_of_edges(
+    src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int, *, mirror: bool
+) -> CsrGraph:
+    """Return the graph of edges in memory, with rows sorted by target and weight; parallel edges are kept.
+
+    Parameters
+    ----------
+    src, dst
+        (E,) uint32 below `n_vertices`.
+    weights
+        (E,) of one of `csr.WEIGHT_DTYPES`.
+    mirror
+        Whether to add the reverse of every edge but self-loops.
+    """
+    row_offsets = np.zeros(n_vertices + 1, np.int64)
+    count_rows(src, dst, False, mirror, row_offsets)
+    np.cumsum(row_offsets, out=row_offsets)
+    col_indices = np.empty(row_offsets[-1], np.uint32)
+    placed = np.empty(row_offsets[-1], weights.dtype)
+    place_edges(0, n_vertices, src, dst, weights, False, mirror, row_offsets[:-1].copy(), col_indices, placed)
+    sort_rows(row_offsets, 0, n_vertices, col_indices, placed)
+    return CsrGraph(row_offsets, col_indices, placed).check()
+
+
+def csr_with_reverses(graph: CsrGraph) -> CsrGraph:
+    """Return `graph` with the reverse of every edge."""
+    return csr_of_edges(
+        sources_of_edges(graph), graph.col_indices, graph.weights, graph.n_vertices, mirror=True
+    )
+
+
+def sources_of_edges(graph: CsrGraph) -> np.ndarray:
+    """Return the vertex where each edge starts, (E,) uint32."""
+    return np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))

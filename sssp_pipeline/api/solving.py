@@ -1,0 +1,123 @@
+"""`solve`: distances from some vertices of a graph in memory or in a graph store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.distances import Distances
+from sssp_pipeline.api.graphs import graph_of, is_stored
+from sssp_pipeline.api.ids import vertices_of
+from sssp_pipeline.api.paths import PathTree
+from sssp_pipeline.api.wording import naming, of_solve, of_store
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels.kept import EveryVertex, Targets
+from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.vertex_ids import error_in_ids
+
+
+def solve(
+    graph: Any,
+    sources: Any,
+    *,
+    targets: Any = None,
+    cutoff: float | None = None,
+    predecessors: bool = False,
+    solver: str = "auto",
+    weight: str | None = "auto",
+    columns: tuple[str, str] | None = None,
+    directed: bool | None = None,
+    dtype: npt.DTypeLike | None = None,
+) -> Distances:
+    """Return exact distances from `sources`, in the type of the weights and added in that type.
+
+    Ctrl-C stops the call. The sources that are under way then end in the background.
+
+    Parameters
+    ----------
+    graph
+        One of these, which is not changed:
+
+        - a sparse matrix of SciPy or CuPy, or a dense array. Entry (i, j) is the weight of an edge from i to j; stored
+          zeros of a sparse one are edges of weight 0. Ids are row numbers.
+        - a NetworkX graph. Ids are its nodes.
+        - an igraph graph. Ids are the names of its vertices, or their numbers if they have no names.
+        - a rustworkx graph. Ids are the indices of its nodes.
+        - a table of edges: a pandas or Polars data frame, an Arrow table, or any object with `__arrow_c_stream__`. Ids
+          are integers or strings.
+        - the path or URL of a graph store, or what `open_store` returned.
+    sources
+        Ids of vertices: one id, or several in any kind of sequence. A source may occur twice.
+    targets
+        Ids of the vertices whose distances are returned, in this order. None means every vertex.
+    cutoff
+        Vertices beyond this distance count as unreached. It is in the unit of the weights.
+    predecessors
+        Whether to find shortest paths too, for `Distances.path`. With `targets`, these are the paths to the targets.
+    solver
+        The name of a solver, or "auto".
+    weight
+        The attribute of an edge or the column of a table that holds the weight. "auto" takes the attribute `weight`, an
+        edge of rustworkx that is a number, or the only column that can be the weight. It takes 1 if edges have no
+        attribute and no such column. None gives every edge the weight 1.
+    columns
+        The columns of a table with the two ends of an edge. None takes the columns with the usual names.
+    directed
+        False adds the reverse of every edge. Graphs of NetworkX, igraph and rustworkx, and graph stores, know whether
+        they are directed.
+    dtype
+        The type of the weights and distances: uint32, int32, uint64, int64, float32 or float64. None keeps floats as
+        they are, and takes the first of the integer types that holds every integer weight.
+
+    Returns
+    -------
+    Distances
+        In host memory: S rows, one for each source, of V or T distances.
+
+    Raises
+    ------
+    InputError
+        The graph, an id or an option cannot be used; or a shortest path is longer than the type holds
+        (`PathTooLongError`); or a source reaches a negative cycle (`NegativeCycleError`).
+    SsspError
+        The memory of the GPU is too small.
+    """
+    with naming(of_store if is_stored(graph) else of_solve):
+        named = graph_of(graph, weight, columns, directed, dtype)
+        csr, ids, scale = named.graph, named.ids, named.scale
+        of_sources = vertices_of(sources, ids, "source")
+        of_targets = None if targets is None else vertices_of(targets, ids, "target")
+        wanted = EveryVertex() if of_targets is None else Targets(of_targets)
+        # A path leads through other vertices than the targets. So predecessors need whole rows, which `take` reduces.
+        kept = EveryVertex() if predecessors else wanted
+        options = SolveOptions(cutoff=scaled_limit(cutoff, scale), predecessors=predecessors, kept=kept)
+        shape = len(of_sources), wanted.n_columns(csr.n_vertices)
+        rows = np.empty(shape, csr.weight_dtype)
+        before = np.empty(shape, np.uint32) if predecessors else None
+        trees = [PathTree(None, row) for row in before] if before is not None else []
+
+        def take(first: int, solution: Solution) -> None:
+            part = slice(first, first + len(solution.distances))
+            if before is None or of_targets is None:
+                rows[part] = solution.distances
+            else:
+                rows[part] = solution.distances[:, of_targets]
+            if before is None or solution.predecessors is None:
+                return
+            if of_targets is None:
+                before[part] = solution.predecessors
+            else:
+                before[part] = solution.predecessors[:, of_targets]
+                trees[part] = [PathTree.to_targets(row, of_targets) for row in solution.predecessors]
+
+        try:
+            metrics = solve_sources(csr, of_sources, options, solver, take)
+        except SsspError as error:
+            if (in_ids := error_in_ids(error, ids)) is error:
+                raise
+            raise in_ids from error
+        return Distances(of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale)

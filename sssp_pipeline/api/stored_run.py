@@ -1,0 +1,233 @@
+"""A finished run: distances, metrics and paths are read from its folder, as few bytes of it as a question needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sssp_pipeline.api.distances import NO_PREDECESSORS
+from sssp_pipeline.api.wording import naming, of_solve
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.vertex_ids import listed
+
+
+@naming(of_solve)
+def open_run(url: str | os.PathLike[str]) -> StoredRun:
+    """Return the finished run in the folder `url`. Only its `run.json` is read.
+
+    Parameters
+    ----------
+    url
+        A path, or any URL that fsspec knows.
+
+    Raises
+    ------
+    InputError
+        There is no run, it is not finished, or its `run.json` is damaged.
+    """
+    folder = RunFolder(os.fspath(url))
+    return StoredRun(folder, folder.read_run())
+
+
+class StoredRun:
+    """A finished run.
+
+    Attributes
+    ----------
+    record
+        The content of `run.json`.
+    """
+
+    def __init__(self, folder: RunFolder, record: dict[str, Any]) -> None:
+        self._folder, self.record = folder, record
+        self._output = recorded_output(record)
+
+    @property
+    def url(self) -> str:
+        """The folder, without credentials."""
+        return files.redacted(self._folder.url)
+
+    def __repr__(self) -> str:
+        return f"<StoredRun: {self.url}, {self.record['sources']} sources>"
+
+    @cached_property
+    def metrics(self) -> pa.Table:
+        """A row for each source; `docs/guides/results.md` lists the columns.
+
+        Raises `InputError` if the file is gone or damaged.
+        """
+        return self._folder.read_metrics()
+
+    @property
+    def sources(self) -> pa.Array:
+        """The ids of the sources, (S,), in the order of the run."""
+        return self.metrics["source"].combine_chunks()
+
+    def distances(self, sources: Any = None, vertices: Any = None) -> pa.Table:
+        """Return distances as a table with the columns `source`, `vertex`, `distance`, and `predecessor` if stored.
+
+        Only the files and the row groups that can hold them are read. In the long layout a row group has about a
+        million rows, in the wide one half a million vertices of each source.
+
+        Parameters
+        ----------
+        sources
+            Ids of sources: one, or any sequence. None means every source.
+        vertices
+            Ids of vertices, in the same way.
+
+        Returns
+        -------
+        pyarrow.Table
+            Rows in the order in which they are stored. `.to_pandas()` makes a data frame. Unreached vertices have
+            NULL, or the number in `output.unreached`.
+
+        Raises
+        ------
+        InputError
+            The run has no such source or vertex, it stored no distances, or a file is damaged.
+        """
+        if not isinstance(self._output, FileOutput):
+            raise InputError(
+                f"`{self.url}` holds metrics alone, no distances", hint="run it with `output.distances: full`"
+            )
+        wanted = self.sources if sources is None else self._ids(sources).unique()
+        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
+        if len(unknown):
+            raise InputError(
+                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
+                hint=f"its sources are {listed(self.sources.to_pylist())}",
+            )
+        of_vertices = None if vertices is None else self._ids(vertices)
+        read = self._wide if self._output.form.layout == "wide" else self._long
+        parts = list(read(wanted, of_vertices))
+        table = pa.concat_tables(parts)
+        if of_vertices is not None and len(wanted):
+            missing = of_vertices.filter(
+                pc.invert(pc.is_in(of_vertices, value_set=table["vertex"].combine_chunks()))
+            )
+            if len(missing):
+                raise InputError(
+                    f"vertex {listed(missing.to_pylist())} is not in the run `{self.url}`",
+                    hint="name vertices of its graph, or its targets",
+                )
+        return table
+
+    def path(self, source: Any, target: Any) -> list[Any]:
+        """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.
+
+        Raises
+        ------
+        InputError
+            The run has no predecessors, no such source or no such vertex; or a file is damaged.
+        """
+        if not self._output.form.predecessors:
+            raise InputError(
+                f"a path from `{source}` is asked for, and {NO_PREDECESSORS}",
+                hint="run it with `solve.predecessors: true`",
+            )
+        rows = self.distances(source)
+        before = pc.index_in(rows["predecessor"], value_set=rows["vertex"].combine_chunks())
+        before = before.fill_null(-1).to_numpy()
+        ends = pc.index_in(self._ids([source, target]), value_set=rows["vertex"].combine_chunks()).to_pylist()
+        if ends[1] is None:
+            raise InputError(
+                f"vertex `{target}` is not in the run `{self.url}`", hint="name a vertex of its graph"
+            )
+        first, last = ends
+        if last != first and before[last] < 0:
+            return []
+        path = [last]
+        while path[-1] != first:
+            path.append(int(before[path[-1]]))
+        return rows["vertex"].take(pa.array(path[::-1])).to_pylist()
+
+    def _ids(self, given: Any) -> pa.Array:
+        """Return `given`, one id or a sequence, as ids of the run; an id of another type is one that it lacks."""
+        if isinstance(given, str | int | np.integer):
+            given = [given]
+        kind = self.sources.type
+        listable = given.tolist() if hasattr(given, "tolist") else list(given)
+        try:
+            return pa.array(listable, kind)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            what = "integers" if pa.types.is_integer(kind) else "strings"
+            raise InputError(
+                f"the ids {listed(listable)} are not those of the run `{self.url}`, whose ids are {what}",
+                hint=f"its sources are {listed(self.sources.to_pylist())}",
+            ) from error
+
+    def _long(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
+        """Yield the rows of each file that holds some of the sources, first one without rows."""
+        kind, schema = self.sources.type, self._schema
+        yield schema.empty_table()
+        holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=sources))
+        for batch in pc.unique(holding["batch"]).to_pylist():
+            with opened(self._folder.batch_path(batch)) as file:
+                for group in _groups(file, {"source": sources, "vertex": vertices}):
+                    rows = file.read_row_group(group)
+                    for name, ids in (("source", sources), ("vertex", vertices)):
+                        if ids is not None:
+                            rows = rows.filter(pc.is_in(rows[name].cast(kind), value_set=ids))
+                    yield rows.cast(schema)
+
+    def _wide(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
+        """Yield the rows of each source and file, first none."""
+        kind = self.sources.type
+        yield self._schema.empty_table()
+        paths = self._folder.wide_paths() or [
+            self._folder.batch_path(b) for b in range(self.record["batches"])
+        ]
+        names = sources.to_pylist()
+        parts: dict[Any, list[pa.Table]] = {name: [] for name in names}
+        for path in paths:
+            with opened(path) as file:
+                for group in _groups(file, {"vertex": vertices}):
+                    rows = file.read_row_group(group, columns=["vertex", *map(str, names)])
+                    vertex = rows["vertex"].cast(kind)
+                    if vertices is not None:
+                        is_wanted = pc.is_in(vertex, value_set=vertices)
+                        rows, vertex = rows.filter(is_wanted), vertex.filter(is_wanted)
+                    for name, of_source in parts.items():
+                        source = pa.repeat(pa.scalar(name, kind), len(vertex))
+                        columns = {"source": source, "vertex": vertex, "distance": rows[str(name)]}
+                        of_source.append(pa.table(columns))
+        for of_source in parts.values():
+            yield from of_source
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        """The columns of `distances`."""
+        form, kind = self._output.form, self.sources.type
+        dtype = form.dtype(np.dtype(self.record["graph"]["weights"]["dtype"]))
+        fields = [("source", kind), ("vertex", kind), ("distance", pa.from_numpy_dtype(dtype))]
+        return pa.schema([*fields, ("predecessor", kind)] if form.predecessors else fields)
+
+
+def _groups(file: pq.ParquetFile, wanted: dict[str, pa.Array | None]) -> Iterator[int]:
+    """Yield the row groups that may hold `wanted` ids, by column, as far as their statistics say; None means any."""
+    limits = {name: pc.min_max(ids).as_py() for name, ids in wanted.items() if ids is not None}
+    places = {name: file.schema_arrow.names.index(name) for name in limits}
+    for group in range(file.num_row_groups):
+        described = file.metadata.row_group(group)
+        for name, limit in limits.items():
+            found = described.column(places[name]).statistics
+            if limit["min"] is None or (
+                found is not None
+                and found.has_min_max
+                and (found.max < limit["min"] or found.min > limit["max"])
+            ):
+                break
+        else:
+            yield group

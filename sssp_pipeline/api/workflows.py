@@ -1,0 +1,89 @@
+"""Runs and graph stores made from Python: what the commands `run` and `ingest` do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sssp_pipeline.api.stored_run import StoredRun
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.run import ingest_stage
+from sssp_pipeline.pipeline.run import run as run_pipeline
+from sssp_pipeline.progress import Progress, Quiet
+from sssp_pipeline.workflow.inputs import check_exists
+from sssp_pipeline.workflow.models import Workflow
+from sssp_pipeline.workflow.yaml_file import load_workflow, workflow_from_dict
+
+_QUIET = Quiet()
+_CORRECT_INPUT = "correct `graph.input`, which names it, or create it"
+
+
+def run(
+    workflow: str | os.PathLike[str] | Mapping[str, Any] | Workflow,
+    *,
+    overwrite: bool = False,
+    progress: Progress = _QUIET,
+) -> StoredRun:
+    """Return a run after all its stages: ingest, solve, verify, report. A second call continues where one stopped.
+
+    Parameters
+    ----------
+    workflow
+        The path or URL of a workflow file, its keys and values, or a `Workflow`.
+    overwrite
+        Remove an earlier run from `output.path` first.
+    progress
+        Gets each stage and the lines that the command line shows.
+
+    Raises
+    ------
+    InputError
+        The workflow, its input or an option cannot be used. The message names every fault of the workflow.
+    RefutedError
+        A stored distance is wrong.
+    SsspError
+        Batches failed on every attempt.
+    """
+    if isinstance(workflow, str | os.PathLike):
+        check_exists([str(workflow)], "check the path; `sssp-pipeline init` writes a workflow to start from")
+        workflow = load_workflow(str(workflow))
+    elif isinstance(workflow, Mapping):
+        workflow = workflow_from_dict(workflow)
+    check_exists(workflow.graph.inputs, _CORRECT_INPUT)
+    folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
+    return StoredRun(folder, record)
+
+
+def ingest(
+    edges: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    store: str | os.PathLike[str],
+    *,
+    progress: Progress = _QUIET,
+    **options: Any,
+) -> StoredGraph:
+    """Return the graph store at `store`, made from edge lists. An unchanged input is not read again.
+
+    Parameters
+    ----------
+    edges
+        The path or URL of an edge list, several of them, or a glob.
+    store
+        The path or URL of the folder.
+    progress
+        Gets the lines that the command line shows.
+    **options
+        Keys of the section `graph` of a workflow: `directed=False`, `weights={"column": "minutes"}`.
+
+    Raises
+    ------
+    InputError
+        The input or an option cannot be used, or the store holds another graph.
+    """
+    urls = os.fspath(edges) if isinstance(edges, str | os.PathLike) else [os.fspath(url) for url in edges]
+    graph = {"input": urls, "store": os.fspath(store), **options}
+    # A workflow has sources and an output. Ingest uses neither.
+    unused = {"sources": {"all": True}, "output": {"path": f"{os.fspath(store)}-run"}}
+    workflow = workflow_from_dict({"graph": graph, **unused})
+    check_exists(workflow.graph.inputs)
+    return ingest_stage(workflow, progress)

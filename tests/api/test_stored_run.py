@@ -1,0 +1,171 @@
+"""`run`, `ingest`, `open_store` and `open_run`: what a run stored is read back, and no more than a question needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sssp_pipeline as sp
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.results import distance_files
+from sssp_pipeline.progress import Progress
+
+NUMBERS = "0 1 5\n1 2 6\n2 0 1\n2 7 1\n7 9 4\n"
+NAMES = "a b 5\nb c 6\nc a 1\nc h 1\nh j 4\n"
+#: The ids of `NAMES` for those of `NUMBERS`.
+NAME_OF = {0: "a", 1: "b", 2: "c", 7: "h", 9: "j"}
+
+
+@pytest.fixture
+def workflow(tmp_path):
+    """Give a function that returns a workflow on one of the two edge lists."""
+
+    def make(edges: str = NUMBERS, batch: int = 2, predecessors: bool = False, **output) -> dict:
+        path = tmp_path / "edges.txt"
+        path.write_text(edges)
+        return {
+            "graph": {"input": str(path)},
+            "sources": {"all": True},
+            "solve": {"batch": batch, "predecessors": predecessors},
+            "output": {"path": str(tmp_path / "run")} | output,
+        }
+
+    return make
+
+
+def test_a_run_from_a_file_a_dictionary_and_again(workflow, tmp_path):
+    file = tmp_path / "roads.yaml"
+    file.write_text(
+        f"graph: {{input: {tmp_path}/edges.txt}}\nsources: {{all: true}}\noutput: {{path: {tmp_path}/a}}\n"
+    )
+    stages = []
+
+    class Shown(Progress):
+        def stage(self, name):
+            stages.append(name)
+
+    workflow()
+    first = sp.run(file, progress=Shown())
+    assert "solve" in stages
+    second = sp.run(workflow(), overwrite=True)
+    assert first.distances().equals(second.distances())
+    assert first.record["verify"]["mode"] == "sample"
+    assert repr(sp.open_run(tmp_path / "a")) == f"<StoredRun: {tmp_path}/a, 5 sources>"
+
+
+@pytest.mark.parametrize("edges", [NUMBERS, NAMES], ids=["numbers", "names"])
+@pytest.mark.parametrize("layout", ["long", "wide"])
+@pytest.mark.parametrize("batch", [2, 5])
+def test_some_distances_are_those_of_the_whole(workflow, edges, layout, batch):
+    run = sp.run(workflow(edges, batch, layout=layout))
+    ids = list(NAME_OF if edges is NUMBERS else NAME_OF.values())
+    rows = run.distances().to_pylist()
+    found = {(row["source"], row["vertex"]): row["distance"] for row in rows}
+    assert len(rows) == len(found) == 25
+    true = sp.solve(run.record["workflow"]["graph"]["store"], ids).to_arrow().to_pylist()
+    assert found == {(row["source"], row["vertex"]): row["distance"] for row in true}
+    chosen = run.distances([ids[3], ids[0]], [ids[4], ids[0]]).to_pylist()
+    assert {(row["source"], row["vertex"]): row["distance"] for row in chosen} == {
+        (s, v): found[s, v] for s in (ids[0], ids[3]) for v in (ids[0], ids[4])
+    }
+    assert run.distances([ids[1], ids[1]]).num_rows == 5
+    assert run.distances(vertices=np.array(ids[1:3])).num_rows == 10
+    assert run.distances([]).num_rows == 0
+    assert set(run.sources.to_pylist()) == set(ids)
+    assert run.metrics["reached"].to_pylist() == [5, 5, 5, 2, 1]
+
+
+@pytest.mark.parametrize("edges", [NUMBERS, NAMES], ids=["numbers", "names"])
+def test_only_row_groups_that_may_hold_a_source_are_read(workflow, edges, monkeypatch):
+    monkeypatch.setattr(distance_files, "GROUP_ROWS", 5)  # a row group for each source
+    run = sp.run(workflow(edges, 5))
+    read = []
+    original = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile, "read_row_group", lambda file, i, **o: read.append(i) or original(file, i, **o)
+    )
+    source = 7 if edges is NUMBERS else "h"
+    assert run.distances(source).num_rows == 5
+    assert read == [3]
+
+
+def test_only_the_columns_of_the_sources_are_read(workflow, monkeypatch):
+    run = sp.run(workflow(layout="wide"))
+    read = []
+    original = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "read_row_group",
+        lambda file, i, columns: read.append(columns) or original(file, i, columns),
+    )
+    run.distances([7, 0])
+    assert read == [["vertex", "7", "0"]]
+
+
+@pytest.mark.parametrize("edges", [NUMBERS, NAMES], ids=["numbers", "names"])
+def test_paths(workflow, edges):
+    run = sp.run(workflow(edges, predecessors=True))
+    path = [0, 1, 2, 7, 9]
+    if edges is NAMES:
+        path = [NAME_OF[vertex] for vertex in path]
+    assert run.path(path[0], path[-1]) == path
+    assert run.path(path[0], path[0]) == path[:1]
+    assert run.path(path[-1], path[0]) == []
+    assert run.distances(path[0])["predecessor"].to_pylist() == [None, path[0], path[1], path[2], path[3]]
+    with pytest.raises(InputError, match=r"^vertex `\w+` is not in the run"):
+        run.path(path[0], 8 if edges is NUMBERS else "z")
+
+
+def test_targets_and_a_number_for_unreached(workflow):
+    run = sp.run(workflow(targets={"ids": [9, 1]}, unreached=77))
+    assert run.distances([7, 0]).to_pydict() == {
+        "source": [0, 0, 7, 7],
+        "vertex": [9, 1, 9, 1],
+        "distance": [16, 5, 4, 77],
+    }
+
+
+def test_errors(workflow, tmp_path):
+    run = sp.run(workflow(targets={"ids": [9, 1]}))
+    for call, message in (
+        (lambda: run.distances([3, 0]), f"source `3` is not in the run `{run.url}`"),
+        (lambda: run.distances(0, [1, 7]), f"vertex `7` is not in the run `{run.url}`"),
+        (lambda: run.distances("a"), f"the ids `a` are not those of the run `{run.url}`, whose ids are integers"),
+        (lambda: run.path(0, 9), "a path from `0` is asked for, and no predecessors were asked for"),
+        (lambda: sp.open_run(tmp_path), f"`{tmp_path}` is not a run"),
+        (lambda: sp.open_store(tmp_path), f"`{tmp_path}` is not a graph store: it has no manifest.json"),
+        (lambda: sp.run("nowhere.yaml"), "`nowhere.yaml` does not exist"),
+        (lambda: sp.ingest("nowhere.txt", "s"), "`nowhere.txt` does not exist"),
+        (lambda: sp.run(workflow(layot="wide")), "workflow: unknown key `layot` in `output`"),
+        (lambda: sp.ingest(f"{tmp_path}/edges.txt", "s", direct=1), "workflow: unknown key `direct` in `graph`"),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.message == message
+    alone = sp.run(workflow(distances="none", path=str(tmp_path / "alone")))
+    with pytest.raises(InputError, match="holds metrics alone, no distances"):
+        alone.distances()
+    assert alone.metrics.num_rows == 5
+
+
+def test_a_damaged_file_is_named(workflow, tmp_path):
+    run = sp.run(workflow())
+    file = tmp_path / "run" / "distances" / "batch-00001.parquet"
+    file.write_bytes(file.read_bytes()[:-10])
+    assert run.distances(0).num_rows == 5
+    with pytest.raises(InputError, match=r"batch-00001.parquet` is damaged"):
+        run.distances(2)
+
+
+def test_a_store_is_made_once(workflow, tmp_path):
+    workflow()
+    made = [
+        sp.ingest(f"{tmp_path}/edges.txt", f"{tmp_path}/store", directed=False, weights={"dtype": "float64"})
+        for _ in range(2)
+    ]
+    assert made[0].manifest == made[1].manifest == sp.open_store(tmp_path / "store").manifest
+    assert made[0].manifest.n_edges == 10
+    assert made[0].ids.column() == pa.array([0, 1, 2, 7, 9])
+    assert sp.solve(made[0], 9).numpy().tolist() == [[6, 11, 5, 4, 0]]

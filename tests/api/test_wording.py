@@ -1,0 +1,147 @@
+"""Errors of calls from Python name arguments of Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as ss
+
+import sssp_pipeline as sp
+from sssp_pipeline.api.wording import of_dijkstra, of_solve, of_store
+from sssp_pipeline.errors import DeadlineError, NegativeCycleError, SsspError
+
+PACKAGE = Path(sp.__file__).parent
+#: The modules whose errors a call of `solve` or `dijkstra` may raise, beside those of `api/`.
+REACHED = sorted(
+    [
+        *(PACKAGE / "kernels").rglob("*.py"),
+        *(PACKAGE / name for name in ("csr.py", "errors.py", "vertex_ids.py")),
+        *(
+            PACKAGE / "pipeline" / name
+            for name in (
+                *("formats/parquet.py", "formats/parsing/tables.py", "ingest/weight_types.py"),
+                *(
+                    "planning/plan.py",
+                    "graph_store/units.py",
+                    "graph_store/store.py",
+                    "graph_store/loading.py",
+                ),
+            )
+        ),
+    ]
+)
+#: Keys in texts of these modules that no call reaches: of files, of ingest, and of options that calls do not have.
+UNREACHED = {
+    *("graph.X", "graph.delimiter", "graph.ids", "graph.columns", "graph.weights.default", "graph.store"),
+    *("solve.trace_every_us", "graph.weights.scale"),
+}
+KEY = re.compile(r"`((?:graph|solve|output|cluster|sources|verify)\.[a-zA-Z_.]+)")
+
+
+def texts(module: Path) -> list[str]:
+    """Return the texts in the code of a module, with X for what is put in, and no docstrings."""
+    tree = ast.parse(module.read_text())
+    statements = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    inner = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            found.append("".join(v.value if isinstance(v, ast.Constant) else "X" for v in node.values))
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in statements | inner
+        ):
+            found.append(node.value)
+    return found
+
+
+@pytest.mark.parametrize("module", REACHED, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_text_keeps_a_key_of_a_workflow(module):
+    for text in texts(module):
+        for words in (of_solve, of_store, of_dijkstra):
+            assert set(KEY.findall(words(text))) <= UNREACHED, text
+            assert "the workflow file" not in words(text)
+
+
+def raised(call) -> SsspError:
+    with pytest.raises(SsspError) as caught:
+        call()
+    assert caught.value.args == (caught.value.message,)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("edges", "options", "hint"),
+    [
+        ({"u": [1], "v": [2], "km": [1], "s": [2.0]}, {"weight": "length"}, "Columns: u, v, km, s"),
+        ({"u": [1], "v": [2], "km": ["a"]}, {}, "choose another column with `weight`, or none"),
+        ({"u": [1.5], "v": [2]}, {}, "choose other columns with `columns`"),
+        ({"u": ["a"], "v": [2]}, {}, "convert one of them to the type of the other"),
+        ({"u": [1]}, {}, "a row holds source, target and perhaps a weight"),
+        ({"u": [1, 2], "v": [2, 3], "km": [1, None]}, {}, "leave such rows out of the table"),
+        ({"u": [1], "v": [2], "km": [1.5]}, {"dtype": "uint32"}, "`dtype=None`"),
+        ({"u": [1], "v": [2], "km": [-1]}, {"dtype": "uint32"}, '`dtype="int32"`'),
+        ({"u": [1], "v": [2], "km": [1e-310]}, {"dtype": "float32"}, '`dtype="float64"`'),
+        (
+            {"p": [1], "q": [2], "km": [1], "minutes": [1]},
+            {"columns": ("p", "q")},
+            'name the columns, for example: `columns=("p", "q"), weight="km"`',
+        ),
+        (
+            {"yes": [1], "it's": [2]},
+            {"weight": None},
+            'name the columns, for example: `columns=("yes", "it\'s"), weight=None`',
+        ),
+    ],
+)  # fmt: skip
+def test_tables(edges, options, hint):
+    found = raised(lambda: sp.solve(pd.DataFrame(edges).convert_dtypes(), 1, **options))
+    assert hint in found.hint
+    assert not KEY.search(found.message + found.hint)
+
+
+def test_other_arguments(tmp_path):
+    matrix = ss.csr_array(([2**32 - 2] * 2, ([0, 1], [1, 2])), (3, 3))
+    assert raised(lambda: sp.solve(matrix, 0)).hint == 'set `dtype="uint64"`, or a cutoff'
+    names = pd.DataFrame({"u": ["a"], "v": ["b"]})
+    assert raised(lambda: sp.solve(names, 1)).hint == "write a string: '1'; the graph has for example 'a'"
+    assert raised(lambda: sp.solve(names, "a", predecessors=True).path(1, "b")).hint.startswith(
+        "write a string: "
+    )
+    assert raised(lambda: sp.solve(np.empty((0, 0)), 0)).hint == "the graph has no vertices"
+    assert raised(lambda: sp.open_run(tmp_path)).hint == "name the folder of a run"
+
+
+def test_a_graph_store_names_the_arguments_of_ingest(tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text(f"u,v,km\n0,1,{2**32 - 2}\n1,2,1\n")
+    store = sp.ingest(edges, tmp_path / "store")
+    assert repr(store) == f"<StoredGraph: {tmp_path}/store, 3 vertices, 2 edges>"
+    assert (
+        raised(lambda: sp.solve(store, 0)).hint
+        == 'set `weights={"dtype": "uint64"}` of `sp.ingest`, or a cutoff'
+    )
+    assert of_store("lower `graph.weights.scale`") == 'lower `weights={"scale": …}` of `sp.ingest`'
+    assert of_store("take `solve.solver: dijkstra`") == 'take `solver="dijkstra"`'
+    (tmp_path / "store" / "manifest.json").write_text("{}")
+    assert raised(lambda: sp.open_store(tmp_path / "store")).hint == "name another folder"
+
+
+def test_dijkstra_names_its_own_arguments():
+    long = ss.csr_array((np.full(3, 2**63 - 2), ([0, 1, 2], [1, 2, 3])), (4, 4))
+    assert raised(lambda: sp.dijkstra(long)).hint == "scale the weights down, or set a limit"
+    rounded = NegativeCycleError(0, [0, 1], 0.0)
+    assert of_dijkstra(rounded.hint) == "use integer weights"
+    assert of_dijkstra("`solve.solver: delta-stepping` needs no GPU") == (
+        '`solver="delta-stepping"` of `sp.solve` needs no GPU'
+    )
+
+
+def test_the_deadline_of_calls_is_no_argument():
+    late = DeadlineError("adds", 3, 86400)
+    assert of_solve(late.message) == "`adds` took longer for source 3 than 86400 s"
+    assert of_solve(late.hint) == "take another solver: `sssp-pipeline solvers` lists all"
