@@ -158,7 +158,9 @@ def test_a_type_as_numpy_names_it(dtype):
 
 
 @pytest.mark.parametrize(
-    "ids", [2, np.int64(2), np.array(2), (2,), {2}, pd.Series([2]), pa.array([2])], ids=repr
+    "ids",
+    [2, np.int64(2), np.array(2), (2,), {2}, pd.Series([2]), pa.array([2])],
+    ids=lambda ids: type(ids).__name__,
 )
 def test_one_id_and_sequences_of_ids(ids):
     found = sp.solve(MATRIX, ids, predecessors=True)
