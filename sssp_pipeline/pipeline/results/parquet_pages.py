@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -178,7 +178,7 @@ class PageWriter:
         metadata = thrift.struct(
             {
                 1: thrift.i32(_PHYSICAL[str(column.type)]),
-                2: thrift.list_of([thrift.i32(encoding) for encoding in chunk.encodings]),
+                2: _encodings(chunk.encodings),
                 3: thrift.list_of([thrift.binary(column.name)]),
                 4: thrift.i32(self._codec),
                 5: thrift.i64(chunk.n_values),
@@ -392,16 +392,7 @@ def _page(
     if kind == _DICTIONARY_PAGE:
         about = {7: thrift.struct({1: thrift.i32(n_values), 2: thrift.i32(encoding)})}
     else:
-        about = {
-            5: thrift.struct(
-                {
-                    1: thrift.i32(n_values),
-                    2: thrift.i32(encoding),
-                    3: thrift.i32(_RLE),
-                    4: thrift.i32(_RLE),
-                }
-            )
-        }
+        about = {5: _data_page(n_values, encoding)}
     _, header = thrift.struct(
         {
             1: thrift.i32(kind),
@@ -412,6 +403,17 @@ def _page(
         }
     )
     return _Page((memoryview(header), *body), len(header) + n_body, len(header) + n_plain)
+
+
+@lru_cache(2**8)
+def _data_page(n_values: int, encoding: int) -> Value:
+    levels = thrift.i32(_RLE)
+    return thrift.struct({1: thrift.i32(n_values), 2: thrift.i32(encoding), 3: levels, 4: levels})
+
+
+@lru_cache(2**8)
+def _encodings(numbers: tuple[int, ...]) -> Value:
+    return thrift.list_of([thrift.i32(number) for number in numbers])
 
 
 def _all_there(n_values: int) -> bytes:

@@ -103,15 +103,12 @@ class GpuBatchSolver(GpuSolver):
     def _solved(
         self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
     ) -> Parts:
+        n_columns, dtype = options.kept.n_columns(graph.n_vertices), options.kept.dtype(graph.weight_dtype)
         if not len(sources):
-            yield Solution(np.empty((0, options.kept.n_columns(graph.n_vertices)), graph.weight_dtype), None)
+            yield Solution(np.empty((0, n_columns), dtype), None)
             return
         search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options))
         try:
-            n_columns, dtype = (
-                options.kept.n_columns(graph.n_vertices),
-                options.kept.dtype(graph.weight_dtype),
-            )
             rest = yield from _solve_with(
                 search, buffers, sources, ends, lambda n_rows: self.empty_rows((n_rows, n_columns), dtype)
             )
