@@ -52,6 +52,8 @@ def naming(words: Words) -> Iterator[None]:
         error.message = words(error.message)
         error.args = (error.message,)
         error.hint = error.hint and words(error.hint)
+        if error.hint:
+            error.add_note(f"hint: {error.hint}")  # a traceback shows it below the message
         raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,13 @@ def test_other_arguments(tmp_path):
     )
     assert raised(lambda: sp.solve(np.empty((0, 0)), 0)).hint == "the graph has no vertices"
     assert raised(lambda: sp.open_run(tmp_path)).hint == "name the folder of a run"
+
+
+def test_a_traceback_shows_the_hint():
+    found = raised(lambda: sp.solve(pd.DataFrame({"u": ["a"], "v": ["b"]}), 1))
+    lines = traceback.format_exception_only(found)
+    assert lines[-1] == "hint: write a string: '1'; the graph has for example 'a'\n"
+    assert raised(lambda: sp.solve(pd.DataFrame({"u": ["a"], "v": ["b"]}), 1)).__notes__ == found.__notes__
 
 
 def test_a_graph_store_names_the_arguments_of_ingest(tmp_path):
