@@ -365,6 +365,7 @@ def main() -> None:
 
     global _is_own_process, _began
     _is_own_process, _began = True, time.perf_counter()
+    sys.unraisablehook = interrupts.unraisable
     # Imports make 250,000 objects that live on. Fewer collections save a tenth of a second.
     gc.set_threshold(300_000, 20, 20)
     # Otherwise pydantic searches all installed packages for plugins.

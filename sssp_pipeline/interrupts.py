@@ -7,8 +7,10 @@ dropped. This module remembers it, and `check` raises it again.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from types import FrameType
+from typing import Any
 
 _pressed = threading.Event()
 
@@ -26,6 +28,12 @@ def press(number: int, frame: FrameType | None) -> None:
     """Raise `KeyboardInterrupt`, and remember it for `check`."""
     _pressed.set()
     raise KeyboardInterrupt
+
+
+def unraisable(dropped: Any) -> None:
+    """Report an exception that Python drops, as `sys.unraisablehook`; not an interrupt, which `check` raises again."""
+    if not isinstance(dropped.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(dropped)
 
 
 def handled() -> None:
