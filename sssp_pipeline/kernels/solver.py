@@ -60,7 +60,7 @@ class SolveOptions:
     #: Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives up a
     #: search at the deadline. A CPU raises the error when the source is done.
     deadline_s: float = DEADLINE_S
-    #: Whether a GPU finds facts about the rows while they are on it (`Solution.facts`), for those who store the rows.
+    #: Whether a GPU finds facts about the rows (`Solution.facts`). A writer of the rows then need not read them.
     row_facts: bool = False
 
     def __post_init__(self) -> None:

@@ -47,8 +47,8 @@ BATCHES = 64
 CALL_BYTES = 2**33
 #: The least number of calls: one is written while another is solved, and several GPUs share them.
 CALLS = 4
-#: A single GPU gets calls of so many times the sources that are solved together, if their rows need not be copied. Then
-#: it waits seldom for the last sources of a call.
+#: If whole rows are not copied, a call on a single GPU has this multiple of the sources that a solver takes together.
+#: The GPU waits for the last sources of each call, so fewer calls are faster.
 ROUNDS = 4
 
 #: Core-seconds to write a byte of distances (benchmarks/results/distances.jsonl, long layout).

@@ -30,8 +30,7 @@ from isal.isal_zlib import crc32
 
 from sssp_pipeline import __version__
 from sssp_pipeline.kernels.host.crc32 import appended
-from sssp_pipeline.numba_cache import njit
-from sssp_pipeline.pipeline.results import thrift
+from sssp_pipeline.pipeline.results import compaction, thrift
 from sssp_pipeline.pipeline.results.thrift import Value, varint
 
 #: What a file says of its writer.
@@ -202,7 +201,7 @@ class PageWriter:
         self._handle.writelines(self._pending)
         self._pending, self._n_pending = [], 0
         if not getattr(self._handle, "keeps_buffers", False):
-            _free_scratch.extend(self._scratch)
+            compaction.give_back(self._scratch)
         self._scratch = []
 
 
@@ -248,9 +247,9 @@ def plain_chunk(
             bits[:] = np.packbits(~missing, bitorder="little")
             present = values[~missing]
         else:
-            scratch = _scratch_of(values.nbytes)
+            scratch = compaction.scratch_of(values.nbytes)
             present = scratch[: values.nbytes].view(values.dtype)
-            present = present[: _compact(values, null, bits, present)]
+            present = present[: compaction.compact(values, null, bits, present)]
         # A run of bit-packed levels, in groups of eight: 1 for a value, 0 for NULL.
         if len(present) < n_values:
             levels = _length_first(varint(len(bits) << 1 | 1) + bits.tobytes())
@@ -423,47 +422,6 @@ def _all_there(n_values: int) -> bytes:
 
 def _length_first(levels: bytes) -> bytes:
     return len(levels).to_bytes(4, "little") + levels
-
-
-def _scratch_of(n_bytes: int) -> np.ndarray:
-    """Return at least `n_bytes` of memory, (n,) uint8. New memory would cost as much as compacting into it."""
-    try:
-        scratch = _free_scratch.pop()
-    except IndexError:
-        scratch = np.empty(0, np.uint8)
-    return scratch if len(scratch) >= n_bytes else np.empty(n_bytes, np.uint8)
-
-
-#: Memory that chunks no longer need: of the last writers, each as much as a row group has.
-_free_scratch: deque[np.ndarray] = deque(maxlen=16)
-
-
-@njit(nogil=True)
-def _compact(values: np.ndarray, null: Any, bits: np.ndarray, present: np.ndarray) -> int:
-    """Write the values (n,) other than `null` to the front of `present` (n,); return how many they are.
-
-    `bits` gets a bit for each value, the lowest first: 1 if it is not NULL. NumPy takes 3 to 10 times as long.
-    """
-    n_present = 0
-    whole = len(values) // 8
-    for byte in range(whole):
-        there = 0
-        for bit in range(8):
-            value = values[8 * byte + bit]
-            present[n_present] = value  # the next value overwrites a NULL
-            is_there = value != null
-            there |= is_there << bit
-            n_present += is_there
-        bits[byte] = there
-    there = 0
-    for i in range(8 * whole, len(values)):
-        present[n_present] = values[i]
-        is_there = values[i] != null
-        there |= is_there << (i - 8 * whole)
-        n_present += is_there
-    if len(values) > 8 * whole:
-        bits[whole] = there
-    return n_present
 
 
 def _plain_limits(least: Any, largest: Any) -> tuple[bytes, bytes]:

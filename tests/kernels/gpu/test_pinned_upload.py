@@ -59,7 +59,7 @@ class Stream:
 
 
 class NoGpu:
-    """What stands in for CuPy without a GPU."""
+    """A replacement of CuPy for machines without a GPU."""
 
     def __init__(self, monkeypatch, has_pinned_memory: bool) -> None:
         self.n_waits, self.n_buffers = 0, 0
