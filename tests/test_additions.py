@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.pipeline.inspect import describe
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import FileOutput
-from sssp_pipeline.pipeline.results.run_files import ParquetShape, batch_file
+from sssp_pipeline.pipeline.results.run_files import FileShape, batch_file
 from sssp_pipeline.pipeline.run import describe_plan, run
 from sssp_pipeline.pipeline.storage.files import open_read
 from sssp_pipeline.progress import Quiet
@@ -112,11 +112,10 @@ class Nearby(FileOutput):
         counts = pa.array(solution.distances[:, 0])
         pq.write_table(pa.table({"source": ids.originals(sources), "nearby": counts}), handle)
 
-    def batch_shape(self, batch, n_sources, n_vertices):
-        return ParquetShape(batch_file(batch), n_sources, 2)
+    def batch_shape(self, batch, n_sources, n_vertices, weight_dtype):
+        return FileShape(batch_file(batch), n_sources, 2)
 
-    def read(self, urls, places, ids, dtype, *, is_merged):
-        assert not is_merged
+    def read(self, urls, places, ids, dtype):
         with opened(urls[0]) as file:
             for row in file.read().take(places).to_pylist():
                 yield row["source"], row["nearby"]

@@ -107,7 +107,7 @@ def test_values_can_be_set(at):
     result = invoke("run", "w.yaml", "--set", "output.layout=wide", "--set", "sources={ids: [7, 3]}")
     assert result.exit_code == 0, result.stderr
     assert "SELECT * FROM 'run/distances/*.parquet' LIMIT 10" in result.stdout
-    assert pq.read_schema("run/distances/batch-00000.parquet").names == ["vertex", "3", "7"]
+    assert pq.read_schema("run/distances/wide-00000.parquet").names == ["vertex", "3", "7"]
 
 
 def test_solvers_are_listed():

@@ -122,10 +122,10 @@ def test_overwrite_removes_the_earlier_run_and_nothing_else(tmp_path):
     assert caught.value.hint == "choose another `output.path`, or replace that run with `--overwrite`"
     _, record = run(other, Quiet(), overwrite=True)
     assert record["sources"] == 1
-    ours = ["distances/batch-00000.parquet", "metrics.parquet", "report.html", "run.json"]
+    ours = ["distances/wide-00000.parquet", "metrics.parquet", "report.html", "run.json"]
     assert sorted(content(tmp_path / "run")) == sorted(foreign + ours)
     assert content(tmp_path / "graph") == store
-    assert pq.read_table(tmp_path / "run" / "distances" / "batch-00000.parquet").column_names == [
+    assert pq.read_table(tmp_path / "run" / "distances" / "wide-00000.parquet").column_names == [
         "vertex",
         "5",
     ]
@@ -277,8 +277,10 @@ def test_a_footer_longer_than_what_is_read_at_first_is_whole(tmp_path, monkeypat
     check_undamaged(folder, record)
 
 
-def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeypatch, listener):
-    run(made(tmp_path), Quiet())
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeypatch, listener, layout):
+    workflow = made(tmp_path, output={"layout": layout})
+    run(workflow, Quiet())
     whole = content(tmp_path / "run" / "distances")
     shutil.rmtree(tmp_path / "run")
 
@@ -289,12 +291,20 @@ def test_damaged_batches_of_an_unfinished_run_are_solved_again(tmp_path, monkeyp
 
     with monkeypatch.context() as patched, pytest.raises(SsspError):
         patched.setattr(dispatch, "_solved", fails)
-        run(made(tmp_path), Quiet())
-    path = tmp_path / "run" / "distances" / "batch-00001.parquet"
+        run(workflow, Quiet())
+    path = (
+        tmp_path / "run" / ("distances/batch-00001.parquet" if layout == "long" else "_run/batch-00001.tiles")
+    )
+    n_bytes = path.stat().st_size
     path.write_bytes(b"")  # as a machine leaves it that loses its power
     heard = listener()
-    run(made(tmp_path), heard)
-    assert f"`{path}` is empty: it is solved again" in heard.lines
+    run(workflow, heard)
+    how = (
+        "is empty"
+        if layout == "long"
+        else f"was altered: it has 0 bytes, and had {n_bytes} when it was written"
+    )
+    assert f"`{path}` {how}: it is solved again" in heard.lines
     assert "going on: 1 of 3 batches are committed already" in heard.lines
     assert content(tmp_path / "run" / "distances") == whole
 
@@ -314,7 +324,7 @@ def test_ten_thousand_batches_are_looked_at_in_seconds(tmp_path):
         "sources": 10_000,
         "batches": 10_000,
         "targets": None,
-        "graph": {"n_vertices": 2},
+        "graph": {"n_vertices": 2, "weights": {"dtype": "uint32"}},
         "identity": {"batch": 1, "targets": None, **form.identity()},
         "files": folder.file_sizes(),
     }

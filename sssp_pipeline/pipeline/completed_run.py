@@ -15,7 +15,13 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.report import render_report
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, check_files
+from sssp_pipeline.pipeline.results.run_files import (
+    METRICS_FILE,
+    OVERWRITE,
+    FileShape,
+    batch_file,
+    check_files,
+)
 from sssp_pipeline.pipeline.results.run_folder import REPORT_FILE, RunFolder
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
@@ -114,16 +120,21 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
     """
     sizes = record.get("files", {})  # release 0.1.0 has no sizes
     n_sources, identity = record["sources"], record["identity"]
-    shapes = [ParquetShape(METRICS_FILE, n_sources)]
+    shapes = [FileShape(METRICS_FILE, n_sources)]
     output = recorded_output(record)
     if isinstance(output, FileOutput):
         wide = [name for name in sizes if name.startswith("distances/wide-")]
-        shapes += [ParquetShape(name, None, 1 + n_sources) for name in wide]
+        shapes += [FileShape(name, None, 1 + n_sources) for name in wide]
         n_batches = 0 if wide else record["batches"]
         n_left = n_sources
         for batch in range(n_batches):
             n_in_batch = min(identity["batch"], n_left)
-            shapes.append(output.batch_shape(batch, n_in_batch, record["graph"]["n_vertices"]))
+            if output.form.layout == "wide":  # of an earlier release
+                shapes.append(FileShape(batch_file(batch), None, 1 + n_in_batch))
+            else:
+                graph = record["graph"]
+                dtype = np.dtype(graph["weights"]["dtype"])
+                shapes.append(output.batch_shape(batch, n_in_batch, graph["n_vertices"], dtype))
             n_left -= n_in_batch
     if sizes_too:
         shapes = [replace(shape, bytes=sizes.get(shape.name)) for shape in shapes]

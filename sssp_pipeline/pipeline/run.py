@@ -29,7 +29,7 @@ from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_options
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_of
+from sssp_pipeline.pipeline.results.outputs import Distances, FileOutput, RowOutput, output_of
 from sssp_pipeline.pipeline.results.run_files import faults_of
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
@@ -320,9 +320,10 @@ class _Job:
             self.still_ours()
             self.folder.clean()  # a dead worker may have left a half-written file
             self.folder.finish_metrics(len(self.batches), self.stored.ids, self.output.form.scale)
-            if self.output.form.layout == "wide" and len(self.batches) > 1:
+            if isinstance(self.output, Distances) and self.output.form.layout == "wide":
                 self.progress.stage("merge")
-                self.folder.merge(len(self.batches), self.output.form.compression, self.progress)
+                dtype = self.stored.manifest.traits.weight_dtype
+                self.folder.merge(self.batches, self.output, self.stored.ids, dtype, self.progress)
             record = self._record(solved)
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
@@ -362,9 +363,11 @@ class _Job:
         """Remove the damaged files of committed batches; return the numbers of these batches."""
         if self.folder.is_merged() or not isinstance(self.output, FileOutput):
             return set()
-        n_vertices = self.stored.manifest.n_vertices
+        traits = self.stored.manifest.traits
         shapes = {
-            batch: self.output.batch_shape(batch, len(self.batches[batch]), n_vertices)
+            batch: self.output.batch_shape(
+                batch, len(self.batches[batch]), traits.n_vertices, traits.weight_dtype
+            )
             for batch in self.folder.committed()
         }
         faults = faults_of(self.folder.url, shapes.values()) if shapes else {}

@@ -30,8 +30,9 @@ from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.workflow.models import Solve
 
-#: The most bytes of distances in a batch. The overhead of a task is small beside them, and each thread can hold them.
-BATCH_BYTES = 32 * 2**20
+#: The most bytes of distances in a batch, so that each thread can hold them. With a third of this, 16 threads write
+#: half as fast: each batch waits some times for Python's lock (docs/design/0012-assembled-pages.md).
+BATCH_BYTES = 3 * 2**25
 #: `BATCHES` makes no batch smaller than this: the overhead of tiny files would outweigh the gain.
 SMALL_BATCH_BYTES = 2**20
 #: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
@@ -356,7 +357,7 @@ def make_plan(
     if _is_reweighted(solver, traits):
         graph_bytes += reweighting.host_bytes(traits)
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
-    id_bytes = output.id_bytes(traits.n_vertices, n_sources, len(batches))
+    id_bytes = output.id_bytes(traits.n_vertices, n_sources)
     return Plan(
         work=work,
         machine=machine,

@@ -1,7 +1,7 @@
-"""Writes and reads the Parquet file of the distances of one batch, in either layout.
+"""The form in which distances are written, and the Parquet file of a batch in the long layout.
 
-Files are assembled from pages (`parquet_pages.py`). In the long layout a source is one dictionary entry, vertices in
-order are differences of 1 that take almost no space, and distances are plain.
+Files are assembled from pages (`parquet_pages.py`). A source is one dictionary entry, vertices in order are differences
+of 1 that take almost no space, and distances are plain. `wide_files.py` has the wide layout.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from sssp_pipeline import csr
     from sssp_pipeline.kernels import row_facts
+    from sssp_pipeline.kernels.row_facts import RowFacts
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
     from sssp_pipeline.pipeline.results import parquet_pages as pages
@@ -42,7 +42,7 @@ else:
 WRITER = "writer"
 #: The most rows of a row group in the long layout, a multiple of `row_facts.SEGMENT`: several whole sources, or a part
 #: of one. A reader of one source skips other groups. A group takes some 100 µs of Python, and in that time no other
-#: thread writes, so smaller groups would make Python the limit. In the wide layout a group has one segment.
+#: thread writes, so smaller groups would make Python the limit.
 GROUP_ROWS = 2**22
 
 
@@ -65,7 +65,7 @@ class DistanceFormat:
         A run of release 0.1.0 has no key `scale`. One whose files pyarrow encoded has no key `WRITER`.
         """
         kept = {key: value for key, value in asdict(self).items() if (key, value) != ("scale", None)}
-        return {**kept, WRITER: "pages-2"}
+        return {**kept, WRITER: "tiles" if self.layout == "wide" else "pages-2"}
 
     def dtype(self, solved: np.dtype) -> np.dtype:
         """Return the type of written distances, if they are solved in the type `solved`."""
@@ -85,20 +85,8 @@ def write_distances(
     Raises
     ------
     UnsolvableError
-        `form.unreached` is the distance of a reached vertex, or a source's id cannot name a column.
+        `form.unreached` is the distance of a reached vertex.
     """
-    write = _write_wide if form.layout == "wide" else _write_long
-    write(handle, sources, solution, ids, form, vertex)
-
-
-def _write_long(
-    handle: Any,
-    sources: np.ndarray,
-    solution: Solution,
-    ids: VertexIds,
-    form: DistanceFormat,
-    vertex: pa.Array,
-) -> None:
     kind = pa.from_numpy_dtype(form.dtype(solution.distances.dtype))
     columns = [("source", vertex.type), ("vertex", vertex.type), ("distance", kind)]
     if solution.predecessors is not None:
@@ -106,7 +94,7 @@ def _write_long(
     writer = pages.PageWriter(handle, pa.schema(columns), form.compression)
     names = ids.originals(sources).to_pylist()
     ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
-    rows = _Rows.of(solution, form)
+    rows = _Rows.of(solution.distances, form, solution.facts)
     for some, vertices in _long_groups(len(sources), len(vertex)):
         n_sources, n_vertices = some.stop - some.start, vertices.stop - vertices.start
         chunks = [
@@ -131,47 +119,6 @@ def _long_groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice
             yield some, slice(begin, min(begin + GROUP_ROWS, n_vertices))
 
 
-def _write_wide(
-    handle: Any,
-    sources: np.ndarray,
-    solution: Solution,
-    ids: VertexIds,
-    form: DistanceFormat,
-    vertex: pa.Array,
-) -> None:
-    names = [str(name) for name in ids.originals(sources).to_pylist()]
-    if "vertex" in names:
-        raise UnsolvableError(
-            "a source has the id `vertex`, which is the name of another column of the wide layout",
-            hint="set `output.layout: long`",
-        )
-    kind = pa.from_numpy_dtype(form.dtype(solution.distances.dtype))
-    schema = pa.schema([("vertex", vertex.type), *((name, kind) for name in names)])
-    writer = pages.PageWriter(handle, schema, form.compression)
-    ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
-    rows = _Rows.of(solution, form)
-    for begin in range(0, len(vertex), row_facts.SEGMENT):
-        vertices = slice(begin, min(begin + row_facts.SEGMENT, len(vertex)))
-        chunks = (rows.chunk(slice(place, place + 1), vertices) for place in range(len(sources)))
-        writer.write_group(
-            chain([ids_of_rows.chunk(vertices, 1)], chunks), (0,) if ids_of_rows.is_rising else ()
-        )
-    writer.close()
-
-
-def wide_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
-    """Return the options of `pyarrow.parquet.write_table` for a table in the wide layout."""
-    integer_ids = pa.types.is_integer(schema.field("vertex").type)
-    encoding = {"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}
-    return {
-        "compression": compression,
-        "use_dictionary": False,
-        "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
-        "row_group_size": row_facts.SEGMENT,
-        "write_page_checksum": True,
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class _Rows:
     """Rows of distances as they are written, before unreached ones become NULL or something else."""
@@ -186,13 +133,11 @@ class _Rows:
     remainders: np.ndarray | None
 
     @staticmethod
-    def of(solution: Solution, form: DistanceFormat) -> _Rows:
-        if form.scale is not None:
-            values = units.distances_in_input_unit(solution.distances, form.scale)
-        elif (facts := solution.facts) is not None:
-            return _Rows(solution.distances, form, facts.least, facts.largest, facts.remainders)
-        else:
-            values = solution.distances
+    def of(values: np.ndarray, form: DistanceFormat, facts: RowFacts | None = None) -> _Rows:
+        """Return the rows `values` (S, n) as they were solved, with the `facts` that a GPU found."""
+        if facts is not None and form.scale is None:
+            return _Rows(values, form, facts.least, facts.largest, facts.remainders)
+        values = as_written(values, form)
         # Threads that write take turns in Python, so all rows are read by two calls for each segment. `reduceat` needs
         # only two calls, and does not let other threads run.
         begins = range(0, values.shape[1], row_facts.SEGMENT)
@@ -217,8 +162,7 @@ class _Rows:
         # "Unreached" is the largest value of each type.
         has_null = limits[1] == unreached
         if form.unreached is not None:
-            row = _with_stand_in(row, row == unreached if has_null else None, form.unreached)
-            return pages.plain_chunk(row, form.compression)
+            return pages.plain_chunk(with_stand_in(row, form.unreached), form.compression)
         if has_null:
             return pages.plain_chunk(row, form.compression, null=unreached)
         if self.remainders is None:
@@ -241,15 +185,26 @@ class _Rows:
         return np.diff(ends) * self.values.itemsize
 
 
-def _with_stand_in(row: np.ndarray, missing: np.ndarray | None, unreached: float) -> np.ndarray:
-    stand_in = row.dtype.type(unreached)
-    is_there = row == stand_in
-    if (is_there if missing is None else is_there & ~missing).any():
+def with_stand_in(values: np.ndarray, unreached: float) -> np.ndarray:
+    """Return written distances with `unreached` for unreached vertices.
+
+    Raises
+    ------
+    UnsolvableError
+        It is the distance of a reached vertex.
+    """
+    missing, stand_in = values == csr.unreached_distance(values.dtype), values.dtype.type(unreached)
+    if ((values == stand_in) & ~missing).any():
         raise UnsolvableError(
             f"`output.unreached` is {unreached}, which is also the distance of a reached vertex",
             hint="choose a number that is no distance, or null",
         )
-    return row if missing is None else np.where(missing, stand_in, row)
+    return np.where(missing, stand_in, values)
+
+
+def as_written(distances: np.ndarray, form: DistanceFormat) -> np.ndarray:
+    """Return solved distances in the input's unit, with unreached ones as `csr.unreached_distance` gives them."""
+    return distances if form.scale is None else units.distances_in_input_unit(distances, form.scale)
 
 
 def _predecessor_chunk(predecessors: np.ndarray, ids: VertexIds, compression: str) -> pages.Chunk:
@@ -262,7 +217,6 @@ def _predecessor_chunk(predecessors: np.ndarray, ids: VertexIds, compression: st
 
 def read_distances(
     url: str,
-    ids: VertexIds,
     form: DistanceFormat,
     dtype: np.dtype,
     wanted: Container[int],
@@ -278,8 +232,7 @@ def read_distances(
         The file is damaged, or the ids of its vertices are not `vertex` (n,).
     """
     with opened(url) as file:
-        rows = (_wide_rows if form.layout == "wide" else _long_rows)(file, ids, vertex, wanted)
-        for source, stored in rows:
+        for source, stored in _stored_rows(file, vertex, wanted):
             yield source, as_solved(stored, form, dtype)
 
 
@@ -311,8 +264,8 @@ def opened(url: str) -> Iterator[pq.ParquetFile]:
         ) from error
 
 
-def _long_rows(
-    file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
+def _stored_rows(
+    file: pq.ParquetFile, vertex: pa.Array, wanted: Container[int]
 ) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
     n = len(vertex)
     sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -340,15 +293,6 @@ def _long_rows(
             check_vertices(rows["vertex"], vertex.slice(int(starts[group]) + begin - first, rows.num_rows))
             distances += rows["distance"].chunks
         yield source.as_py(), pa.chunked_array(distances)
-
-
-def _wide_rows(
-    file: pq.ParquetFile, ids: VertexIds, vertex: pa.Array, wanted: Container[int]
-) -> Iterator[tuple[int | str, pa.ChunkedArray]]:
-    check_vertices(file.read(columns=["vertex"])["vertex"], vertex)
-    for place, name in enumerate(file.schema_arrow.names[1:]):
-        if place in wanted:
-            yield (name if ids.mapping.type == "string" else int(name)), file.read(columns=[name])[name]
 
 
 def check_vertices(stored: pa.ChunkedArray, vertex: pa.Array) -> None:

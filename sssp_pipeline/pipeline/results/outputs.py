@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, batch_file
+from sssp_pipeline.pipeline.results.run_files import (
+    METRICS_FILE,
+    OVERWRITE,
+    FileShape,
+    batch_file,
+    tiles_file,
+)
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.registries import OUTPUTS, code_of
@@ -109,9 +115,9 @@ class RowOutput(ABC):
         """Return the bytes of a stored row in memory."""
         return self.n_columns(n_vertices) * self.form.dtype(weight_dtype).itemsize
 
-    def id_bytes(self, n_vertices: int, n_sources: int, n_batches: int) -> int:
+    def id_bytes(self, n_vertices: int, n_sources: int) -> int:
         """Return about how many bytes the ids of vertices take in storage."""
-        del n_vertices, n_sources, n_batches
+        del n_vertices, n_sources
         return 0
 
     # ---- on workers ----
@@ -166,32 +172,36 @@ class RowOutput(ABC):
 
 
 class FileOutput(RowOutput):
-    """A kind with a file for each batch below `distances/`, which commits the batch. Without one, its metrics do."""
+    """A kind with a file for each batch, which commits the batch. Without one, its metrics do."""
+
+    def batch_file(self, batch: int) -> str:
+        """Return the path, below the run folder, of what is stored of a batch."""
+        return batch_file(batch)
 
     @abstractmethod
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         """Write what is stored of the rows of `sources` (S,) to `handle`."""
 
     @abstractmethod
-    def batch_shape(self, batch: int, n_sources: int, n_vertices: int) -> ParquetShape:
+    def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
         """Return what the file of a batch must be."""
 
     @abstractmethod
     def read(
-        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype, *, is_merged: bool
+        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype
     ) -> Iterator[StoredRow]:
         """Yield the sources at `places`, in order, and what is stored of their rows.
 
         Parameters
         ----------
         urls
-            The file of a batch; or the files that hold all sources of a run, if `is_merged`.
+            The file of a batch; or in the wide layout, the files that hold all sources of a run.
         dtype
             The type of the weights.
         """
 
 
-class _Distances(FileOutput):
+class Distances(FileOutput):
     """Distances to some vertices, the same for every source."""
 
     @abstractmethod
@@ -202,22 +212,48 @@ class _Distances(FileOutput):
     def vertex_at(self, column: int) -> int:
         """Return the vertex of a column of what is kept."""
 
-    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        distance_files.write_distances(handle, sources, solution, ids, self.form, self.vertex_column(ids))
+    @property
+    def _is_wide(self) -> bool:
+        return self.form.layout == "wide"
 
-    def batch_shape(self, batch: int, n_sources: int, n_vertices: int) -> ParquetShape:
-        n_columns = self.n_columns(n_vertices)
-        if self.form.layout == "wide":
-            return ParquetShape(batch_file(batch), n_columns, 1 + n_sources)
-        return ParquetShape(batch_file(batch), n_sources * n_columns)
+    def batch_file(self, batch: int) -> str:
+        return tiles_file(batch) if self._is_wide else super().batch_file(batch)
+
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        if self._is_wide:
+            wide_files.write_rows(handle, sources, solution.distances, ids, self.form)
+        else:
+            vertex = self.vertex_column(ids)
+            distance_files.write_distances(handle, sources, solution, ids, self.form, vertex)
+
+    def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
+        n_values = n_sources * self.n_columns(n_vertices)
+        if self._is_wide:
+            return FileShape(self.batch_file(batch), bytes=n_values * weight_dtype.itemsize)
+        return FileShape(self.batch_file(batch), n_values)
 
     def read(
-        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype, *, is_merged: bool
+        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype
     ) -> Iterator[StoredRow]:
         vertex = self.vertex_column(ids)
-        if is_merged:
+        if self._is_wide:
             return wide_files.read_wide_files(urls, ids, self.form, dtype, places, vertex)
-        return distance_files.read_distances(urls[0], ids, self.form, dtype, places, vertex)
+        return distance_files.read_distances(urls[0], self.form, dtype, places, vertex)
+
+    def write_wide(
+        self, urls: Sequence[str], batches: Sequence[np.ndarray], folder: str, ids: VertexIds, dtype: np.dtype
+    ) -> Iterator[int]:
+        """Write the wide files of a run below `folder`, from the files `urls` of its `batches` of sources.
+
+        Yields the number of vertices that are written, after each file. Raises as `write_wide_files`.
+        """
+        vertex = self.vertex_column(ids)
+        stored = [
+            wide_files.StoredRows(url, (len(sources), len(vertex)), dtype)
+            for url, sources in zip(urls, batches, strict=True)
+        ]
+        names = list(map(str, ids.originals(np.concatenate(batches)).to_pylist()))
+        return wide_files.write_wide_files(stored, folder, names, vertex, self.form)
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:
         exact = true.distances[0]
@@ -230,14 +266,14 @@ class _Distances(FileOutput):
         return distance_fault(source, ids.original(self.vertex_at(first)), found, wanted, self.form.scale)
 
     def query(self, url: str) -> str:
-        if self.form.layout == "wide":
+        if self._is_wide:
             return super().query(url)
         return (
             f"SELECT source, avg(distance) FROM '{url}/distances/*.parquet' GROUP BY source ORDER BY source"
         )
 
 
-class AllDistances(_Distances):
+class AllDistances(Distances):
     """The distances to every vertex."""
 
     name = "full"
@@ -266,9 +302,9 @@ class AllDistances(_Distances):
     def kept(self) -> kept.Kept:
         return kept.EveryVertex()
 
-    def id_bytes(self, n_vertices: int, n_sources: int, n_batches: int) -> int:
-        # The wide layout has each id once a batch. In the long one, ids in order take a few bits a row.
-        return 8 * n_vertices * n_batches if self.form.layout == "wide" else 0
+    def id_bytes(self, n_vertices: int, n_sources: int) -> int:
+        # The wide layout has each id once. In the long one, ids in order take a few bits a row.
+        return 8 * n_vertices if self._is_wide else 0
 
     def vertex_column(self, ids: VertexIds) -> pa.Array:
         return ids.column()
@@ -278,7 +314,7 @@ class AllDistances(_Distances):
 
 
 @dataclass(frozen=True, eq=False)
-class TargetDistances(_Distances):
+class TargetDistances(Distances):
     """The distances to some vertices, in the order in which the workflow names them."""
 
     #: How many targets there are.
@@ -307,9 +343,9 @@ class TargetDistances(_Distances):
     def n_columns(self, n_vertices: int) -> int:
         return self.n
 
-    def id_bytes(self, n_vertices: int, n_sources: int, n_batches: int) -> int:
+    def id_bytes(self, n_vertices: int, n_sources: int) -> int:
         # In the long layout, ids in any order take about 4 bytes a row.
-        return 8 * self.n * n_batches if self.form.layout == "wide" else 4 * self.n * n_sources
+        return 8 * self.n if self._is_wide else 4 * self.n * n_sources
 
     def note(self) -> np.ndarray | None:
         return self._known()

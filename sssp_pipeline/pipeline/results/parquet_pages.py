@@ -107,7 +107,8 @@ class PageWriter:
     """
 
     def __init__(self, handle: Any, schema: pa.Schema, compression: str) -> None:
-        self._handle, self._schema, self._codec = handle, schema, _CODECS[compression]
+        self._handle, self._codec = handle, thrift.i32(_CODECS[compression])
+        self._columns = [(column.name, str(column.type)) for column in schema]
         self._groups: list[Value] = []
         self._n_rows = 0
         self._at = 0
@@ -123,8 +124,8 @@ class PageWriter:
         Each chunk is written before the next is asked for.
         """
         begin, columns, n_rows, plain_bytes = self._at, [], 0, 0
-        for name, chunk in zip(self._schema, chunks, strict=True):
-            columns.append(self._write_chunk(name, chunk))
+        for (name, kind), chunk in zip(self._columns, chunks, strict=True):
+            columns.append(self._write_chunk(name, kind, chunk))
             n_rows, plain_bytes = chunk.n_values, plain_bytes + chunk.uncompressed_bytes
         order = [
             thrift.struct({1: thrift.i32(n), 2: thrift.boolean(False), 3: thrift.boolean(False)})
@@ -147,7 +148,7 @@ class PageWriter:
 
     def close(self) -> int:
         """Write the footer; return the bytes of the file."""
-        names = [_schema_element(column) for column in self._schema]
+        names = [_schema_element(*column) for column in self._columns]
         root = thrift.struct({4: thrift.binary("schema"), 5: thrift.i32(len(names))})
         by_type = thrift.struct({1: thrift.struct({})})
         _, footer = thrift.struct(
@@ -164,7 +165,7 @@ class PageWriter:
         self._flush()
         return self._at
 
-    def _write_chunk(self, column: pa.Field, chunk: Chunk) -> Value:
+    def _write_chunk(self, name: str, kind: str, chunk: Chunk) -> Value:
         begin = self._at
         for buffer in chunk.buffers:
             self._write(buffer)
@@ -176,10 +177,10 @@ class PageWriter:
             statistics |= {5: thrift.binary(largest), 6: thrift.binary(least)}
         metadata = thrift.struct(
             {
-                1: thrift.i32(_PHYSICAL[str(column.type)]),
+                1: thrift.i32(_PHYSICAL[kind]),
                 2: _encodings(chunk.encodings),
-                3: thrift.list_of([thrift.binary(column.name)]),
-                4: thrift.i32(self._codec),
+                3: thrift.list_of([thrift.binary(name)]),
+                4: self._codec,
                 5: thrift.i64(chunk.n_values),
                 6: thrift.i64(chunk.uncompressed_bytes),
                 7: thrift.i64(chunk.n_bytes),
@@ -440,8 +441,8 @@ def _is_text(values: pa.Array) -> bool:
     return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
 
 
-def _schema_element(column: pa.Field) -> Value:
-    kind = str(column.type)
+@lru_cache(2**16)
+def _schema_element(name: str, kind: str) -> Value:
     converted, logical = None, None
     if kind in _UNSIGNED:
         bits = thrift.i8(32 if kind == "uint32" else 64)
@@ -453,7 +454,7 @@ def _schema_element(column: pa.Field) -> Value:
         {
             1: thrift.i32(_PHYSICAL[kind]),
             3: thrift.i32(1),
-            4: thrift.binary(column.name),
+            4: thrift.binary(name),
             6: converted,
             10: logical,
         }

@@ -35,21 +35,26 @@ METRICS_FILE = "metrics.parquet"
 
 
 def batch_file(batch: int) -> str:
-    """Return the path, below the run folder, of what is stored of a batch."""
+    """Return the path, below the run folder, of the Parquet file of a batch."""
     return f"distances/batch-{batch:05d}.parquet"
 
 
+def tiles_file(batch: int) -> str:
+    """Return the path, below the run folder, of the rows of a batch until wide files are written of them."""
+    return f"_run/batch-{batch:05d}.tiles"
+
+
 @dataclass(frozen=True)
-class ParquetShape:
-    """What a Parquet file below a folder must be; None for what is not known."""
+class FileShape:
+    """What a file below a folder must be; None for what is not known. With rows or columns it is a Parquet file."""
 
     name: str
-    rows: int | None
+    rows: int | None = None
     columns: int | None = None
     bytes: int | None = None
 
 
-def faults_of(folder: str, files: Iterable[ParquetShape]) -> dict[str, str]:
+def faults_of(folder: str, files: Iterable[FileShape]) -> dict[str, str]:
     """Return what is wrong with `files` of a folder, by name; empty if nothing is."""
     files = list(files)
     sizes = storage.file_sizes(folder)
@@ -58,7 +63,7 @@ def faults_of(folder: str, files: Iterable[ParquetShape]) -> dict[str, str]:
         return {file.name: fault for file, fault in zip(files, found, strict=True) if fault}
 
 
-def check_files(folder: str, files: Iterable[ParquetShape]) -> None:
+def check_files(folder: str, files: Iterable[FileShape]) -> None:
     """Raise `InputError` for the first of `files` that is damaged; the message says how many others are."""
     faults = faults_of(folder, files)
     if faults:
@@ -67,13 +72,15 @@ def check_files(folder: str, files: Iterable[ParquetShape]) -> None:
         raise InputError(f"`{storage.redacted(storage.join(folder, name))}` {fault}{others}", hint=OVERWRITE)
 
 
-def _fault_of(folder: str, file: ParquetShape, size: int | None) -> str | None:
+def _fault_of(folder: str, file: FileShape, size: int | None) -> str | None:
     if size is None:
         return "is gone"
     if file.bytes is not None and size != file.bytes:
-        return f"was altered: it has {size} bytes, and had {file.bytes} when the run was finished"
+        return f"was altered: it has {size} bytes, and had {file.bytes} when it was written"
     if size == 0:
         return "is empty"
+    if file.rows is None and file.columns is None:
+        return None
     url = storage.join(folder, file.name)
     metadata = _footer(url, size)
     if metadata is None:

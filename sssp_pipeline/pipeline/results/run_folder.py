@@ -3,11 +3,12 @@
 ```
 <run>/run.json                       written last
 <run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
-<run>/distances/wide-*.parquet       replace the batches of a run in the wide layout when all are there (`wide_files`)
+<run>/distances/wide-*.parquet       in the wide layout, written when all batches are there (`wide_files`)
 <run>/metrics.parquet                one row for each source
 <run>/report.html
 <run>/_run/                          only while the run is unfinished: its identity, its last start, its
-                                     targets, the metrics so far, and whether wide files replace the batches
+                                     targets, the metrics so far; in the wide layout the batches, and whether the
+                                     wide files are written
 <run>/_lease/                        only in an object store: names the process that is writing to the folder
 ```
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import WRITER
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_kind
+from sssp_pipeline.pipeline.results.outputs import Distances, FileOutput, RowOutput, output_kind
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, batch_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, shortened
@@ -52,6 +54,7 @@ RUN_FORMAT = "sssp-pipeline run"
 RUN_VERSION = 1
 _RUN_KEYS = ("workflow", "identity", "graph", "sources", "batches", "solver", "verify", "timings", "finished")
 _BATCH = re.compile(r"batch-(\d{5,})\.parquet")
+_TILES = re.compile(r"batch-(\d{5,})\.tiles")
 _BATCH_METRICS = re.compile(r"metrics-(\d{5,})\.npy")
 _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
@@ -61,7 +64,7 @@ _MERGED = f"{_UNFINISHED}/merged.json"
 _WIDE = re.compile(r"wide-\d{5,}\.parquet")
 _OURS = re.compile(
     rf"run\.json|metrics\.parquet|report\.html|distances/({_BATCH.pattern}|{_WIDE.pattern})"
-    rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern})"
+    rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern}|{_TILES.pattern})"
     rf"|((distances|_run)/)?{re.escape(files.TEMP_PREFIX)}.*"
 )
 #: The identity of a run whose files are being removed.
@@ -80,7 +83,7 @@ class RunFolder:
         return files.join(self.url, *names)
 
     def batch_path(self, batch: int) -> str:
-        """Return the URL of the distances of a batch."""
+        """Return the URL of the Parquet file of a batch."""
         return self.path(batch_file(batch))
 
     def _batch_metrics_path(self, batch: int) -> str:
@@ -188,7 +191,7 @@ class RunFolder:
         return None
 
     def is_merged(self) -> bool:
-        """Return whether wide files have replaced the batches of an unfinished run, or are about to."""
+        """Return whether the wide files of an unfinished run are written."""
         return files.exists(self.path(_MERGED))
 
     def awaits(self, identity: dict[str, Any]) -> bool:
@@ -233,15 +236,21 @@ class RunFolder:
 
     def commits(self) -> dict[int, datetime | None]:
         """Return the time in UTC at which each batch was committed, None if the storage has no times."""
-        folder, pattern = "distances", _BATCH
+        named = [("distances", _BATCH)]
         if files.exists(self.path(_IDENTITY)):
             identity = _read_object(self.path(_IDENTITY), ())
             if self.is_merged():
                 return dict.fromkeys(range(_read_object(self.path(_MERGED), ("batches",))["batches"]))
             if not issubclass(output_kind(identity), FileOutput):
-                folder, pattern = _UNFINISHED, _BATCH_METRICS
-        times = files.file_times(self.path(folder))
-        return {int(found[1]): when for name, when in times.items() if (found := pattern.fullmatch(name))}
+                named = [(_UNFINISHED, _BATCH_METRICS)]
+            elif identity.get("layout") == "wide":  # an earlier release wrote Parquet files
+                named.append((_UNFINISHED, _TILES))
+        return {
+            int(found[1]): when
+            for folder, pattern in named
+            for name, when in files.file_times(self.path(folder)).items()
+            if (found := pattern.fullmatch(name))
+        }
 
     def commit_batch(
         self,
@@ -260,7 +269,7 @@ class RunFolder:
         files.write_atomic(self._batch_metrics_path(batch), content)
         if not isinstance(output, FileOutput):
             return len(content)
-        with files.open_atomic(self.batch_path(batch), plain=True) as handle:
+        with files.open_atomic(self.path(output.batch_file(batch)), plain=True) as handle:
             output.write(handle, sources, solution, ids)
             return len(content) + int(handle.tell())
 
@@ -298,29 +307,33 @@ class RunFolder:
             pq.write_table(table, handle)
         return table
 
-    def merge(self, n_batches: int, compression: str, progress: Progress) -> None:
-        """Replace the batches of a run in the wide layout by files that have all sources.
+    def merge(
+        self,
+        batches: Sequence[np.ndarray],
+        output: Distances,
+        ids: VertexIds,
+        dtype: np.dtype,
+        progress: Progress,
+    ) -> None:
+        """Write the wide files from all `batches` of sources, then remove the files of the batches.
 
         If the process is killed before all files are written, the batches are still there and the next run writes the
         files again. If it is killed later, the files stand for all batches.
         """
-        from sssp_pipeline.pipeline.results.wide_files import write_wide_files
-
-        distances = self.path("distances")
         if not self.is_merged():
-            files.remove_files(distances, self._named(_WIDE))
-            batches = [self.batch_path(batch) for batch in range(n_batches)]
-            for done in write_wide_files(batches, distances, compression):
+            files.remove_files(self.path("distances"), self._named("distances", _WIDE))
+            urls = [self.path(output.batch_file(batch)) for batch in range(len(batches))]
+            for done in output.write_wide(urls, batches, self.path("distances"), ids, dtype):
                 progress.advance(done, None, "vertices")
-            files.write_atomic(self.path(_MERGED), json.dumps({"batches": n_batches}).encode())
-        files.remove_files(distances, self._named(_BATCH))
+            files.write_atomic(self.path(_MERGED), json.dumps({"batches": len(batches)}).encode())
+        files.remove_files(self.path(_UNFINISHED), self._named(_UNFINISHED, _TILES))
 
     def wide_paths(self) -> list[str]:
         """Return the URLs of the files that hold all sources of a run, in order; none if each batch has a file."""
-        return [self.path("distances", name) for name in self._named(_WIDE)]
+        return [self.path("distances", name) for name in self._named("distances", _WIDE)]
 
-    def _named(self, pattern: re.Pattern[str]) -> list[str]:
-        names = files.list_files(self.path("distances"), deep=False)
+    def _named(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
+        names = files.list_files(self.path(folder), deep=False)
         return [name for name in names if pattern.fullmatch(name)]
 
     def file_sizes(self) -> dict[str, int]:
@@ -352,8 +365,6 @@ class RunFolder:
         names = [f"{_UNFINISHED}/{name}" for name in files.list_files(self.path(_UNFINISHED))]
         files.remove_files(self.url, [name for name in names if _OURS.fullmatch(name)])
         files.remove_if_empty(self.path(_UNFINISHED))
-        if self._named(_WIDE):  # a worker that was paused may have written a batch again
-            files.remove_files(self.path("distances"), self._named(_BATCH))
 
     def read_run(self) -> dict[str, Any]:
         """Return the content of `run.json`.

@@ -1,8 +1,8 @@
-"""The wide layout of a run with several batches: a row for each vertex, and a column for each source of the run.
+"""The wide layout of a run: a row for each vertex, and a column for each source.
 
-Batches are committed one by one, and each has other columns. Readers of several files take the columns of the first one
-and append the rows of the others, which would be wrong here. So when all batches are there, they are replaced by files
-that are cut along the vertices:
+A batch has some of the columns. Readers of several files take the columns of the first one and append the rows of the
+others, which would be wrong here. So the rows of a batch are kept as they are in memory until the run has all batches.
+Then these files are written, which are cut along the vertices:
 
 ```
 <run>/distances/wide-00000.parquet      the first vertices, all sources
@@ -11,64 +11,173 @@ that are cut along the vertices:
 
 All files have the same columns, so any reader of several Parquet files reads them as one table. The number of rows in a
 file depends only on the number of sources and the type of the distances, so the bytes are the same on every machine.
+
+In a local folder the rows of a batch are one buffer, and the wide files are written from the mapped file. In an object
+store they are cut into tiles of `TILE` vertices. A tile has the distances of its vertices, one source after the other.
+So what a wide file needs of a batch is one part of an object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sssp_pipeline.csr import unreached_distance
+from sssp_pipeline.errors import InputError, UnsolvableError
+from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.results.distance_files import (
     DistanceFormat,
     as_solved,
+    as_written,
     check_vertices,
     opened,
-    wide_options,
+    with_stand_in,
 )
-from sssp_pipeline.pipeline.results.parquet_pages import CREATED_BY
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 
-#: Bytes of distances in a file. The process that writes the files holds about twice as much, however long the run is.
+#: Vertices of a tile. Another number needs another `writer` in the identity of a run.
+TILE = 2**14
+#: Bytes of distances in a wide file. Unless they are mapped, they are in memory about twice while the file is written.
 PART_BYTES = 2**28
-#: The fewest rows of a file, however many sources there are: the footer of each file describes every column.
+#: The fewest rows of a wide file, however many sources there are: the footer of each file describes every column.
 LEAST_ROWS = 1024
+#: Parts of batches that are requested from an object store at a time.
+_READERS = 16
 
 
-def write_wide_files(batches: Sequence[str], folder: str, compression: str) -> Iterator[int]:
-    """Write the columns of all `batches`, URLs of files in the wide layout, to files below `folder`.
+def write_rows(
+    handle: Any, sources: np.ndarray, distances: np.ndarray, ids: VertexIds, form: DistanceFormat
+) -> None:
+    """Write `distances` (S, n) from `sources` (S,), as they were solved: in tiles if `handle` keeps its buffers.
+
+    Raises
+    ------
+    UnsolvableError
+        A wide file cannot hold them: `form.unreached` is the distance of a reached vertex, or the id of a source is
+        the name of another column.
+    """
+    if "vertex" in ids.originals(sources).to_pylist():
+        raise UnsolvableError(
+            "a source has the id `vertex`, which is the name of another column of the wide layout",
+            hint="set `output.layout: long`",
+        )
+    if form.unreached is not None:
+        with_stand_in(as_written(distances, form), form.unreached)
+    rows = np.ascontiguousarray(distances)
+    if getattr(handle, "keeps_buffers", False):  # it will be an object
+        tiles = (rows[:, begin : begin + TILE] for begin in range(0, rows.shape[1], TILE))
+        handle.writelines(list(chain.from_iterable(tiles)))
+    else:
+        handle.write(rows)
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """What `write_rows` wrote, in tiles unless the file is local."""
+
+    url: str
+    #: (S, n) of the distances, and their type.
+    shape: tuple[int, int]
+    dtype: np.dtype
+
+    def block(self, first: int, last: int) -> np.ndarray:
+        """Return the distances (S, last - first) to some vertices, mapped if the file is local.
+
+        Raises
+        ------
+        InputError
+            The file is cut or cannot be read.
+        """
+        try:
+            if files.is_local(self.url):
+                path = files.filesystem(self.url)[1]
+                return np.memmap(path, self.dtype, "r", shape=self.shape)[:, first:last]
+            return self._from_tiles(first, last)
+        except ValueError as error:
+            raise InputError(f"`{files.redacted(self.url)}` is cut", hint=OVERWRITE) from error
+
+    def _from_tiles(self, first: int, last: int) -> np.ndarray:
+        n_sources, n_vertices = self.shape
+        column_bytes = n_sources * self.dtype.itemsize
+        parts = []
+        for begin in range(first - first % TILE, last, TILE):
+            end = min(begin + TILE, n_vertices)
+            content = files.read_range(self.url, begin * column_bytes, end * column_bytes)
+            tile = np.frombuffer(content, self.dtype).reshape(n_sources, end - begin)
+            parts.append(tile[:, max(first - begin, 0) : last - begin])
+        return np.concatenate(parts, axis=1)
+
+
+def write_wide_files(
+    batches: Sequence[StoredRows],
+    folder: str,
+    names: Sequence[str],
+    vertex: pa.Array,
+    form: DistanceFormat,
+) -> Iterator[int]:
+    """Write all `batches` to files below `folder`, with the columns `names` (S,) and the ids `vertex` (n,) of the rows.
 
     Yields the number of vertices that are written, after each file.
 
     Raises
     ------
     InputError
-        A batch is damaged, or a file cannot be written.
+        A batch is cut, or a file cannot be written.
     """
-    parts = [_mapped(url) or _Encoded(url) for url in batches]
-    n_rows, width = parts[0].n_rows, parts[0].type.bit_width // 8
-    step = max(LEAST_ROWS, PART_BYTES // (sum(len(part.names) for part in parts) * width))
-    names = ["vertex", *(name for part in parts for name in part.names)]
-    with opened(batches[0]) as file:
-        vertex = file.read(columns=["vertex"])["vertex"].combine_chunks()
+    width = form.dtype(batches[0].dtype).itemsize
+    step = max(LEAST_ROWS, PART_BYTES // (len(names) * width))
+    step -= step % TILE if step > TILE else 0
 
     def write(first: int) -> int:
-        slices = readers.map(lambda part: part.rows(first, first + step), parts)
-        columns = [vertex.slice(first, step), *(column for some in slices for column in some)]
-        table = pa.table(columns, names)
+        last = min(first + step, len(vertex))
+        blocks = readers.map(lambda batch: batch.block(first, last), batches)
+        columns = chain.from_iterable(_columns(block, form) for block in blocks)
+        table = pa.table([vertex[first:last], *columns], ["vertex", *names])
         with files.open_atomic(files.join(folder, f"wide-{first // step:05d}.parquet")) as handle:
-            pq.write_table(table, handle, **wide_options(table.schema, compression))
-        return min(first + step, n_rows)
+            pq.write_table(table, handle, **_options(table.schema, form.compression))
+        return last
 
-    # Files of mapped batches take no memory, so several are written side by side.
-    n_writers = usable_cores() if all(isinstance(part, _Mapped) for part in parts) else 1
-    with ThreadPoolExecutor(usable_cores()) as readers, ThreadPoolExecutor(n_writers) as writers:
-        yield from writers.map(write, range(0, n_rows, step))
+    # Mapped rows take no memory, so several files are written at a time.
+    is_mapped = files.is_local(folder) and form.scale is None
+    with (
+        ThreadPoolExecutor(_READERS) as readers,
+        ThreadPoolExecutor(usable_cores() if is_mapped else 1) as writers,
+    ):
+        yield from writers.map(write, range(0, len(vertex), step))
+
+
+def _columns(block: np.ndarray, form: DistanceFormat) -> Iterator[pa.Array]:
+    """Yield the column of each source of `block`, (S, n) as it was solved."""
+    values = as_written(block, form)
+    unreached = unreached_distance(values.dtype)
+    for row, has_unreached in zip(values, values.max(axis=1, initial=0) == unreached, strict=True):
+        if form.unreached is not None:
+            yield pa.array(with_stand_in(row, form.unreached))
+        else:
+            yield pa.array(row, mask=row == unreached if has_unreached else None)
+
+
+def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
+    """Return the options of `pyarrow.parquet.write_table` for a table in the wide layout."""
+    integer_ids = pa.types.is_integer(schema.field("vertex").type)
+    encoding = {"vertex": "DELTA_BINARY_PACKED"} if integer_ids else {}
+    return {
+        "compression": compression,
+        "use_dictionary": False,
+        "column_encoding": dict.fromkeys(schema.names[1:], "PLAIN") | encoding,
+        "row_group_size": row_facts.SEGMENT,
+        "write_page_checksum": True,
+    }
 
 
 def read_wide_files(
@@ -104,71 +213,3 @@ def read_wide_files(
         for name in table.column_names:
             source = name if ids.mapping.type == "string" else int(name)
             yield source, as_solved(table[name], form, dtype)
-
-
-class _Encoded:
-    """The columns of a batch, decoded by pyarrow whenever rows are asked for."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        with opened(url) as file:
-            self.names, self.n_rows = file.schema_arrow.names[1:], file.metadata.num_rows
-            self.type = file.schema_arrow.field(1).type
-
-    def rows(self, first: int, last: int) -> list[pa.Array]:
-        """Return the rows [first, last) of each column, fewer where the file ends."""
-        with opened(self.url) as file:
-            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-            starts = np.cumsum([0, *sizes])
-            begin = int(np.searchsorted(starts, first, "right")) - 1
-            groups = range(begin, min(int(np.searchsorted(starts, last)), len(sizes)))
-            table = file.read_row_groups(groups, columns=self.names, use_threads=False)
-            rows = table.slice(first - int(starts[begin]), last - first).combine_chunks()
-            return [column.chunk(0) for column in rows.columns]
-
-
-class _Mapped(_Encoded):
-    """The columns of a local batch without NULL and compression, which lie in the mapped file as in memory."""
-
-    def __init__(self, url: str, file: pq.ParquetFile) -> None:
-        super().__init__(url)
-        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
-        width = self.type.bit_width // 8
-        self._starts = np.cumsum([0, *(group.num_rows for group in groups)])
-        #: (groups, columns): where the values of each chunk begin. They are the last bytes of the chunk.
-        self._offsets = np.array(
-            [
-                [
-                    chunk.data_page_offset + chunk.total_compressed_size - group.num_rows * width
-                    for chunk in map(group.column, range(1, group.num_columns))
-                ]
-                for group in groups
-            ]
-        )
-        self._content = pa.memory_map(files.filesystem(url)[1]).read_buffer()
-
-    def rows(self, first: int, last: int) -> list[pa.Array]:
-        last, kind = min(last, self.n_rows), self.type.to_pandas_dtype()
-        columns: list[list[pa.Array]] = [[] for _ in self.names]
-        for begin, end, offsets in zip(self._starts, self._starts[1:], self._offsets, strict=False):
-            low, high = max(first, begin), min(last, end)
-            for column, offset in zip(columns, offsets.tolist(), strict=True):
-                if low < high:
-                    at = offset + (int(low) - int(begin)) * np.dtype(kind).itemsize
-                    column.append(pa.array(np.frombuffer(self._content, kind, int(high - low), at)))
-        return [pa.concat_arrays(column) if len(column) > 1 else column[0] for column in columns]
-
-
-def _mapped(url: str) -> _Mapped | None:
-    """Return the columns of `url` as mapped memory, None where they must be decoded."""
-    if not files.is_local(url):
-        return None
-    with opened(url) as file:
-        if file.metadata.created_by != CREATED_BY:  # another writer may cut a chunk into several pages
-            return None
-        groups = map(file.metadata.row_group, range(file.num_row_groups))
-        for chunk in (group.column(place) for group in groups for place in range(1, group.num_columns)):
-            has_null = chunk.statistics is None or chunk.statistics.null_count != 0
-            if has_null or chunk.compression != "UNCOMPRESSED" or set(chunk.encodings) - {"PLAIN", "RLE"}:
-                return None
-        return _Mapped(url, file)

@@ -122,9 +122,9 @@ class Verifying(TaskStage):
         n_vertices, dtype = manifest.n_vertices, manifest.traits.weight_dtype
         n_columns = self.output.n_columns(n_vertices)
         id_bytes = 8 + sum(part.bytes for part in manifest.vertices) // max(n_vertices, 1)
-        # From files that have all sources, the rows of a task are read at once.
-        is_merged = form.layout == "wide" and len(self.batches) > 1
-        at_once = max(map(len, _places_to_check(self.batches, self.mode)), default=0) if is_merged else 1
+        at_once = 1
+        if form.layout == "wide":  # the rows of a task are read at once
+            at_once = max(map(len, _places_to_check(self.batches, self.mode)), default=0)
         # A row is held as stored, without NULLs, and as solved; the ids that are expected beside it take as much again.
         rows_bytes = (at_once + 2) * self._row_bytes + 2 * n_columns * id_bytes
         largest = max(map(len, self.batches), default=0)

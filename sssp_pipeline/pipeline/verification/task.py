@@ -160,7 +160,7 @@ class _Check:
             places = [number * self.task.identity["batch"] + place for place in places]
         urls = wide_paths or [folder.batch_path(number)]
         dtype = self.graph.weight_dtype
-        return urls[0], self.output.read(urls, places, self.ids, dtype, is_merged=bool(wide_paths))
+        return urls[0], self.output.read(urls, places, self.ids, dtype)
 
     def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
         oracle = QueueBellmanFord() if self.graph.traits.min_weight < 0 else Dijkstra()

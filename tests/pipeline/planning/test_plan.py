@@ -70,7 +70,7 @@ def test_few_distances_are_few_bytes_and_batches_hold_many_sources():
     made = plan_to(100, n_sources=64_000)
     assert {len(b) for b in made.batches} == {1000}
     assert made.written_bytes == 64_000 * 100 * (4 + 4)
-    assert plan_to(100, n_sources=64_000, layout="wide").written_bytes == 100 * (64_000 * 4 + 64 * 8)
+    assert plan_to(100, n_sources=64_000, layout="wide").written_bytes == 100 * (64_000 * 4 + 8)
     # The distances kept of a batch, and the row that a CPU solver holds.
     assert made.batch_bytes == 1000 * 100 * 4 + 4 * 2**18
     assert (

@@ -1,10 +1,11 @@
-import io
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from written_files import write_file
 
 from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
@@ -17,6 +18,7 @@ from sssp_pipeline.pipeline.results.distance_files import (
     read_targets,
     write_distances,
 )
+from sssp_pipeline.pipeline.results.wide_files import read_wide_files
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 INF = 2**32 - 1
@@ -35,9 +37,17 @@ def form(layout="long", unreached=None, compression="none", predecessors=False) 
 
 
 def written(solution: Solution, ids: VertexIds, how: DistanceFormat) -> pq.ParquetFile:
-    sink = io.BytesIO()
-    write_distances(sink, SOURCES, solution, ids, how, ids.column())
-    return pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+    with TemporaryDirectory() as folder:
+        write_file(path := Path(folder, "file"), SOURCES, solution, ids, how, ids.column())
+        return pq.ParquetFile(pa.BufferReader(path.read_bytes()))
+
+
+def read_back(url, ids: VertexIds, how: DistanceFormat, vertex: pa.Array, wanted=range(2)) -> list:
+    """Return what is read of the sources at the places `wanted`."""
+    dtype = np.dtype(np.uint32)
+    if how.layout == "wide":
+        return list(read_wide_files([str(url)], ids, how, dtype, wanted, vertex))
+    return list(read_distances(str(url), how, dtype, wanted, vertex))
 
 
 @pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
@@ -72,14 +82,13 @@ def test_readers_can_skip_row_groups_by_source(monkeypatch):
     assert [(s.min, s.max) for s in limits] == [(1, 1), (3, 3)]
 
 
-def test_the_encodings_keep_the_files_small():
+def test_the_encodings_keep_the_files_small(tmp_path):
     n = 100_000
     ids = VertexIds(IdMapping(kind="offset", type="int64"), None, n)
     distances = np.random.default_rng(0).integers(0, 2**32 - 1, (2, n), np.uint32)
     for layout in ("long", "wide"):
-        sink = io.BytesIO()
-        write_distances(sink, SOURCES, Solution(distances, None), ids, form(layout), ids.column())
-        assert len(sink.getvalue()) < 1.05 * distances.nbytes
+        write_file(tmp_path / "file", SOURCES, Solution(distances, None), ids, form(layout), ids.column())
+        assert (tmp_path / "file").stat().st_size < 1.05 * distances.nbytes
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])
@@ -99,10 +108,11 @@ def test_every_type_of_distance_keeps_its_bits(dtype):
     assert column.slice(0, 2).to_pylist() == distances[0, :2].tolist()
 
 
+@pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("distances", [DISTANCES, np.where(DISTANCES == INF, 9, DISTANCES)])
-def test_a_stand_in_that_is_a_true_distance_is_refused(distances):
+def test_a_stand_in_that_is_a_true_distance_is_refused(distances, layout):
     with pytest.raises(InputError) as caught:
-        written(Solution(distances, None), OFFSET, form(unreached=5))
+        written(Solution(distances, None), OFFSET, form(layout, unreached=5))
     assert caught.value.message == "`output.unreached` is 5, which is also the distance of a reached vertex"
 
 
@@ -126,11 +136,10 @@ def test_the_wide_layout_has_one_column_of_vertices():
 def test_a_source_may_take_several_row_groups(tmp_path, monkeypatch, layout, ids):
     monkeypatch.setattr(distance_files, "GROUP_ROWS", 3)
     monkeypatch.setattr(row_facts, "SEGMENT", 3)
-    url = str(tmp_path / "file")
-    with Path(url).open("wb") as handle:
-        write_distances(handle, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout), ids.column())
+    url = tmp_path / "file"
+    write_file(url, SOURCES, Solution(DISTANCES, PREDECESSORS), ids, form(layout), ids.column())
     assert pq.ParquetFile(url).num_row_groups > 1
-    read = list(read_distances(url, ids, form(layout), np.dtype(np.uint32), range(2), ids.column()))
+    read = read_back(url, ids, form(layout), ids.column())
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], DISTANCES)
 
@@ -142,16 +151,15 @@ def test_targets_are_written_and_read_in_their_order(tmp_path, layout, unreached
     targets, how = np.array([3, 0, 2], np.uint32), form(layout, unreached)
     url = str(tmp_path / "batch.parquet")
     some = Solution(DISTANCES[:, targets], None)
-    with Path(url).open("wb") as handle:
-        write_distances(handle, SOURCES, some, ids, how, ids.originals(targets))
+    write_file(Path(url), SOURCES, some, ids, how, ids.originals(targets))
     named = ids.originals(targets).to_pylist()
     assert pq.read_table(url)["vertex"].to_pylist() == (named if layout == "wide" else named * 2)
-    read = list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), ids.originals(targets)))
+    read = read_back(url, ids, how, ids.originals(targets))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], some.distances)
     np.testing.assert_array_equal(read_targets(url, ids, 2, how), targets)
     with pytest.raises(InputError, match="column vertex does not list the expected vertices in order"):
-        list(read_distances(url, ids, how, np.dtype(np.uint32), range(2), ids.originals(targets[::-1])))
+        read_back(url, ids, how, ids.originals(targets[::-1]))
 
 
 def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
@@ -162,18 +170,17 @@ def test_several_sources_share_a_row_group_of_targets(monkeypatch, tmp_path):
     with Path(url).open("wb") as handle:
         write_distances(handle, sources, Solution(distances, None), OFFSET, form(), OFFSET.originals(targets))
     assert pq.ParquetFile(url).metadata.num_row_groups == 2
-    read = list(read_distances(url, OFFSET, form(), np.dtype(np.uint32), {1, 2}, OFFSET.originals(targets)))
+    read = read_back(url, OFFSET, form(), OFFSET.originals(targets), {1, 2})
     np.testing.assert_array_equal([d for _, d in read], distances[1:3])
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])
 def test_a_byte_that_was_changed_later_is_found(tmp_path, layout):
     url = tmp_path / "file"
-    with url.open("wb") as handle:
-        write_distances(handle, SOURCES, Solution(DISTANCES, None), OFFSET, form(layout), OFFSET.column())
+    write_file(url, SOURCES, Solution(DISTANCES, None), OFFSET, form(layout), OFFSET.column())
     last = pq.read_metadata(url).row_group(0).column(2)
     content = bytearray(url.read_bytes())
     content[last.data_page_offset + last.total_compressed_size - 1] ^= 1
     url.write_bytes(content)
     with pytest.raises(InputError, match=r"is damaged: .*CRC checksum verification failed"):
-        list(read_distances(str(url), OFFSET, form(layout), np.dtype(np.uint32), range(2), OFFSET.column()))
+        read_back(url, OFFSET, form(layout), OFFSET.column())

@@ -13,7 +13,7 @@ from sssp_pipeline.pipeline.results.outputs import (
     output_of,
     recorded_output,
 )
-from sssp_pipeline.pipeline.results.run_files import ParquetShape
+from sssp_pipeline.pipeline.results.run_files import FileShape
 from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.models import Output
 
@@ -58,10 +58,12 @@ def test_tasks_carry_no_targets_and_workers_read_them():
     assert AllDistances(LONG).note() is None
 
 
-def test_a_batch_has_so_many_rows_and_columns():
-    output = TargetDistances.of(WIDE, VERTICES)
-    assert output.batch_shape(3, 10, 100) == ParquetShape("distances/batch-00003.parquet", 3, 11)
-    assert AllDistances(LONG).batch_shape(3, 10, 100) == ParquetShape("distances/batch-00003.parquet", 1000)
+def test_a_batch_has_so_many_rows_or_bytes():
+    def shape(output):
+        return output.batch_shape(3, 10, 100, np.dtype(np.uint32))
+
+    assert shape(TargetDistances.of(WIDE, VERTICES)) == FileShape("_run/batch-00003.tiles", bytes=3 * 10 * 4)
+    assert shape(AllDistances(LONG)) == FileShape("distances/batch-00003.parquet", 1000)
 
 
 def test_an_example_of_a_query_fits_the_kind():

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from written_files import write_file
 
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.kernels import row_facts
@@ -101,8 +102,7 @@ def values(frame: pd.DataFrame) -> dict:
 
 
 def written(path, solution: Solution, ids: VertexIds, form: DistanceFormat) -> str:
-    with path.open("wb") as handle:
-        write_distances(handle, SOURCES, solution, ids, form, ids.column())
+    write_file(path, SOURCES, solution, ids, form, ids.column())
     return str(path)
 
 
@@ -123,17 +123,16 @@ def test_every_reader_reads_equal_values(tmp_path, monkeypatch, reader, layout, 
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("layout", ["long", "wide"])
-def test_the_footer_agrees_with_the_file(tmp_path, monkeypatch, layout, compression):
+def test_the_footer_agrees_with_the_file(tmp_path, monkeypatch, compression):
     monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
     monkeypatch.setattr(row_facts, "SEGMENT", 32)
     solution = Solution(distances_of("uint32", PATTERNS["some"]), None)
     path = written(
-        tmp_path / "file", solution, IDS["table"], DistanceFormat(layout, None, compression, False)
+        tmp_path / "file", solution, IDS["table"], DistanceFormat("long", None, compression, False)
     )
     metadata, at = pq.read_metadata(path), 4
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    assert [group.num_rows for group in groups] == ([3 * N, 3 * N, N] if layout == "long" else [32, N - 32])
+    assert [group.num_rows for group in groups] == [3 * N, 3 * N, N]
     for group in groups:
         chunks = [group.column(i) for i in range(group.num_columns)]
         for chunk in chunks:
@@ -141,9 +140,10 @@ def test_the_footer_agrees_with_the_file(tmp_path, monkeypatch, layout, compress
             assert chunk.num_values == group.num_rows
             at += chunk.total_compressed_size
         assert group.total_byte_size == sum(chunk.total_uncompressed_size for chunk in chunks)
-        assert [(order.column_index, order.descending) for order in group.sorting_columns] == (
-            [(0, False), (1, False)] if layout == "long" else [(0, False)]
-        )
+        assert [(order.column_index, order.descending) for order in group.sorting_columns] == [
+            (0, False),
+            (1, False),
+        ]
     assert (tmp_path / "file").stat().st_size == at + metadata.serialized_size + 8
     table = pq.read_table(path)
     for i, group in enumerate(groups):
@@ -201,7 +201,7 @@ def test_any_column_is_read_back(column, random, share, compression):
     assert read.drop_null().to_numpy().tobytes() == wanted.drop_null().to_numpy().tobytes()
 
 
-def check_random_batch(rng: np.random.Generator) -> None:
+def check_random_batch(rng: np.random.Generator, path: Path) -> None:
     """Write a batch of random shape, type, pattern, ids and format, and compare what pyarrow reads."""
     n_sources, n_vertices = int(rng.integers(1, 6)), int(rng.integers(1, 40))
     kind = np.dtype(str(rng.choice(TYPES)))
@@ -215,9 +215,8 @@ def check_random_batch(rng: np.random.Generator) -> None:
     sources = rng.choice(N, n_sources, replace=False).astype(np.uint32)
     targets = rng.integers(0, N, n_vertices).astype(np.uint32)
     form = DistanceFormat(layout, None, str(rng.choice(COMPRESSIONS)), has_predecessors)
-    sink = io.BytesIO()
-    write_distances(sink, sources, Solution(distances, predecessors), ids, form, ids.originals(targets))
-    read = pq.read_table(sink, page_checksum_verification=True)
+    write_file(path, sources, Solution(distances, predecessors), ids, form, ids.originals(targets))
+    read = pq.read_table(path, page_checksum_verification=True)
     wanted = pa.array(distances.ravel(), mask=(distances == unreached_distance(kind)).ravel())
     vertex = ids.originals(targets).to_pylist()
     if layout == "wide":
@@ -235,10 +234,10 @@ def check_random_batch(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_batches_are_read_back(seed):
+def test_random_batches_are_read_back(seed, tmp_path):
     rng = np.random.default_rng(seed)
     for _ in range(250):
-        check_random_batch(rng)
+        check_random_batch(rng, tmp_path / "file.parquet")
 
 
 def test_values_beside_null_are_not_overwritten_before_they_are_uploaded(monkeypatch):
@@ -255,12 +254,11 @@ def test_values_beside_null_are_not_overwritten_before_they_are_uploaded(monkeyp
         assert table.to_pydict() == expected(distances, None, ids, "long")
 
 
-@pytest.mark.parametrize("layout", ["long", "wide"])
 @pytest.mark.parametrize("dtype", ["uint32", "float64"])
-def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, layout, dtype):
+def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, dtype):
     monkeypatch.setattr(row_facts, "SEGMENT", 16)
     monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
-    ids, form = IDS["table"], DistanceFormat(layout, None, "none", False)
+    ids, form = IDS["table"], DistanceFormat("long", None, "none", False)
     for pattern in PATTERNS.values():
         distances = distances_of(dtype, pattern)
         parts = [distances[:, begin : begin + 16] for begin in range(0, N, 16)]

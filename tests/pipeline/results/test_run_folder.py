@@ -9,10 +9,11 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.solver import TRACE, Solution, SourceMetrics
 from sssp_pipeline.pipeline.results import run_folder
 from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, read_distances
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
 from sssp_pipeline.pipeline.results.outputs import NO_DISTANCES, AllDistances, MetricsAlone
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage.lease import exclusive
+from sssp_pipeline.progress import Quiet
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 INF = 2**32 - 1
@@ -43,16 +44,20 @@ def form(layout="long", unreached=None, compression="none", predecessors=False) 
 @pytest.mark.parametrize("unreached", [None, 4294967295, 999])
 @pytest.mark.parametrize("ids", [OFFSET, SPARSE, NAMES])
 def test_what_is_committed_is_read_back_as_the_solver_gave_it(tmp_path, layout, unreached, ids):
-    folder, how = RunFolder(str(tmp_path)), form(layout, unreached)
-    n_bytes = folder.commit_batch(
-        0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, AllDistances(how)
-    )
-    assert n_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
+    folder, output = RunFolder(str(tmp_path)), AllDistances(form(layout, unreached))
+    folder.begin(output.identity() | output.form.identity())
+    (begun,) = (p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
+    n_bytes = folder.commit_batch(0, SOURCES, Solution(DISTANCES, None, some_metrics()), PLACE, ids, output)
+    assert n_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) - begun
     assert folder.committed() == {0}
-    read = list(read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), range(2), ids.column()))
+    if layout == "wide":
+        folder.merge([SOURCES], output, ids, np.dtype(np.uint32), Quiet())
+        assert folder.committed() == {0}
+    urls = folder.wide_paths() or [folder.batch_path(0)]
+    read = list(output.read(urls, range(2), ids, np.dtype(np.uint32)))
     assert [name for name, _ in read] == ids.originals(SOURCES).to_pylist()
     np.testing.assert_array_equal([d for _, d in read], DISTANCES)
-    (only,) = read_distances(folder.batch_path(0), ids, how, np.dtype(np.uint32), {1}, ids.column())
+    (only,) = output.read(urls, [1], ids, np.dtype(np.uint32))
     assert only[0] == ids.original(2)
 
 

@@ -23,6 +23,8 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Workflow
 
+TILE = wide_files.TILE
+
 
 def made(tmp_path: Path, name: str = "run", batch: int = 4, **output) -> Workflow:
     return Workflow.model_validate(
@@ -49,6 +51,7 @@ def several(monkeypatch):
     monkeypatch.setattr(wide_files, "LEAST_ROWS", 600)
     monkeypatch.setattr(wide_files, "PART_BYTES", 1)
     monkeypatch.setattr(row_facts, "SEGMENT", 250)
+    monkeypatch.setattr(wide_files, "TILE", 200)
 
 
 @pytest.mark.parametrize("unreached", [None, 999999])
@@ -86,18 +89,13 @@ def test_targets_are_read_from_the_files(tmp_path, several):
     assert verify_run(to.url, None, "sample", Quiet())["verify"]["refuted"] is None
 
 
-def test_one_batch_stays_as_it_was_written(tmp_path):
-    folder, _ = run(made(tmp_path, batch=30), Quiet())
-    assert [p.name for p in (tmp_path / "run" / "distances").iterdir()] == ["batch-00000.parquet"]
-    assert folder.wide_paths() == []
-
-
 @pytest.mark.medium
-def test_the_bytes_do_not_depend_on_the_batches_or_the_workers(tmp_path, several):
+def test_the_bytes_do_not_depend_on_the_batches_or_the_workers(tmp_path, several, monkeypatch):
     run(made(tmp_path), Quiet())
-    for name, batch in (("sevens", 7), ("elevens", 11)):
+    for name, batch in (("sevens", 7), ("elevens", 11), ("one", 30)):
         run(made(tmp_path, name, batch), Quiet())
         assert digests(tmp_path / name) == digests(tmp_path / "run")
+    monkeypatch.setattr(wide_files, "TILE", TILE)  # as on the worker
     workers = made(tmp_path, "workers").model_dump() | {"cluster": {"workers": 1}}
     run(Workflow.model_validate(workers), Quiet())
     assert digests(tmp_path / "workers") == digests(tmp_path / "run")
@@ -115,10 +113,10 @@ def test_killed_at_every_step_of_the_merge_it_goes_on(tmp_path, several, monkeyp
     merge = RunFolder.merge
 
     def dying(action, left):
-        def step(*args):
+        def step(*args, **kwargs):
             if next(left) == 0:
                 raise Killed
-            return action(*args)
+            return action(*args, **kwargs)
 
         return step
 
@@ -159,21 +157,23 @@ def test_the_last_batch_removed_of_several_files_is_killed(tmp_path, several, mo
             lambda url, names: half(url, names) if len(names) == 8 else real(url, names),
         )
         run(made(tmp_path), Quiet())
-    assert len(digests(tmp_path / "run")) == 5 + 3
+    assert len(list((tmp_path / "run" / "_run").glob("batch-*"))) == 5
+    assert len(digests(tmp_path / "run")) == 3
     run(made(tmp_path), Quiet())
     assert len(digests(tmp_path / "run")) == 3
 
 
 def test_a_batch_that_is_written_once_more_after_the_merge_is_removed(tmp_path, several, monkeypatch):
     def late(folder, *args):
-        shutil.copy(folder.batch_path(3), tmp_path / "late")
+        shutil.copy(folder.path("_run/batch-00003.tiles"), tmp_path / "late")
         merge(folder, *args)
-        shutil.copy(tmp_path / "late", folder.batch_path(3))
+        shutil.copy(tmp_path / "late", folder.path("_run/batch-00003.tiles"))
 
     merge = RunFolder.merge
     monkeypatch.setattr(RunFolder, "merge", late)
     run(made(tmp_path), Quiet())
     assert [name[:4] for name in digests(tmp_path / "run")] == ["wide"] * 3
+    assert not (tmp_path / "run" / "_run").exists()
 
 
 def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several):
@@ -201,10 +201,3 @@ def test_a_wrong_distance_is_named_and_a_damaged_file_refused(tmp_path, several)
         "distances/wide-00002.parquet",
         run_folder.METRICS_FILE,
     }
-
-
-def test_mapped_batches_and_decoded_ones_give_the_same_bytes(tmp_path, several, monkeypatch):
-    run(made(tmp_path, unreached=999999), Quiet())
-    monkeypatch.setattr(wide_files, "_mapped", lambda url: None)
-    run(made(tmp_path, "decoded", unreached=999999), Quiet())
-    assert digests(tmp_path / "run") == digests(tmp_path / "decoded")

@@ -33,6 +33,8 @@ def committed(tmp_path: Path, form: DistanceFormat, cutoff=None) -> RunFolder:
     for batch, sources in enumerate(BATCHES):
         solution = Dijkstra().solve(GRAPH, sources, SolveOptions(cutoff=cutoff))
         folder.commit_batch(batch, sources, solution, Place("worker", "cpu", 1), IDS, AllDistances(form))
+    if form.layout == "wide":
+        folder.merge(BATCHES, AllDistances(form), IDS, GRAPH.weight_dtype, Quiet())
     return folder
 
 
