@@ -149,7 +149,8 @@ class Solve(Section):
     """Vertices farther than this count as unreached. `null` means no limit."""
 
     predecessors: bool = False
-    """Whether to write the predecessor of each vertex: the vertex before it on a shortest path."""
+    """Whether to write the predecessor of each vertex: the vertex before it on a shortest path, the smallest id of
+    several."""
 
     trace_every_us: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Record the state of each search in the metrics at this interval, in microseconds. Only some solvers can."""
