@@ -15,6 +15,8 @@ from sssp_pipeline.workflow.registries import FORMATS
 from sssp_pipeline.workflow.section import Path, dotted
 from sssp_pipeline.workflow.vertices import Sources, Vertices
 
+_WITHOUT_PREDECESSORS = "set `solve.predecessors: false`: `sssp-pipeline path` needs none"
+
 
 class Contradiction(NamedTuple):
     """A value that another value of the same file rules out."""
@@ -38,7 +40,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
         yield Contradiction(
             ("output", "layout"),
             "layout `wide` has no place for predecessors",
-            "set `output.layout: long` or `solve.predecessors: false`",
+            f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}",
         )
     if solve.get("options") and solve.get("solver", "auto") == "auto":
         yield Contradiction(
@@ -156,7 +158,7 @@ def _output_contradictions(
         yield Contradiction(
             ("solve", "predecessors"),
             f"{cause} leaves no place for predecessors",
-            f"{remedy}, or set `solve.predecessors: false`",
+            f"{remedy}, or {_WITHOUT_PREDECESSORS}",
         )
     if verify == "certificate":
         yield Contradiction(

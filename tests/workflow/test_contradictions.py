@@ -76,7 +76,7 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
         (
             {"output": {"layout": "wide"}, "solve": {"predecessors": True}},
             "layout `wide` has no place for predecessors",
-            "set `output.layout: long` or `solve.predecessors: false`",
+            "set `output.layout: long`, or set `solve.predecessors: false`: `sssp-pipeline path` needs none",
         ),
         (
             {"output": {"targets": {"ids": [1], "top_degree": 2}}},
@@ -91,7 +91,7 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
         (
             {"output": {"targets": {"ids": [1]}}, "solve": {"predecessors": True}},
             "`output.targets` leaves no place for predecessors",
-            "remove the targets, or set `solve.predecessors: false`",
+            "remove the targets, or set `solve.predecessors: false`: `sssp-pipeline path` needs none",
         ),
         (
             {"output": {"targets": {"ids": [1]}}, "verify": "certificate"},
