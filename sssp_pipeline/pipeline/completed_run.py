@@ -15,7 +15,13 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.report import render_report
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, ParquetShape, check_files
+from sssp_pipeline.pipeline.results.run_files import (
+    METRICS_FILE,
+    OVERWRITE,
+    SNAPPED_FILE,
+    ParquetShape,
+    check_files,
+)
 from sssp_pipeline.pipeline.results.run_folder import REPORT_FILE, RunFolder
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.source import worker_source
@@ -115,6 +121,8 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
     sizes = record.get("files", {})  # release 0.1.0 has no sizes
     n_sources, identity = record["sources"], record["identity"]
     shapes = [ParquetShape(METRICS_FILE, n_sources)]
+    if "snapped" in identity:
+        shapes.append(ParquetShape(SNAPPED_FILE, None))
     output = recorded_output(record)
     if isinstance(output, FileOutput):
         wide = [name for name in sizes if name.startswith("distances/wide-")]

@@ -42,6 +42,16 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
             "layout `wide` has no place for predecessors",
             f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}",
         )
+    for path, given in (
+        (("sources",), sections.get("sources", {})),
+        (("output", "targets"), output.get("targets")),
+    ):
+        if isinstance(given, Mapping) and given.get("points") and graph.get("coordinates") is None:
+            yield Contradiction(
+                (*path, "points"),
+                f"`{dotted((*path, 'points'))}` needs the coordinates of the graph",
+                "set `graph.coordinates` to the `.co` file of a DIMACS graph",
+            )
     if solve.get("options") and solve.get("solver", "auto") == "auto":
         yield Contradiction(
             ("solve", "options"),
@@ -55,8 +65,9 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
 
 def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     """Yield each URL that a run of the workflow `data` reads, after the path of its key."""
-    keys: list[Path] = [("graph", "input"), ("graph", "coordinates"), ("sources", "file")]
-    for path in [*keys, ("output", "targets", "file")]:
+    chosen: list[Path] = [("sources",), ("output", "targets")]
+    keys: list[Path] = [(*path, *name) for path in chosen for name in (("file",), ("points", "file"))]
+    for path in [("graph", "input"), ("graph", "coordinates"), *keys]:
         value: Any = data
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None
@@ -119,7 +130,7 @@ _KEYS_OF_VERTICES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "column": (None, ("file",)),
     "header": (None, ("file",)),
     "unknown": ("error", ("file", "ids")),
-    "order": ("ascending", ("file", "ids")),
+    "order": ("ascending", ("file", "ids", "points")),
 }
 
 
@@ -127,7 +138,8 @@ def _unused_keys(path: Path, given: Mapping[str, Any], kind: str) -> Iterator[Co
     """Yield the keys that have no effect in a section that chooses vertices by `kind`."""
     for key, (default, kinds) in _KEYS_OF_VERTICES.items():
         if kind not in kinds and given.get(key) not in (None, default):
-            used_by = " and ".join(f"`{each}`" for each in kinds)
+            *others, last = (f"`{each}`" for each in kinds)
+            used_by = f"{', '.join(others)} and {last}" if others else last
             text = f"`{dotted((*path, key))}` goes with {used_by}, not with `{kind}`"
             yield Contradiction((*path, key), text, f"remove `{key}`")
     if isinstance(given.get("column"), str) and given.get("header") is False:

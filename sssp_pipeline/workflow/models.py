@@ -175,7 +175,7 @@ class Output(Section):
     for each source the number of vertices reached, the largest distance and the mean."""
 
     targets: Vertices | None = None
-    """Write only the distances to these vertices. They keep the order given; `random` and `top_degree` give ascending
+    """Write only the distances to these vertices. They keep the order given. `random` and `top_degree` give ascending
     order. `null` means every vertex."""
 
     layout: Literal["long", "wide"] = "long"

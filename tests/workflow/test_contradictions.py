@@ -86,7 +86,7 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
         (
             {"output": {"targets": {}}},
             "`output.targets` is empty",
-            "give one of `ids`, `file`, `random`, `top_degree`",
+            "give one of `ids`, `file`, `points`, `random`, `top_degree`",
         ),
         (
             {"output": {"targets": {"ids": [1]}}, "solve": {"predecessors": True}},
