@@ -112,7 +112,7 @@ def test_a_graph_store_that_has_moved(at):
         (
             "run --from Ayr --to Deal --geojson",
             "the graph store `km` has no coordinates",
-            "ingest a DIMACS graph with its `.co` file: `coordinates` in the section `graph`",
+            "ingest the graph with the positions of its vertices: `coordinates` in the section `graph`",
         ),
         (
             "numbered --from 1 --to 3 --geojson --coordinates degrees",

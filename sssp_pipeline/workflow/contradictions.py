@@ -50,7 +50,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
             yield Contradiction(
                 (*path, "points"),
                 f"`{dotted((*path, 'points'))}` needs the coordinates of the graph",
-                "set `graph.coordinates` to the `.co` file of a DIMACS graph",
+                "set `graph.coordinates` to a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file",
             )
     if solve.get("options") and solve.get("solver", "auto") == "auto":
         yield Contradiction(
@@ -211,9 +211,6 @@ def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[Contradiction]:
     """Yield the contradictions of a `graph` section, given as plain values."""
     # Other values are not printed: one may be a secret from the environment.
     known = graph.get("format") if graph.get("format") in FORMATS else None
-    if graph.get("coordinates") is not None and known not in (None, "dimacs"):
-        text = f"`graph.coordinates` belongs to format `dimacs`, not `{known}`"
-        yield Contradiction(("graph", "coordinates"), text, "remove one of them")
     for key, (default, formats) in _KEYS_OF_FORMATS.items():
         value = graph.get(key, default)
         if isinstance(value, Mapping):

@@ -84,7 +84,8 @@ class Graph(Section):
     """Columns of a CSV or Parquet input."""
 
     coordinates: Text | None = None
-    """URL of a DIMACS `.co` file with the position of every vertex."""
+    """URL of the positions of all vertices: a CSV, Parquet or GeoParquet file with the columns `id`, `lon` and `lat`,
+    or the `.co` file of a DIMACS graph."""
 
     directed: bool | Literal["reversed"] = True
     """Whether an edge leads one way only. `false` adds the reverse of every edge. `reversed` reverses every edge."""

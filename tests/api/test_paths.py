@@ -257,7 +257,7 @@ def test_what_cannot_be_drawn(drawn, run):
         (
             lambda: run().path(1, 6).geojson(),
             "has no coordinates",
-            "ingest a DIMACS graph with its `.co` file: `coordinates` in the section `graph`",
+            "ingest the graph with the positions of its vertices: `coordinates` in the section `graph`",
         ),
         (
             lambda: sp.solve(np.ones((2, 2)), 0, predecessors=True).path(0, 1).geojson(),

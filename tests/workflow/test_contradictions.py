@@ -117,9 +117,9 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
             )
         ),
         (
-            {"graph": {"format": "text", "coordinates": "x.co"}},
-            "`graph.coordinates` belongs to format `dimacs`, not `text`",
-            "remove one of them",
+            {"sources": {"all": None, "points": {"file": "p.csv"}}},
+            "`sources.points` needs the coordinates of the graph",
+            "set `graph.coordinates` to a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file",
         ),
         (
             {"graph": {"format": "metis", "columns": {"source": "a"}}},

@@ -88,7 +88,7 @@ def load_coordinates(store: str, manifest: Manifest) -> tuple[np.ndarray, np.nda
     if not manifest.coordinates:
         raise InputError(
             f"the graph store `{files.redacted(store)}` has no coordinates",
-            hint="ingest a DIMACS graph with its `.co` file: `coordinates` in the section `graph`",
+            hint="ingest the graph with the positions of its vertices: `coordinates` in the section `graph`",
         )
     table = _of_vertices(store, manifest, "x", "y")
     return table["x"].to_numpy(), table["y"].to_numpy()

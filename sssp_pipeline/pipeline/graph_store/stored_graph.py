@@ -60,7 +60,13 @@ class StoredGraph:
         if reading is not None and reading.format == "generated" and self.manifest.coordinates:
             raise InputError(
                 f"the coordinates of `{place}` are metres on a plane, since the graph is generated",
-                hint="for a map, ingest a DIMACS graph with its `.co` file",
+                hint="for a map, ingest a graph with the coordinates of its vertices",
+            )
+        if (known := self.manifest.coordinates_unit) is not None and unit in ("auto", known):
+            unit = known
+        elif known is not None:
+            raise InputError(
+                f"the coordinates of `{place}` are in {known}, not in {unit}", hint="leave out the unit"
             )
         return lon_lat(*self._xy, unit, place)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.point_files import PointFile
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
-from sssp_pipeline.pipeline.planning.point_files import PointFile
 from sssp_pipeline.pipeline.planning.snapping import EARTH_RADIUS_M, Nearby
 from sssp_pipeline.workflow.vertices import Points
 
@@ -101,7 +101,7 @@ def test_text(tmp_path, text, spec):
     (tmp_path / "p.csv").write_text(text)
     found = read(tmp_path / "p.csv", **spec)
     if "name" in text:
-        assert (found.lon.tolist(), found.lat.tolist(), found.ids, found.places) == (
+        assert (found.lon.tolist(), found.lat.tolist(), found.ids, list(found.places)) == (
             [0],
             [0],
             ["id"],
@@ -168,8 +168,7 @@ def test_text(tmp_path, text, spec):
         ),
         (
             *("lon,lat\n40.5,-91\n", {}, " line 2: latitude -91 is not on the globe"),
-            "a latitude is from -90 to 90 degrees; if the columns are exchanged, name them with "
-            "`sources.points.lon` and `sources.points.lat`",
+            "a latitude is from -90 to 90 degrees; the columns of longitude and latitude may be exchanged",
         ),
         (
             *("lon,lat\n-73530767,41085396\n", {}, " line 2: longitude -73530767 is not on the globe"),

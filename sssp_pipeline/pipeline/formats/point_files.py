@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.column_files import ColumnFile, shortened
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
-from sssp_pipeline.pipeline.planning.column_files import ColumnFile, shortened
 from sssp_pipeline.vertex_ids import listed
 from sssp_pipeline.workflow.vertices import Points
 
@@ -31,6 +31,19 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WGS_84 = {("OGC", "CRS84"), ("EPSG", "4326")}
 
 
+class Places(Sequence[str]):
+    """Where the points are in a file, such as "line 2"; one number is kept for each."""
+
+    def __init__(self, unit: str, numbers: Sequence[int]) -> None:
+        self._unit, self._numbers = unit, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, i: Any) -> Any:
+        return f"{self._unit} {self._numbers[i]}"
+
+
 @dataclass(frozen=True, eq=False)
 class PointTable:
     """The points of a file, in its order."""
@@ -38,14 +51,15 @@ class PointTable:
     #: (P,) float64, degrees.
     lon: np.ndarray
     lat: np.ndarray
-    #: (P,) names of the points; None if the file names none.
-    ids: list[str] | None
+    #: (P,) names of the points, None for a point without one; None if the file names none.
+    ids: list[str | None] | None
     #: Where the points are in the file: "line 2" or "row 1".
     places: Sequence[str]
 
     def name(self, i: int) -> str:
         """Return the place of a point, its id and its position, for a message."""
-        named = f" `{shortened(self.ids[i])}`" if self.ids is not None else ""
+        point_id = self.ids[i] if self.ids is not None else None
+        named = f" `{shortened(point_id)}`" if point_id is not None else ""
         return (
             f"{self.places[i]}: the point{named} at longitude {self.lon[i]:.10g}, latitude {self.lat[i]:.10g}"
         )
@@ -102,28 +116,31 @@ class PointFile(ColumnFile):
             found = [i for i, name in enumerate(names) if name.casefold() in _NAMES[part]]
         if len(found) == 1:
             return found[0]
-        if part == "id" and given is None:
+        if part == "id" and given is None and not found:
             return None
         what = {"lon": "longitudes", "lat": "latitudes", "id": "ids"}[part]
         which = f"{len(found)} columns" if found else "no column"
         asked = f"{which} `{given}`" if given is not None else f"{which} that may hold the {what}"
         raise self._error(
             f" has {asked}: its columns are {listed(names)}",
-            f"name the column with `{self.key}.{part}`"
-            + ("; the first line must name the columns" * (not found)),
+            self._naming(part) + "; the first line must name the columns" * (not found),
         )
+
+    def _naming(self, part: str) -> str:
+        """Return how to say which column holds `part`, for a hint."""
+        return f"name the column with `{self.key}.{part}`"
 
     # ---- text ----
 
     def _of_text(self, content: bytes) -> PointTable:
         rows = self._rows(content)
         if not rows:
-            return PointTable(np.empty(0), np.empty(0), None, [])
+            return PointTable(np.empty(0), np.empty(0), None, Places("line", []))
         names = [cell.strip() for cell in rows[0][1]]
         lon, lat, point_id = (self._column(part, names) for part in _NAMES)
         assert lon is not None
         assert lat is not None
-        rows, places = rows[1:], [f"line {number}" for number, _ in rows[1:]]
+        rows, places = rows[1:], Places("line", [number for number, _ in rows[1:]])
         found: dict[str, list[float]] = {"lon": [], "lat": []}
         for place, (_, row) in zip(places, rows, strict=True):
             if len(row) != len(names):
@@ -133,7 +150,7 @@ class PointFile(ColumnFile):
                 )
             for part, i in (("lon", lon), ("lat", lat)):
                 found[part].append(self._number(row[i].strip(), names[i], place))
-        ids = None if point_id is None else [row[point_id].strip() for _, row in rows]
+        ids = None if point_id is None else [row[point_id].strip() or None for _, row in rows]
         return PointTable(np.array(found["lon"]), np.array(found["lat"]), ids, places)
 
     def _number(self, word: str, column: str, place: str) -> float:
@@ -160,8 +177,11 @@ class PointFile(ColumnFile):
             table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
         names = table.column_names
         point_id = self._column("id", names)
-        ids = None if point_id is None else [str(value) for value in table.column(point_id).to_pylist()]
-        places = [f"row {row}" for row in range(1, table.num_rows + 1)]
+        ids = None
+        if point_id is not None:
+            values = table.column(point_id).to_pylist()
+            ids = [None if value is None else str(value) for value in values]
+        places = Places("row", range(1, table.num_rows + 1))
         described = (table.schema.metadata or {}).get(b"geo")
         if described is not None and self.spec.lon is None and self.spec.lat is None:
             lon, lat = self._of_geometry(table, described, places)
@@ -176,7 +196,7 @@ class PointFile(ColumnFile):
         if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
             raise self._error(
                 f": column `{name}` has type {column.type}, not numbers",
-                f"name another with `{self.key}.{part}`",
+                self._naming(part),
             )
         if column.null_count:
             raise self._missing(name, places[column.is_null().to_pylist().index(True)])
@@ -255,7 +275,5 @@ class PointFile(ColumnFile):
             is_swapped = part == "lat" and abs(points.lat[i]) <= 180 and abs(points.lon[i]) <= 90
             hint = f"a {what} is from -{limit} to {limit} degrees"
             if is_swapped:
-                hint += (
-                    f"; if the columns are exchanged, name them with `{self.key}.lon` and `{self.key}.lat`"
-                )
+                hint += "; the columns of longitude and latitude may be exchanged"
             raise self._error(f" {points.places[i]}: {what} {values[i]:.10g} is not on the globe", hint)
