@@ -197,7 +197,7 @@ def _timed(owner: type, names: tuple[str, ...], seconds: dict[str, float]) -> It
 def _submit_nothing(variant: str, workflow: Workflow, seen: _Seen) -> None:
     """Run as many tasks as `workflow` has, which do nothing, by its own code or by Dask's executor."""
     stored = ingest_stage(workflow, Quiet())
-    batches, output, _ = select_stage(workflow, stored, Quiet())
+    batches, output, *_ = select_stage(workflow, stored, Quiet())
     done = 0
 
     def on_done(_: Any) -> None:

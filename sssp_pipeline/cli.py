@@ -34,7 +34,16 @@ from sssp_pipeline.cli_options import (
     check_words,
     resume_command,
 )
-from sssp_pipeline.console import Console, LogFormat, Loudness, columns, console, open_streams, table
+from sssp_pipeline.console import (
+    Console,
+    LogFormat,
+    Loudness,
+    columns,
+    console,
+    open_streams,
+    path_text,
+    table,
+)
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.pipeline.storage.redaction import redacted, without_secrets
 
@@ -227,6 +236,62 @@ def verify(
         what = recorded_output(record).judged
         if as_json or not quiet:
             _print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
+
+
+@app.command(epilog="Example: sssp-pipeline path results --from 17 --to 42 --geojson")
+def path(
+    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
+    source: Annotated[
+        str, typer.Option("--from", metavar="ID", help="Where the path begins: a source of the run.")
+    ],
+    target: Annotated[str, typer.Option("--to", metavar="ID", help="Where the path ends: any vertex.")],
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STORE",
+            help="Also add up other weights along the path: those of this graph store, which has the same ids.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(help="Graph store, when it is not where the run found it.")
+    ] = None,
+    as_geojson: Annotated[
+        bool,
+        typer.Option("--geojson", help="Print a Feature of GeoJSON. The graph store must have coordinates."),
+    ] = False,
+    coordinates: Annotated[
+        Literal["auto", "degrees", "microdegrees"],
+        typer.Option(
+            metavar="auto|degrees|microdegrees",
+            help="Unit of the coordinates, for --geojson. `auto` takes the one that fits the numbers.",
+        ),
+    ] = "auto",
+    log: Log = "text",
+    as_json: Json = False,
+) -> None:
+    """Show a shortest path of a finished run: its length and the ids of its vertices."""
+    with _reporting(log, as_json=as_json) as progress:
+        if as_json and as_geojson:
+            raise InputError("`--json` and `--geojson` contradict each other", hint="leave one of them out")
+        if coordinates != "auto" and not as_geojson:
+            raise InputError("`--coordinates` goes with `--geojson`", hint="add `--geojson`, or leave it out")
+        _prepare_imports()
+        from sssp_pipeline.api.stored_run import open_run, path_of_words
+
+        progress.about(run=redacted(run_folder))
+        progress.stage("find path")
+        found = path_of_words(open_run(run_folder), source, target, store)
+        if as_geojson:
+            feature = found.geojson(cost, coordinates=coordinates)
+            if coordinates == "auto":
+                unit = feature["properties"]["coordinates"]
+                progress.say(
+                    f"coordinates: longitude and latitude in {unit}; `--coordinates` names another unit"
+                )
+            _print(json.dumps(feature))
+        else:
+            facts = found.to_dict(cost)
+            _print(json.dumps(facts) if as_json else path_text(facts))
 
 
 @app.command(epilog="Example: sssp-pipeline inspect results")

@@ -32,8 +32,9 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="SOURCES",
-        help="The sources, for edge lists: an id (may be repeated), a file of ids, `all`, `random:64` or "
-        "`top-degree:10`. `id:17` is always an id and `file:17` always a file.",
+        help="The sources, for edge lists: an id (may be repeated), a file of ids, `all`, `random:64`, "
+        "`top-degree:10`, or `points:FILE` for a file of longitudes and latitudes. `id:17` is always an id and "
+        "`file:17` always a file.",
     ),
 ]
 To = Annotated[

@@ -392,6 +392,15 @@ def table(facts: dict[str, Any]) -> str:
     return columns(_flat(facts, ""))
 
 
+def path_text(facts: dict[str, Any]) -> str:
+    """Return the facts of a path as aligned lines. Lengths have all their digits, as a program may read them."""
+    shown = {name: value for name, value in facts.items() if name not in ("unit", "cost_unit", "ids")}
+    for name, unit in (("length", "unit"), ("cost", "cost_unit")):
+        if name in shown:
+            shown[name] = f"{shown[name]} {facts[unit] or ''}".rstrip()
+    return table({**{k: str(v) for k, v in shown.items()}, "path": " -> ".join(map(str, facts["ids"]))})
+
+
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
     """Return `rows` as lines whose columns begin at the same place; a value of several lines stays in its column."""
     widths = [max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]]

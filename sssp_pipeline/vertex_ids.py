@@ -74,13 +74,8 @@ class VertexIds:
         return value
 
     def typed(self, ids: Sequence[int | str]) -> Sequence[int | str]:
-        """Return `ids` from a command line, with digits converted to integers if the graph's ids are integers.
-
-        `007` stays text, since it could be confused with the id 7.
-        """
-        if self.mapping.type != "int64":
-            return ids
-        return [int(i) if isinstance(i, str) and re.fullmatch("0|[1-9][0-9]{0,18}", i) else i for i in ids]
+        """Return `ids` from a command line, as `typed_ids` does if the graph's ids are integers."""
+        return typed_ids(ids) if self.mapping.type == "int64" else ids
 
     def vertices(self, ids: Sequence[int | str], what: str) -> np.ndarray:
         """Return the vertices (n,) uint32 that have these ids.
@@ -145,6 +140,14 @@ class VertexIds:
             return "check `graph.input`: the graph has no vertices"
         first, last = self.original(0), self.original(self.n_vertices - 1)
         return f"the {self.n_vertices} ids of the graph run from {first!r} to {last!r}"
+
+
+def typed_ids(ids: Sequence[int | str]) -> list[int | str]:
+    """Return `ids` from a command line with digits converted to integers.
+
+    `007` stays text, since it could be confused with the id 7.
+    """
+    return [int(i) if isinstance(i, str) and re.fullmatch("0|[1-9][0-9]{0,18}", i) else i for i in ids]
 
 
 class Named(Protocol):

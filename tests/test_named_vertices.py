@@ -114,7 +114,10 @@ def test_what_is_skipped_is_told_and_recorded(tmp_path):
 @pytest.mark.parametrize(
     ("sources", "message"),
     [
-        ({"all": True, "order": "given"}, "`sources.order` goes with `file` and `ids`, not with `all`"),
+        (
+            {"all": True, "order": "given"},
+            "`sources.order` goes with `file`, `ids` and `points`, not with `all`",
+        ),
         (
             {"top_degree": 1, "unknown": "skip"},
             "`sources.unknown` goes with `file` and `ids`, not with `top_degree`",

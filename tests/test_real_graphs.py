@@ -12,6 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+import sssp_pipeline as sp
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.run import run
@@ -85,3 +86,18 @@ def test_sixteen_sources_equal_the_oracle(tmp_path, data_file, name, graph):
             )
             seen += 1
     assert seen == SOURCES
+
+
+@pytest.mark.data
+def test_the_time_along_the_shortest_way_through_new_york(tmp_path, data_file):
+    coordinates = str(data_file("USA-road-d.NY.co.gz"))
+    distance = sp.ingest(data_file("USA-road-d.NY.gr.gz"), tmp_path / "d", coordinates=coordinates)
+    time = sp.ingest(data_file("USA-road-t.NY.gr.gz"), tmp_path / "t")
+    path = sp.solve(distance, 1, targets=[264346], predecessors=True).path(1, 264346)
+    fastest = sp.solve(time, 1, targets=[264346]).numpy()[0, 0]
+    assert (path.length, path.cost(distance), len(path)) == (495306, 495306, 262)
+    assert path.cost(time) >= fastest > 0
+    line = np.array(path.geojson()["geometry"]["coordinates"])
+    assert line.shape == (262, 2)
+    assert (line.min(axis=0) > [-74.5, 40.3]).all()
+    assert (line.max(axis=0) < [-73.5, 41.3]).all()

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.api.ids import Ids, ObjectIds, vertices_of
-from sssp_pipeline.api.paths import PathTree
+from sssp_pipeline.api.paths import Path, PathTree
 from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import cupy_module
 from sssp_pipeline.kernels.solver import Solution
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import LARGEST, distances_in_input_unit
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
@@ -56,9 +57,12 @@ class Distances:
         trees: Sequence[PathTree],
         ids: Ids,
         scale: int | None,
+        stored: StoredGraph | None = None,
     ) -> None:
         self._sources, self._targets, self._ids, self._scale = sources, targets, ids, scale
         self._solution, self._trees = solution, trees
+        self._graph = None if stored is None else lambda: stored
+        self._unit = None if stored is None else stored.manifest.weights.unit
         rows = solution.distances
         self._rows = rows if scale is None else distances_in_input_unit(rows, scale)
         self.unreached = unreached_distance(self._rows.dtype)
@@ -207,8 +211,10 @@ class Distances:
             yield pa.record_batch(columns, schema=schema)
 
     @naming(of_solve)
-    def path(self, source: Any, target: Any) -> list[Any]:
+    def path(self, source: Any, target: Any) -> Path:
         """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.
+
+        It is a list with the attribute `length`. If the graph is a graph store with coordinates, `.geojson()` draws it.
 
         Raises
         ------
@@ -230,7 +236,12 @@ class Distances:
             raise self._not_solved("source", source, self._sources)
         if self._targets is not None and last not in self._targets:
             raise self._not_solved("target", target, self._targets)
-        return [self._ids.original(vertex) for vertex in self._trees[places[0]].path(first, last)]
+        vertices = self._trees[places[0]].path(first, last)
+        if not vertices:
+            return Path()
+        column = last if self._targets is None else np.flatnonzero(self._targets == last)[0]
+        length = self._rows[places[0], column].item()
+        return Path(map(self._ids.original, vertices), length, self._unit, self._graph)
 
     def _not_solved(self, what: str, vertex_id: Any, solved: np.ndarray) -> InputError:
         some = [self._ids.original(vertex) for vertex in solved[:MAX_LISTED].tolist()]

@@ -42,6 +42,8 @@ class NamedGraph:
     ids: Ids
     #: Its integer weights are this multiple of the caller's; None if they are the caller's.
     scale: int | None = None
+    #: Where it is stored; None if it is not.
+    stored: StoredGraph | None = None
 
 
 def graph_of(
@@ -72,7 +74,7 @@ def graph_of(
     if is_stored(graph):
         refuse("a graph store, where `ingest` has set it", *given)
         stored = graph if isinstance(graph, StoredGraph) else open_store(graph)
-        return NamedGraph(stored.graph(), stored.ids, stored.manifest.weights.scale)
+        return NamedGraph(stored.graph(), stored.ids, stored.manifest.weights.scale, stored)
     mirror, asked = directed is False, _weight_dtype(dtype)
     if hasattr(graph, "__arrow_c_stream__"):
         return _of_table(graph, weight, _two_columns(columns), mirror, asked)

@@ -1,12 +1,155 @@
-"""Shortest paths: the predecessors that lead from a source to every vertex, or to some targets alone."""
+"""Shortest paths: one path as the user gets it, and the predecessors on the paths from a source."""
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.api.graphs import open_store
+from sssp_pipeline.api.wording import naming, of_store
 from sssp_pipeline.csr import NO_VERTEX
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.graph_store.units import in_input_unit
+from sssp_pipeline.pipeline.storage import files
+
+#: A graph store, or its path or URL.
+Store = str | os.PathLike[str] | StoredGraph
+
+
+class Path(list[Any]):
+    """The ids of the vertices of a shortest path, both ends included; empty if there is none.
+
+    Attributes
+    ----------
+    length
+        The distance between its ends; None if there is no path.
+    unit
+        The unit of the weights, if the graph store names one.
+    """
+
+    def __init__(
+        self,
+        ids: Iterable[Any] = (),
+        length: int | float | None = None,
+        unit: str | None = None,
+        graph: Callable[[], StoredGraph] | None = None,
+    ) -> None:
+        super().__init__(ids)
+        self.length, self.unit = length, unit
+        self._graph = graph
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        # A graph does not go to another process.
+        return Path, (list(self), self.length, self.unit)
+
+    def cost(self, store: Store) -> int | float:
+        """Return the sum of other weights along the path, such as the time along the shortest way.
+
+        Parameters
+        ----------
+        store
+            A graph store with the same ids, or its path or URL. It has an edge between each two neighbours on the path.
+            Of parallel edges the one with the least weight counts.
+
+        Returns
+        -------
+        int or float
+            In the unit of that store. Integers are exact. Floats are added exactly and rounded once, to float64.
+
+        Raises
+        ------
+        InputError
+            The store lacks a vertex or an edge of the path, or it is damaged.
+        """
+        return self._cost_on(_opened(store))
+
+    @naming(of_store)
+    def _cost_on(self, stored: StoredGraph) -> int | float:
+        place, graph = files.redacted(stored.store), stored.graph()
+        vertices = stored.ids.vertices(self, f"`{place}`: vertex").tolist()
+        weights = []
+        for u, v in pairwise(vertices):
+            edges = slice(graph.row_offsets[u], graph.row_offsets[u + 1])
+            between = graph.weights[edges][graph.col_indices[edges] == v]
+            if not len(between):
+                ends = [stored.ids.original(vertex) for vertex in (u, v)]
+                raise InputError(
+                    f"`{place}` has no edge from `{ends[0]}` to `{ends[1]}`, which are neighbours on the path",
+                    hint="name a graph store that has the same edges with other weights",
+                )
+            weights.append(between.min().item())
+        total = math.fsum(weights) if graph.weight_dtype.kind == "f" else sum(weights)
+        return in_input_unit(total, stored.manifest.weights.scale)
+
+    def to_dict(self, cost: Store | None = None) -> dict[str, Any]:
+        """Return plain values: `from`, `to`, `length`, `unit`, `cost`, `cost_unit`, the number of `edges`, and `ids`.
+
+        Without a path, the ends and the length are None. `cost` and `cost_unit` are there if `cost` is given, as for
+        the method `cost`, whose errors it raises.
+        """
+        found: dict[str, Any] = {"from": self[0], "to": self[-1]} if self else {"from": None, "to": None}
+        found |= {"length": self.length, "unit": self.unit}
+        if cost is not None:
+            stored = _opened(cost)
+            found |= {"cost": self._cost_on(stored), "cost_unit": stored.manifest.weights.unit}
+        return {**found, "edges": max(len(self) - 1, 0), "ids": list(self)}
+
+    def geojson(
+        self,
+        cost: Store | None = None,
+        *,
+        coordinates: str = "auto",
+    ) -> dict[str, Any]:
+        """Return the path as a Feature of GeoJSON (RFC 7946): a line, or a point if the path is one vertex.
+
+        The properties are those of `to_dict`, and `coordinates`, the unit of the coordinates in the graph store.
+
+        Parameters
+        ----------
+        cost
+            As for the method `cost`.
+        coordinates
+            "degrees", "microdegrees" (millionths of a degree, as in the DIMACS road networks), or "auto" for the unit
+            that fits the numbers.
+
+        Raises
+        ------
+        InputError
+            There is no path, the graph is not in a graph store, its store has no coordinates, or they are no longitudes
+            and latitudes.
+        """
+        if not self:
+            raise InputError("there is no path to draw", hint="name two vertices that a path connects")
+        if self._graph is None:
+            raise InputError(
+                "the graph has no coordinates: it is not in a graph store",
+                hint='ingest it with `coordinates="URL"`, and solve on the store',
+            )
+        stored = self._graph()
+        positions = stored.lon_lat(coordinates)
+        vertices = stored.ids.vertices(self, "vertex")
+        line = [
+            [lon.item(), lat.item()]
+            for lon, lat in zip(positions.lon[vertices], positions.lat[vertices], strict=True)
+        ]
+        shape = (
+            {"type": "LineString", "coordinates": line}
+            if len(line) > 1
+            else {"type": "Point", "coordinates": line[0]}
+        )
+        properties = {**self.to_dict(cost), "coordinates": positions.unit}
+        return {"type": "Feature", "geometry": shape, "properties": properties}
+
+
+def _opened(store: Store) -> StoredGraph:
+    return store if isinstance(store, StoredGraph) else open_store(store)
 
 
 @dataclass(frozen=True, eq=False)

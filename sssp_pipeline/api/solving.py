@@ -120,4 +120,6 @@ def solve(
             if (in_ids := error_in_ids(error, ids)) is error:
                 raise
             raise in_ids from error
-        return Distances(of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale)
+        return Distances(
+            of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale, named.stored
+        )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sssp_pipeline.api.distances import NO_PREDECESSORS
+from sssp_pipeline.api.paths import Path, PathTree, Store
+from sssp_pipeline.api.solving import solve
 from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import listed
+from sssp_pipeline.vertex_ids import listed, typed_ids
 
 
 @naming(of_solve)
@@ -52,6 +55,9 @@ class StoredRun:
     def __init__(self, folder: RunFolder, record: dict[str, Any]) -> None:
         self._folder, self.record = folder, record
         self._output = recorded_output(record)
+        self._graph: StoredGraph | None = None
+        #: The source and the store of the last path, and what finds more paths from that source.
+        self._last: tuple[Any, Callable[[Any], Path]] | None = None
 
     @property
     def url(self) -> str:
@@ -103,12 +109,7 @@ class StoredRun:
                 f"`{self.url}` holds metrics alone, no distances", hint="run it with `output.distances: full`"
             )
         wanted = self.sources if sources is None else self._ids(sources).unique()
-        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
-        if len(unknown):
-            raise InputError(
-                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
-                hint=f"its sources are {listed(self.sources.to_pylist())}",
-            )
+        self._check_sources(wanted)
         of_vertices = None if vertices is None else self._ids(vertices)
         read = self._wide if self._output.form.layout == "wide" else self._long
         parts = list(read(wanted, of_vertices))
@@ -124,34 +125,98 @@ class StoredRun:
                 )
         return table
 
-    def path(self, source: Any, target: Any) -> list[Any]:
+    def path(self, source: Any, target: Any, *, store: Store | None = None) -> Path:
         """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.
+
+        It is a list with the attribute `length` and the methods `cost` and `geojson`. The predecessors of the run are
+        used if it has some. Otherwise the source is solved again on the graph store, with the cutoff of the run; the
+        next path from the same source needs no search.
+
+        Parameters
+        ----------
+        source
+            The id of a source of the run.
+        target
+            The id of any vertex.
+        store
+            The graph store, or its path or URL; None for the one the run used. It is needed if the run has no
+            predecessors, and for coordinates.
 
         Raises
         ------
         InputError
-            The run has no predecessors, no such source or no such vertex; or a file is damaged.
+            The run has no such source, or its graph no such vertex; the graph store is needed and is gone or holds
+            another graph; or a file is damaged.
         """
+        self._check_sources(self._ids(source))
+        key = source, store
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._paths_from(source, partial(self.graph, store))
+        return self._last[1](target)
+
+    def graph(self, store: Store | None = None) -> StoredGraph:
+        """Return the graph of the run, in the version that the run used. Its edges are loaded on first use.
+
+        Parameters
+        ----------
+        store
+            As for `path`.
+
+        Raises
+        ------
+        InputError
+            The graph store is gone, or it holds another graph.
+        """
+        content_id = self.record["identity"]["graph"]
+        if isinstance(store, StoredGraph):
+            if store.manifest.content_id != content_id:
+                raise InputError(
+                    f"`{files.redacted(store.store)}` does not hold the graph of the run `{self.url}`",
+                    hint="name the store that the run was solved on",
+                )
+            return store
+        url = self.record["workflow"]["graph"]["store"] if store is None else os.fspath(store)
+        if self._graph is None or self._graph.store != url:
+            try:
+                self._graph = StoredGraph(url, read_manifest(url, content_id))
+            except InputError as error:
+                # run.json has no secrets and no values of the environment, so its URL may be incomplete.
+                hint = "name the run's graph store: `--store URL`, in Python `store=URL`"
+                raise InputError(error.message, hint=hint) from error
+        return self._graph
+
+    def _paths_from(self, source: Any, graph: Callable[[], StoredGraph]) -> Callable[[Any], Path]:
+        """Return a function that returns the path from `source` to a target."""
         if not self._output.form.predecessors:
-            raise InputError(
-                f"a path from `{source}` is asked for, and {NO_PREDECESSORS}",
-                hint="run it with `solve.predecessors: true`",
-            )
+            solved = solve(graph(), source, cutoff=self.record["identity"]["cutoff"], predecessors=True)
+            return partial(solved.path, source)
         rows = self.distances(source)
-        before = pc.index_in(rows["predecessor"], value_set=rows["vertex"].combine_chunks())
-        before = before.fill_null(-1).to_numpy()
-        ends = pc.index_in(self._ids([source, target]), value_set=rows["vertex"].combine_chunks()).to_pylist()
-        if ends[1] is None:
+        vertices, lengths = rows["vertex"].combine_chunks(), rows["distance"]
+        before = pc.index_in(rows["predecessor"], value_set=vertices).fill_null(-1)
+        # -1 becomes `NO_VERTEX`.
+        tree = PathTree(None, before.to_numpy().astype(np.uint32))
+
+        def path(target: Any) -> Path:
+            ends = pc.index_in(self._ids([source, target]), value_set=vertices).to_pylist()
+            if None in ends:
+                raise InputError(
+                    f"vertex `{target}` is not in the run `{self.url}`", hint="name a vertex of its graph"
+                )
+            if not (found := tree.path(*ends)):
+                return Path()
+            ids = vertices.take(pa.array(found, pa.int64())).to_pylist()
+            return Path(ids, lengths[ends[1]].as_py(), self.record["graph"]["weights"]["unit"], graph)
+
+        return path
+
+    def _check_sources(self, wanted: pa.Array) -> None:
+        """Raise `InputError` if the run lacks one of the sources `wanted`."""
+        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
+        if len(unknown):
             raise InputError(
-                f"vertex `{target}` is not in the run `{self.url}`", hint="name a vertex of its graph"
+                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
+                hint=f"its sources are {listed(self.sources.to_pylist())}",
             )
-        first, last = ends
-        if last != first and before[last] < 0:
-            return []
-        path = [last]
-        while path[-1] != first:
-            path.append(int(before[path[-1]]))
-        return rows["vertex"].take(pa.array(path[::-1])).to_pylist()
 
     def _ids(self, given: Any) -> pa.Array:
         """Return `given`, one id or a sequence, as ids of the run; an id of another type is one that it lacks."""
@@ -213,6 +278,29 @@ class StoredRun:
         dtype = form.dtype(np.dtype(self.record["graph"]["weights"]["dtype"]))
         fields = [("source", kind), ("vertex", kind), ("distance", pa.from_numpy_dtype(dtype))]
         return pa.schema([*fields, ("predecessor", kind)] if form.predecessors else fields)
+
+
+def path_of_words(run: StoredRun, source: str, target: str, store: str | None) -> Path:
+    """Return the path of `run` between two ids from a command line.
+
+    Raises
+    ------
+    InputError
+        There is no path; or as `StoredRun.path`.
+    """
+    words = [source, target]
+    first, last = typed_ids(words) if pa.types.is_integer(run.sources.type) else words
+    if found := run.path(first, last, store=store):
+        return found
+    message = f"no path leads from `{source}` to `{target}`"
+    if (cutoff := run.record["identity"]["cutoff"]) is not None:
+        raise InputError(
+            f"{message} within the cutoff of the run, {cutoff}",
+            hint="run it with a larger `solve.cutoff`, or without one",
+        )
+    raise InputError(
+        message, hint="name two vertices that a path connects; where edges lead one way, try the way back"
+    )
 
 
 def _groups(file: pq.ParquetFile, wanted: dict[str, pa.Array | None]) -> Iterator[int]:

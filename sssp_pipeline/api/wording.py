@@ -52,8 +52,9 @@ def naming(words: Words) -> Iterator[None]:
         error.message = words(error.message)
         error.args = (error.message,)
         error.hint = error.hint and words(error.hint)
-        if error.hint:
-            error.add_note(f"hint: {error.hint}")  # a traceback shows it below the message
+        note = f"hint: {error.hint}"  # a traceback shows it below the message
+        if error.hint and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
         raise
 
 

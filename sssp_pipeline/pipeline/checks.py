@@ -49,9 +49,10 @@ def check_before_ingest(
     if not files.exists(files.join(workflow.store, MANIFEST)):
         files.check_writable(workflow.store)
     for chosen in (workflow.sources, workflow.output.targets):
-        if chosen is not None and chosen.file is not None:
-            files.expand([chosen.file])
-            files.open_read(chosen.file).close()
+        url = None if chosen is None else chosen.points.file if chosen.points is not None else chosen.file
+        if url is not None:
+            files.expand([url])
+            files.open_read(url).close()
     if (dtype := workflow.graph.weights.dtype) != "auto":
         check_unreached(workflow.output.unreached, np.dtype(dtype))
     if files.exists(folder.path(RUN_FILE)) and not overwrite:

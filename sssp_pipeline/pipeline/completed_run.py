@@ -18,6 +18,7 @@ from sssp_pipeline.pipeline.results.report import render_report
 from sssp_pipeline.pipeline.results.run_files import (
     METRICS_FILE,
     OVERWRITE,
+    SNAPPED_FILE,
     FileShape,
     batch_file,
     check_files,
@@ -121,6 +122,8 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
     sizes = record.get("files", {})  # release 0.1.0 has no sizes
     n_sources, identity = record["sources"], record["identity"]
     shapes = [FileShape(METRICS_FILE, n_sources)]
+    if "snapped" in identity:
+        shapes.append(FileShape(SNAPPED_FILE))
     output = recorded_output(record)
     if isinstance(output, FileOutput):
         wide = [name for name in sizes if name.startswith("distances/wide-")]

@@ -27,6 +27,7 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_options
+from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.outputs import Distances, FileOutput, RowOutput, output_of
@@ -98,19 +99,24 @@ def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions:
 
 def select_stage(
     workflow: Workflow, stored: StoredGraph, progress: Progress
-) -> tuple[list[np.ndarray], RowOutput, Skipped]:
-    """Return the batches of a run on a stored graph, what it stores of each row, and the ids that were left out."""
+) -> tuple[list[np.ndarray], RowOutput, Skipped, Snapper]:
+    """Return the batches of a run on a stored graph, what it stores of each row, and what became of ids and points.
+
+    The last two are the ids that were left out, and the vertices of the points.
+    """
     progress.stage("plan")
     if stored.manifest.weights.scale is None:  # with a scale, distances are written as float64
         check_unreached(workflow.output.unreached, stored.manifest.traits.weight_dtype)
-    skipped = Skipped()
-    sources = select_sources(workflow.sources, stored.ids, stored.graph, skipped)
+    skipped, snapper = Skipped(), Snapper(stored)
+    sources = select_sources(workflow.sources, stored.ids, stored.graph, skipped, snapper)
     given, solve, manifest = workflow.output, workflow.solve, stored.manifest
     scale = manifest.weights.scale
     form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale)
     output = output_of(
-        form, given, lambda targets: select_targets(targets, stored.ids, stored.graph, skipped)
+        form, given, lambda targets: select_targets(targets, stored.ids, stored.graph, skipped, snapper)
     )
+    for sentence in snapper.sentences():
+        progress.say(sentence, "snapped")
     for sentence in skipped.sentences():
         progress.say(sentence, level="warning")
     batches = cut(manifest.traits, sources, solve, output.kept)
@@ -121,12 +127,12 @@ def select_stage(
             "batches_joined",
             batch=len(batches[0]),
         )
-    return batches, output, skipped
+    return batches, output, skipped, snapper
 
 
 def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
     """Return the plan of a run on a stored graph, for workers on this machine."""
-    batches, output, _ = select_stage(workflow, stored, progress)
+    batches, output, _, _ = select_stage(workflow, stored, progress)
     return make_plan(stored.manifest.traits, batches, workflow.solve, output, this_machine())
 
 
@@ -178,13 +184,23 @@ def run(
             stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
     start_up.end("ingest")
     with timings.of("plan"):
-        batches, output, skipped = select_stage(workflow, stored, progress)
+        batches, output, skipped, snapper = select_stage(workflow, stored, progress)
     with _compile_notice(progress), exclusive(folder.url) as still_ours:
         if overwrite:
             folder.check_ours()
             folder.remove()
         job = _Job(
-            workflow, stored, batches, output, skipped, folder, timings, start_up, progress, still_ours
+            workflow,
+            stored,
+            batches,
+            output,
+            skipped,
+            snapper,
+            folder,
+            timings,
+            start_up,
+            progress,
+            still_ours,
         )
         with job.cluster:
             return folder, job.carry_out(finish)
@@ -270,6 +286,7 @@ class _Job:
     batches: list[np.ndarray]
     output: RowOutput
     skipped: Skipped
+    snapper: Snapper
     folder: RunFolder
     timings: _Timings
     start_up: StartUp
@@ -285,6 +302,8 @@ class _Job:
             "batch": len(self.batches[0]) if self.batches else 0,
             "cutoff": self.workflow.solve.cutoff,
             **self.output.form.identity(),
+            # A run without points has the identity that it always had.
+            **({} if (digest := self.snapper.digest) is None else {"snapped": digest}),
         }
         #: Ends the cluster, if one was started.
         self.cluster = ExitStack()
@@ -324,6 +343,8 @@ class _Job:
                 self.progress.stage("merge")
                 dtype = self.stored.manifest.traits.weight_dtype
                 self.folder.merge(self.batches, self.output, self.stored.ids, dtype, self.progress)
+            if (snapped := self.snapper.table) is not None:
+                self.folder.write_snapped(snapped)
             record = self._record(solved)
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):

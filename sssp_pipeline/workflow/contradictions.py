@@ -15,6 +15,8 @@ from sssp_pipeline.workflow.registries import FORMATS
 from sssp_pipeline.workflow.section import Path, dotted
 from sssp_pipeline.workflow.vertices import Sources, Vertices
 
+_WITHOUT_PREDECESSORS = "set `solve.predecessors: false`: `sssp-pipeline path` needs none"
+
 
 class Contradiction(NamedTuple):
     """A value that another value of the same file rules out."""
@@ -38,8 +40,18 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
         yield Contradiction(
             ("output", "layout"),
             "layout `wide` has no place for predecessors",
-            "set `output.layout: long` or `solve.predecessors: false`",
+            f"set `output.layout: long`, or {_WITHOUT_PREDECESSORS}",
         )
+    for path, given in (
+        (("sources",), sections.get("sources", {})),
+        (("output", "targets"), output.get("targets")),
+    ):
+        if isinstance(given, Mapping) and given.get("points") and graph.get("coordinates") is None:
+            yield Contradiction(
+                (*path, "points"),
+                f"`{dotted((*path, 'points'))}` needs the coordinates of the graph",
+                "set `graph.coordinates` to a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file",
+            )
     if solve.get("options") and solve.get("solver", "auto") == "auto":
         yield Contradiction(
             ("solve", "options"),
@@ -53,8 +65,9 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
 
 def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     """Yield each URL that a run of the workflow `data` reads, after the path of its key."""
-    keys: list[Path] = [("graph", "input"), ("graph", "coordinates"), ("sources", "file")]
-    for path in [*keys, ("output", "targets", "file")]:
+    chosen: list[Path] = [("sources",), ("output", "targets")]
+    keys: list[Path] = [(*path, *name) for path in chosen for name in (("file",), ("points", "file"))]
+    for path in [("graph", "input"), ("graph", "coordinates"), *keys]:
         value: Any = data
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None
@@ -117,7 +130,7 @@ _KEYS_OF_VERTICES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "column": (None, ("file",)),
     "header": (None, ("file",)),
     "unknown": ("error", ("file", "ids")),
-    "order": ("ascending", ("file", "ids")),
+    "order": ("ascending", ("file", "ids", "points")),
 }
 
 
@@ -125,7 +138,8 @@ def _unused_keys(path: Path, given: Mapping[str, Any], kind: str) -> Iterator[Co
     """Yield the keys that have no effect in a section that chooses vertices by `kind`."""
     for key, (default, kinds) in _KEYS_OF_VERTICES.items():
         if kind not in kinds and given.get(key) not in (None, default):
-            used_by = " and ".join(f"`{each}`" for each in kinds)
+            *others, last = (f"`{each}`" for each in kinds)
+            used_by = f"{', '.join(others)} and {last}" if others else last
             text = f"`{dotted((*path, key))}` goes with {used_by}, not with `{kind}`"
             yield Contradiction((*path, key), text, f"remove `{key}`")
     if isinstance(given.get("column"), str) and given.get("header") is False:
@@ -156,7 +170,7 @@ def _output_contradictions(
         yield Contradiction(
             ("solve", "predecessors"),
             f"{cause} leaves no place for predecessors",
-            f"{remedy}, or set `solve.predecessors: false`",
+            f"{remedy}, or {_WITHOUT_PREDECESSORS}",
         )
     if verify == "certificate":
         yield Contradiction(
@@ -197,9 +211,6 @@ def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[Contradiction]:
     """Yield the contradictions of a `graph` section, given as plain values."""
     # Other values are not printed: one may be a secret from the environment.
     known = graph.get("format") if graph.get("format") in FORMATS else None
-    if graph.get("coordinates") is not None and known not in (None, "dimacs"):
-        text = f"`graph.coordinates` belongs to format `dimacs`, not `{known}`"
-        yield Contradiction(("graph", "coordinates"), text, "remove one of them")
     for key, (default, formats) in _KEYS_OF_FORMATS.items():
         value = graph.get(key, default)
         if isinstance(value, Mapping):

@@ -84,7 +84,8 @@ class Graph(Section):
     """Columns of a CSV or Parquet input."""
 
     coordinates: Text | None = None
-    """URL of a DIMACS `.co` file with the position of every vertex."""
+    """URL of the positions of all vertices: a CSV, Parquet or GeoParquet file with the columns `id`, `lon` and `lat`,
+    or the `.co` file of a DIMACS graph."""
 
     directed: bool | Literal["reversed"] = True
     """Whether an edge leads one way only. `false` adds the reverse of every edge. `reversed` reverses every edge."""
@@ -149,7 +150,8 @@ class Solve(Section):
     """Vertices farther than this count as unreached. `null` means no limit."""
 
     predecessors: bool = False
-    """Whether to write the predecessor of each vertex: the vertex before it on a shortest path."""
+    """Whether to write the predecessor of each vertex: the vertex before it on a shortest path, the smallest id of
+    several."""
 
     trace_every_us: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Record the state of each search in the metrics at this interval, in microseconds. Only some solvers can."""
@@ -174,7 +176,7 @@ class Output(Section):
     for each source the number of vertices reached, the largest distance and the mean."""
 
     targets: Vertices | None = None
-    """Write only the distances to these vertices. They keep the order given; `random` and `top_degree` give ascending
+    """Write only the distances to these vertices. They keep the order given. `random` and `top_degree` give ascending
     order. `null` means every vertex."""
 
     layout: Literal["long", "wide"] = "long"

@@ -32,8 +32,8 @@ def workflow_from_options(
     edges
         Paths or URLs of edge lists: `graph.input`.
     sources, targets
-        The values of `--from` and `--to`: ids, one file of ids, `all`, `random:64` or `top-degree:10`. The prefixes
-        `id:` and `file:` force a reading. No targets means every vertex.
+        The values of `--from` and `--to`: ids, one file of ids, `points:FILE`, `all`, `random:64` or
+        `top-degree:10`. The prefixes `id:` and `file:` force a reading. No targets means every vertex.
     output
         The value of `--out`; None if `overrides` set `output.path`.
     overrides, environ
@@ -94,6 +94,8 @@ def _one_choice(option: str, word: str) -> tuple[str, Any]:
         return "ids", rest
     if prefix == "file" and not rest.startswith("//"):
         return "file", rest
+    if prefix == "points" and rest and not rest.startswith("//"):
+        return "points", {"file": rest}
     if "://" in word:
         return "file", word
     choice: tuple[str, Any] | None = ("all", True) if word == "all" else None

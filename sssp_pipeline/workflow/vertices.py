@@ -24,11 +24,37 @@ class RandomVertices(Section):
     """Draw only vertices that reach at least this many vertices, themselves included."""
 
 
+class Points(Section):
+    """Points on the globe. Each one stands for the nearest vertex of the graph, which must have coordinates."""
+
+    file: Text
+    """URL of a CSV file with a header, or of a Parquet, GeoParquet or Arrow file. `-` is standard input."""
+
+    lon: Text | None = None
+    """Column of the longitudes, in degrees. `null` takes the geometry of GeoParquet, or else the column named `lon`,
+    `lng` or `longitude`."""
+
+    lat: Text | None = None
+    """Column of the latitudes, in degrees. `null` takes the geometry of GeoParquet, or else the column named `lat` or
+    `latitude`."""
+
+    id: Text | None = None
+    """Column that names the points in messages and in `snapped.parquet`. `null` takes the column `id`, or no column."""
+
+    max_snap_m: Annotated[int, Field(gt=0)] | Annotated[float, Field(gt=0)] | None = 1000
+    """Largest distance from a point to its vertex, in metres. A point that is farther away stops the run. `null` means
+    no limit."""
+
+    coordinates: Literal["auto", "degrees", "microdegrees"] = "auto"
+    """Unit of the coordinates of the graph. A microdegree is a millionth of a degree. `auto` takes the unit that fits
+    the numbers."""
+
+
 class Vertices(Section):
-    """Some vertices: exactly one of `ids`, `file`, `random` and `top_degree`."""
+    """Some vertices: exactly one of `ids`, `file`, `points`, `random` and `top_degree`."""
 
     #: The keys that choose vertices. Exactly one is given. The other keys say how to read it.
-    KINDS: ClassVar[tuple[str, ...]] = ("ids", "file", "random", "top_degree")
+    KINDS: ClassVar[tuple[str, ...]] = ("ids", "file", "points", "random", "top_degree")
 
     ids: Annotated[tuple[VertexId, ...], Field(min_length=1, strict=False)] | None = None
     """Vertex ids, as in the input."""
@@ -36,6 +62,9 @@ class Vertices(Section):
     file: Text | None = None
     """URL of a file with vertex ids: one on each line, or a column of a CSV, Parquet or Arrow file. `-` is standard
     input."""
+
+    points: Points | None = None
+    """Points on the globe, each of which stands for the nearest vertex."""
 
     random: RandomVertices | None = None
     """Vertices drawn at random."""
@@ -61,7 +90,7 @@ class Vertices(Section):
 
 
 class Sources(Vertices):
-    """The vertices to start from: exactly one of `ids`, `file`, `random`, `top_degree` and `all`."""
+    """The vertices to start from: exactly one of `ids`, `file`, `points`, `random`, `top_degree` and `all`."""
 
     KINDS: ClassVar[tuple[str, ...]] = (*Vertices.KINDS, "all")
 
@@ -69,4 +98,4 @@ class Sources(Vertices):
     """Every vertex."""
 
     order: Literal["ascending", "given"] = "ascending"
-    """Order of the sources in the results: by vertex, or the order of `ids` or `file`."""
+    """Order of the sources in the results: by vertex, or the order of `ids`, `file` or `points`."""

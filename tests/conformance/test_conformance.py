@@ -135,7 +135,7 @@ def random_graphs(draw, dtype):
 
 
 def assert_predecessors(graph, source, distances, predecessors):
-    """Each reached vertex hangs on a tight edge, and the way back ends at the source."""
+    """Each reached vertex hangs on a tight edge, the smallest is taken, and the way back ends at the source."""
     reached = distances != unreached_distance(distances.dtype)
     assert predecessors.dtype == np.uint32
     assert_array_equal(predecessors != NO_VERTEX, reached & (np.arange(graph.n_vertices) != source))
@@ -150,6 +150,26 @@ def assert_predecessors(graph, source, distances, predecessors):
             weights = graph.weights[row][graph.col_indices[row] == below]
             assert (distances[above] + weights == distances[below]).any()
             hops[below] = hops[above] + 1
+    assert_array_equal(predecessors, smallest_predecessors(graph, source, distances))
+
+
+def smallest_predecessors(graph, source, distances):
+    """The smallest vertex on a tight edge from a nearer one; else the smallest on the fewest edges of length 0."""
+    src = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
+    dst = graph.col_indices
+    with np.errstate(over="ignore"):
+        sums = distances[src] + graph.weights
+    # A sum that wraps around is less than its first term.
+    is_tight = (sums == distances[dst]) & (sums >= distances[src]) & (sums != unreached_distance(sums.dtype))
+    is_nearer = is_tight & (distances[src] < distances[dst])
+    found = np.full(graph.n_vertices, NO_VERTEX)
+    np.minimum.at(found, dst[is_nearer], src[is_nearer])
+    level = np.flatnonzero((found != NO_VERTEX) | (np.arange(graph.n_vertices) == source))
+    while len(level):
+        is_next = is_tight & np.isin(src, level) & (found[dst] == NO_VERTEX) & (dst != source)
+        np.minimum.at(found, dst[is_next], src[is_next])
+        level = np.unique(dst[is_next])
+    return found
 
 
 def mean_of(finite):

@@ -173,8 +173,10 @@ NEGATIVE_CYCLES = {
 
 
 def assert_predecessors(graph, source, distances, predecessors):
-    """Each reached vertex hangs on a tight edge, and the way back ends at the source."""
+    """Each reached vertex hangs on a tight edge, and the way back ends at the source after the fewest edges."""
     reached = distances != unreached_distance(distances.dtype)
+    if graph.traits.min_weight < 0 and graph.n_vertices < 1000:
+        assert_array_equal(predecessors, on_fewest_edges(graph, source, distances))
     assert_array_equal(predecessors != NO_VERTEX, reached & (np.arange(graph.n_vertices) != source))
     for v in np.flatnonzero(reached).tolist()[:400]:
         for _ in range(graph.n_vertices):
@@ -186,6 +188,25 @@ def assert_predecessors(graph, source, distances, predecessors):
             assert (distances[above] + weights == distances[v]).any()
             v = above
         assert v == source
+
+
+def on_fewest_edges(graph, source, distances):
+    """The predecessors on shortest paths of the fewest edges, the smallest vertex of several."""
+    number = distances.dtype.type if distances.dtype.kind == "f" else int
+    found = np.full(graph.n_vertices, NO_VERTEX)
+    level, seen = [source], {source}
+    while level:
+        following = set()
+        for u in sorted(level):
+            for e in range(graph.row_offsets[u], graph.row_offsets[u + 1]):
+                v = int(graph.col_indices[e])
+                is_tight = number(distances[u]) + number(graph.weights[e]) == number(distances[v])
+                if is_tight and v not in seen and found[v] == NO_VERTEX:
+                    found[v] = u
+                    following.add(v)
+        seen |= following
+        level = list(following)
+    return found
 
 
 def mean_of(finite):

@@ -76,7 +76,7 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
         (
             {"output": {"layout": "wide"}, "solve": {"predecessors": True}},
             "layout `wide` has no place for predecessors",
-            "set `output.layout: long` or `solve.predecessors: false`",
+            "set `output.layout: long`, or set `solve.predecessors: false`: `sssp-pipeline path` needs none",
         ),
         (
             {"output": {"targets": {"ids": [1], "top_degree": 2}}},
@@ -86,12 +86,12 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
         (
             {"output": {"targets": {}}},
             "`output.targets` is empty",
-            "give one of `ids`, `file`, `random`, `top_degree`",
+            "give one of `ids`, `file`, `points`, `random`, `top_degree`",
         ),
         (
             {"output": {"targets": {"ids": [1]}}, "solve": {"predecessors": True}},
             "`output.targets` leaves no place for predecessors",
-            "remove the targets, or set `solve.predecessors: false`",
+            "remove the targets, or set `solve.predecessors: false`: `sssp-pipeline path` needs none",
         ),
         (
             {"output": {"targets": {"ids": [1]}}, "verify": "certificate"},
@@ -117,9 +117,9 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
             )
         ),
         (
-            {"graph": {"format": "text", "coordinates": "x.co"}},
-            "`graph.coordinates` belongs to format `dimacs`, not `text`",
-            "remove one of them",
+            {"sources": {"all": None, "points": {"file": "p.csv"}}},
+            "`sources.points` needs the coordinates of the graph",
+            "set `graph.coordinates` to a table with the columns `id`, `lon` and `lat`, or to a DIMACS `.co` file",
         ),
         (
             {"graph": {"format": "metis", "columns": {"source": "a"}}},

@@ -219,7 +219,7 @@ def test_missing_keys(load):
 def test_sources_without_a_kind(load):
     error = refused(load, LEAST.replace("{all: true}", "{}"))
     assert error.message == "`road.yaml` line 3: `sources` is empty"
-    assert error.hint == "give one of `ids`, `file`, `random`, `top_degree`, `all`"
+    assert error.hint == "give one of `ids`, `file`, `points`, `random`, `top_degree`, `all`"
 
 
 def test_a_fault_in_a_list_has_the_line_of_the_item(load):

@@ -1,9 +1,15 @@
 """Predecessors, made from distances alone, so that every solver gives the same ones.
 
 The idea: an edge (u, v) is tight if d[u] + w == d[v], added in the weights' type. Every shortest path consists of tight
-edges, and every reached vertex lies on one. A breadth-first walk from the source along tight edges, rows in order,
-gives each vertex the first tight edge into it. Such a walk is a tree by construction. To pick any tight edge into each
-vertex would close a loop on a cycle of length zero, or on weights so small that a sum rounds to d[u].
+edges, and every reached vertex lies on one. To pick any tight edge into each vertex would close a loop on a cycle of
+length zero, or on weights so small that a sum rounds to d[u]. So these rules choose the predecessor of a vertex v:
+
+1. It is the smallest vertex u with a tight edge into v and d[u] < d[v]. Distances fall along such predecessors, so they
+   close no loop.
+2. Some vertices have only tight edges from vertices at the same distance. A breadth-first walk along tight edges starts
+   at the source and at all vertices of rule 1, and gives each of them the smallest vertex of the level before.
+3. With negative weights, distances need not fall. There the walk starts at the source alone, and rule 1 is left out.
+   The paths are those with the fewest edges among the shortest.
 """
 
 from __future__ import annotations
@@ -13,12 +19,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph, unreached_distance
-from sssp_pipeline.kernels.host.numba_tools import (
-    ONE,
-    ZERO,
-    fits,
-    sum_of,
-)
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, fits, sum_of
 from sssp_pipeline.kernels.host.search_graph import SearchGraph, as_searched
 from sssp_pipeline.numba_cache import njit
 
@@ -35,15 +36,46 @@ def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: n
     """
     view = SearchGraph.of(graph)
     row = as_searched(graph, distances)
-    walk_tight_edges(
-        view.row_offsets,
-        view.col_indices,
-        view.weights,
-        row,
-        row.dtype.type(unreached_distance(distances.dtype)),
-        np.uint32(source),
-        into,
-    )
+    edges = view.row_offsets, view.col_indices, view.weights, row
+    limit = row.dtype.type(unreached_distance(distances.dtype))
+    into[:] = NO_VERTEX
+    starts = np.array([source], np.uint32)
+    if graph.traits.min_weight >= 0:
+        if _take_nearer(*edges, limit, into):
+            return
+        starts = np.union1d(starts, np.flatnonzero(into != NO_VERTEX).astype(np.uint32))
+    walk_tight_edges(*edges, limit, np.uint32(source), starts, into)
+
+
+@njit(nogil=True)
+def _take_nearer(
+    row_offsets: np.ndarray,
+    col_indices: np.ndarray,
+    weights: np.ndarray,
+    distances: np.ndarray,
+    limit: Any,
+    predecessors: np.ndarray,
+) -> bool:
+    """Fill `predecessors` by rule 1; return whether only the source is left among the vertices nearer than `limit`."""
+    n_reached, n_found = ZERO, ZERO
+    for u in range(np.uint64(len(distances))):
+        d = distances[u]
+        if not d < limit:
+            continue
+        n_reached += ONE
+        for e in range(row_offsets[u], row_offsets[u + ONE]):
+            v = col_indices[e]
+            sum_in_type = sum_of(d, weights[e])
+            if (
+                sum_in_type == distances[v]
+                and d < sum_in_type
+                and sum_in_type < limit
+                and fits(d, weights[e], sum_in_type)
+                and predecessors[v] == NO_VERTEX
+            ):
+                predecessors[v] = u
+                n_found += ONE
+    return n_found + ONE == n_reached
 
 
 @njit(nogil=True)
@@ -54,20 +86,22 @@ def walk_tight_edges(
     distances: np.ndarray,
     limit: Any,
     source: Any,
+    starts: np.ndarray,
     predecessors: np.ndarray,
 ) -> None:
-    """Fill `predecessors` from the tight edges between vertices nearer than `limit`.
+    """Fill `predecessors` where it is `NO_VERTEX`, by a walk from `starts` along tight edges below `limit`.
 
-    A vertex without a tight path from the source keeps `NO_VERTEX`.
+    A vertex to which no tight path leads keeps `NO_VERTEX`, and so does the source.
     """
-    predecessors[:] = NO_VERTEX
     queue = np.empty(len(distances), np.uint32)
-    queue[0] = source
-    head, tail = ZERO, ONE
+    queue[: len(starts)] = starts
+    depth = np.zeros(len(distances), np.uint32)
+    head, tail = ZERO, np.uint64(len(starts))
     while head < tail:
         u = queue[head]
         head += ONE
         d = distances[u]
+        below = depth[u] + np.uint32(1)
         for e in range(row_offsets[u], row_offsets[np.uint64(u) + ONE]):
             v = col_indices[e]
             sum_in_type = sum_of(d, weights[e])
@@ -75,9 +109,12 @@ def walk_tight_edges(
                 sum_in_type == distances[v]
                 and sum_in_type < limit
                 and fits(d, weights[e], sum_in_type)
-                and predecessors[v] == NO_VERTEX
                 and v != source
             ):
-                predecessors[v] = u
-                queue[tail] = v
-                tail += ONE
+                if predecessors[v] == NO_VERTEX:
+                    predecessors[v] = u
+                    depth[v] = below
+                    queue[tail] = v
+                    tail += ONE
+                elif depth[v] == below and u < predecessors[v]:
+                    predecessors[v] = u

@@ -86,8 +86,11 @@ def find_fault(
     view = SearchGraph.of(graph)
     row = as_searched(graph, distances)
     limit = row.dtype.type(distance_limit(distances.dtype, cutoff))
-    walked = np.empty(graph.n_vertices, np.uint32)
-    walk_tight_edges(view.row_offsets, view.col_indices, view.weights, row, limit, np.uint32(source), walked)
+    walked = np.full(graph.n_vertices, NO_VERTEX)
+    starts = np.array([source], np.uint32)
+    walk_tight_edges(
+        view.row_offsets, view.col_indices, view.weights, row, limit, np.uint32(source), starts, walked
+    )
     # The source was walked too. It has no predecessor, so any vertex marks it.
     walked[source] = source
     vertex, true = _least_crossing(view.row_offsets, view.col_indices, view.weights, row, limit, walked)

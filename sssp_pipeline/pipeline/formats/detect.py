@@ -72,7 +72,7 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
         raise InputError(
             f"coordinates are given in `{files.redacted(options.coordinates)}`, "
             f"but a {edge_list.reading.format} edge list takes none",
-            hint="remove `graph.coordinates`: it goes with a DIMACS graph",
+            hint="name a table with the columns `id`, `lon` and `lat`: a `.co` file goes with a DIMACS graph",
         )
     return edge_list
 

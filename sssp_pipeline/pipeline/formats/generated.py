@@ -47,7 +47,7 @@ def open_generated(urls: list[str], options: ReadOptions) -> EdgeList:
         raise InputError(
             f"coordinates are given in `{files.redacted(options.coordinates)}`, "
             "but a generated edge list has its own or none",
-            hint="remove `graph.coordinates`: it goes with a DIMACS graph",
+            hint="remove `graph.coordinates`",
         )
     refuse_columns(options, "a generated graph has")
     name, _, query = urls[0].removeprefix(SCHEME).partition("?")

@@ -86,6 +86,8 @@ class Manifest(BaseModel):
     symmetric: bool
     ids: IdMapping
     coordinates: bool
+    #: The unit of the coordinates, if the input says it.
+    coordinates_unit: Literal["degrees"] | None = None
     counts: Counts
     inputs: list[dict[str, Any]]
     options: dict[str, Any]

@@ -8,8 +8,12 @@ from contextlib import contextmanager
 from functools import cached_property
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store.coordinates import LonLat, lon_lat
+from sssp_pipeline.pipeline.graph_store.loading import load_coordinates, load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
@@ -34,6 +38,37 @@ class StoredGraph:
     def ids(self) -> VertexIds:
         """The ids of its vertices."""
         return load_ids(self.store, self.manifest)
+
+    @cached_property
+    def _xy(self) -> tuple[np.ndarray, np.ndarray]:
+        return load_coordinates(self.store, self.manifest)
+
+    def lon_lat(self, unit: str = "auto") -> LonLat:
+        """Return the longitudes and latitudes of its vertices, which are loaded on first use.
+
+        Parameters
+        ----------
+        unit
+            The unit of the stored coordinates: "degrees", "microdegrees", or "auto" for the one that fits.
+
+        Raises
+        ------
+        InputError
+            The store has no coordinates, they are not on the globe, or a file is damaged.
+        """
+        place, reading = files.redacted(self.store), self.manifest.reading
+        if reading is not None and reading.format == "generated" and self.manifest.coordinates:
+            raise InputError(
+                f"the coordinates of `{place}` are metres on a plane, since the graph is generated",
+                hint="for a map, ingest a graph with the coordinates of its vertices",
+            )
+        if (known := self.manifest.coordinates_unit) is not None and unit in ("auto", known):
+            unit = known
+        elif known is not None:
+            raise InputError(
+                f"the coordinates of `{place}` are in {known}, not in {unit}", hint="leave out the unit"
+            )
+        return lon_lat(*self._xy, unit, place)
 
     def graph(self) -> CsrGraph:
         """Return the graph; the first thread that calls this loads it, and other threads wait."""

@@ -13,6 +13,7 @@ from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.vertex_positions import VertexPositions, is_dimacs_coordinates
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.workflow import models as workflow
 
@@ -38,7 +39,11 @@ def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
-    """Return the edge list in the files `urls`, with the options of `spec`; raises as `open_edge_list` does."""
+    """Return the edge list in the files `urls`, with the options of `spec`; raises as `open_edge_list` does.
+
+    A table of coordinates is not opened: `open_positions` does that.
+    """
+    co = spec.coordinates if any(map(is_generated, urls)) or not _has_position_table(spec) else None
     options = ReadOptions(
         format=spec.format,
         encoding=spec.encoding,
@@ -52,11 +57,28 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = 
         scale=spec.weights.scale,
         ids=spec.ids,
         unreadable=spec.unreadable,
-        coordinates=spec.coordinates,
+        coordinates=co,
         max_line_bytes=spec.max_line_bytes,
         **({} if block_bytes is None else {"block_bytes": block_bytes}),
     )
     return open_edge_list(urls, options)
+
+
+def open_positions(spec: workflow.Graph, edge_list: EdgeList) -> VertexPositions | None:
+    """Return the table with the coordinates of the vertices; None if `spec` names none.
+
+    Raises
+    ------
+    InputError
+        The table cannot be used, or it is a file of DIMACS; or as `VertexPositions.read`.
+    """
+    if spec.coordinates is None or edge_list.read_coordinates is not None:
+        return None
+    return VertexPositions.read(spec.coordinates)
+
+
+def _has_position_table(spec: workflow.Graph) -> bool:
+    return spec.coordinates is not None and not is_dimacs_coordinates(spec.coordinates)
 
 
 def chunks_of(edge_list: EdgeList, spec: workflow.Graph, n_threads: int) -> Iterator[EdgeChunk]:

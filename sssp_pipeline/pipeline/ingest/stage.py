@@ -18,8 +18,9 @@ import pyarrow as pa
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
+from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.vertex_positions import VertexPositions
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
     VERSION,
@@ -45,6 +46,7 @@ from sssp_pipeline.pipeline.ingest.input import (
     complete_reading,
     input_files,
     open_input,
+    open_positions,
     sample_of,
 )
 from sssp_pipeline.pipeline.ingest.spill import Spill
@@ -153,6 +155,7 @@ def _ingest_into(
     ids = collector(edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id)
     with Spill() as spill, StoreWriter(store) as writer:
         job = _Job(spec, edge_list, ids, spill, usable_cores(), progress)
+        positions = open_positions(spec, edge_list)
         seen, sample = _read_edges(job)
         dtype, why = seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
         vertex_ids = ids.finish()
@@ -162,7 +165,10 @@ def _ingest_into(
         if one_way is not None and edge_list.symmetric == "both-listed":
             raise _one_way_error(urls[0], *(vertex_ids.original(end) for end in one_way))
         reading = complete_reading(edge_list, spec, sample, f"{dtype.name}: {why}")
-        manifest = _write_parts(job, writer, graph, vertex_ids, counts, inputs, reading, one_way is None)
+        coordinates = _coordinates(job, positions, vertex_ids)
+        manifest = _write_parts(
+            job, writer, graph, vertex_ids, coordinates, counts, inputs, reading, one_way is None
+        )
         _write_skipped(store, edge_list)
         check_held()  # a commit by a process that lost the store would remove the files of the new holder
         writer.commit(manifest)
@@ -332,11 +338,24 @@ def _one_way_error(url: str, u: int | str, v: int | str) -> InputError:
     )
 
 
+def _coordinates(job: _Job, positions: VertexPositions | None, vertex_ids: VertexIds) -> Coordinates | None:
+    """Return x and y of the vertices, (V,) each; None if the input has no coordinates."""
+    if positions is None:
+        return job.edge_list.coordinates()
+    x, y, n_others = positions.of(vertex_ids)
+    if n_others:
+        job.progress.say(
+            f"{plural(n_others, 'row')} of {files.redacted(positions.url)} have positions of no vertex of the graph"
+        )
+    return x, y
+
+
 def _write_parts(
     job: _Job,
     writer: StoreWriter,
     graph: CsrGraph,
     vertex_ids: VertexIds,
+    coordinates: Coordinates | None,
     counts: Counts,
     inputs: list[dict[str, Any]],
     reading: Reading,
@@ -345,7 +364,6 @@ def _write_parts(
     """Write the parts of the graph, and return the manifest that names them; nothing is committed yet."""
     job.progress.stage("write graph store")
     row_offsets, edges = writer.write_graph(graph, job.threads)
-    coordinates = job.edge_list.coordinates()
     columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
     if coordinates is not None:
         columns |= {"x": pa.array(coordinates[0]), "y": pa.array(coordinates[1])}
@@ -359,6 +377,8 @@ def _write_parts(
         symmetric=is_symmetric,
         ids=vertex_ids.mapping,
         coordinates=coordinates is not None,
+        # A table is in degrees. A file of DIMACS and a generator do not say what their numbers are.
+        coordinates_unit=None if coordinates is None or job.edge_list.read_coordinates else "degrees",
         counts=counts,
         inputs=inputs,
         options=options_of(job.spec),

@@ -16,7 +16,10 @@ from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import MAX_LISTED, VertexIds, listed
-from sssp_pipeline.workflow.vertices import RandomVertices, Sources, Vertices
+from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
+
+#: Returns the vertices (n,) of points; the second argument is the key of the section that has them.
+Snap = Callable[[Points, str], np.ndarray]
 
 
 @dataclass
@@ -45,7 +48,11 @@ class Skipped:
 
 
 def select_sources(
-    spec: Sources, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
+    spec: Sources,
+    ids: VertexIds,
+    load: Callable[[], CsrGraph],
+    skipped: Skipped | None = None,
+    snap: Snap | None = None,
 ) -> np.ndarray:
     """Return the sources (S,) uint32: ascending, or with `order: given` in the order of the workflow or its file.
 
@@ -59,6 +66,8 @@ def select_sources(
         Returns the graph. It is called only for degrees and reach.
     skipped
         Collects the ids that `unknown: skip` leaves out.
+    snap
+        Finds the vertices of points, and collects what it found. Only `spec.points` needs it.
 
     Raises
     ------
@@ -69,25 +78,34 @@ def select_sources(
         raise InputError("there is nothing to solve: the graph has no vertices", hint="check `graph.input`")
     if spec.all:
         return np.arange(ids.n_vertices, dtype=np.uint32)
-    chosen = _chosen(spec, "sources", ids, load, skipped or Skipped())
+    chosen = _chosen(spec, "sources", ids, load, skipped or Skipped(), snap)
     return (chosen if spec.order == "given" else np.sort(chosen)).astype(np.uint32)
 
 
 def select_targets(
-    spec: Vertices, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped | None = None
+    spec: Vertices,
+    ids: VertexIds,
+    load: Callable[[], CsrGraph],
+    skipped: Skipped | None = None,
+    snap: Snap | None = None,
 ) -> np.ndarray:
     """Return the targets (T,) uint32 that `spec`, which is `output.targets`, names.
 
     They have the order of the workflow or its file. `random` and `top_degree` give ascending order. Parameters and
     errors are those of `select_sources`.
     """
-    chosen = _chosen(spec, "output.targets", ids, load, skipped or Skipped())
+    chosen = _chosen(spec, "output.targets", ids, load, skipped or Skipped(), snap)
     is_drawn = spec.kind in ("random", "top_degree")
     return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)
 
 
 def _chosen(
-    spec: Vertices, key: str, ids: VertexIds, load: Callable[[], CsrGraph], skipped: Skipped
+    spec: Vertices,
+    key: str,
+    ids: VertexIds,
+    load: Callable[[], CsrGraph],
+    skipped: Skipped,
+    snap: Snap | None,
 ) -> np.ndarray:
     """Return the vertices that `spec` chooses; `key` is its key in the workflow."""
     what = "target" if key == "output.targets" else "source"
@@ -98,6 +116,9 @@ def _chosen(
         return np.argsort(-degrees, kind="stable")[: spec.top_degree]
     if spec.random is not None:
         return _random_vertices(spec.random, key, what, ids.n_vertices, load)
+    if spec.points is not None:
+        assert snap is not None, "points are chosen on a stored graph, which has coordinates"
+        return snap(spec.points, key)
     place, named = "", list(ids.typed(spec.ids or ()))
     if spec.file is not None:
         place = f"`{files.redacted(spec.file)}`: "

@@ -5,7 +5,6 @@ If a file could be read in two ways, the error names the key of the workflow tha
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,26 +12,20 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompressed
-from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
-from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.formats.column_files import ColumnFile, shortened
+from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.vertex_ids import listed
 from sssp_pipeline.workflow.vertices import Vertices
 
 #: Names of columns with ids. A first line with one of them is a header.
 _COLUMN_NAMES = frozenset(("source", "target", "id", "vertex"))
-_DELIMITERS = ",;|\t"
-#: The delimiter must fit this many lines.
-_SAMPLE_LINES = 1000
 #: The integers without a leading zero that can fit into 64 bits.
 _USUAL_INTEGER = re.compile("[1-9][0-9]{0,18}|0")
-_QUOTED = re.compile('"((?:[^"]|"")*)"')
 _ONE_A_LINE = "write one id on each line, or name a CSV, Parquet or Arrow file with a column of ids"
 
 
 @dataclass(frozen=True)
-class IdFile:
+class IdFile(ColumnFile):
     """A file of ids and what the workflow and the graph say about it."""
 
     #: Its key in the workflow: `sources` or `output.targets`.
@@ -43,6 +36,13 @@ class IdFile:
     id_type: str
     #: Returns whether the graph has a vertex with an id.
     is_vertex: Callable[[str], bool]
+
+    wanted = _ONE_A_LINE
+
+    @property
+    def url(self) -> str:
+        assert self.spec.file is not None
+        return self.spec.file
 
     @property
     def what(self) -> str:
@@ -58,12 +58,8 @@ class IdFile:
             The file does not exist or names no vertex, a row has no id of `id_type`, or it is not clear which column
             holds the ids or whether the first line is a header.
         """
-        assert self.spec.file is not None
-        # The encoding is not `graph.encoding`, so `_decoded` reports errors of UTF-16.
-        with open_decompressed(self.spec.file, encoding="utf-8") as stream:
-            content = stream.read()
-        magics = (PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)
-        found = self._of_table(content) if content.startswith(magics) else self._of_text(content)
+        content, is_table = self._content()
+        found = self._of_table(content) if is_table else self._of_text(content)
         if not found:
             raise self._error(f" names no {self.what}", _ONE_A_LINE)
         return found
@@ -71,14 +67,9 @@ class IdFile:
     # ---- text ----
 
     def _of_text(self, content: bytes) -> list[int | str]:
-        lines = [
-            (number, line.strip())
-            for number, line in enumerate(self._decoded(content).splitlines(), 1)
-            if line.strip() and not line.lstrip().startswith("#")
-        ]
-        if not lines:
+        rows = self._rows(content)
+        if not rows:
             return []
-        rows = self._rows(lines)
         index, has_header = self._column_and_header([cell.strip() for cell in rows[0][1]], rows[0][0])
         found: list[int | str] = []
         for number, row in rows[has_header:]:
@@ -90,52 +81,6 @@ class IdFile:
                 )
             found.append(self._id(row[index].strip(), "line", number))
         return found
-
-    def _decoded(self, content: bytes) -> str:
-        encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-        try:
-            text = content.decode(encoding)
-        except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
-            name = encoding.removesuffix("-sig").upper()
-            raise self._error(
-                f" line {line}: byte 0x{content[error.start]:02x} is not {name} text",
-                f"save the file as UTF-8; {_ONE_A_LINE}",
-            ) from error
-        if "\0" in text:
-            raise self._error(" is a binary file that is neither Parquet nor Arrow", _ONE_A_LINE)
-        return text
-
-    def _rows(self, lines: list[tuple[int, str]]) -> list[tuple[int, list[str]]]:
-        """Return the number and the cells of each line; a file without a delimiter has one cell in each line."""
-        delimiter = self._delimiter([line for _, line in lines[:_SAMPLE_LINES]])
-        if delimiter is None:
-            return [(number, [_unquoted(line)]) for number, line in lines]
-        cells = csv.reader(
-            (line for _, line in lines), delimiter=delimiter, skipinitialspace=True, strict=True
-        )
-        try:
-            rows = [(lines[cells.line_num - 1][0], row) for row in cells]
-        except csv.Error as error:
-            number = lines[cells.line_num - 1][0]
-            raise self._error(f" line {number} cannot be read: {error}", _ONE_A_LINE) from error
-        return rows
-
-    def _delimiter(self, sample: list[str]) -> str | None:
-        """Return the delimiter that splits the sample into columns; None if there is none."""
-        fitting = []
-        for delimiter in _DELIMITERS:
-            if delimiter not in sample[0]:
-                continue
-            first = _split(sample[0], delimiter)
-            if len(first) > 1 and self._looks_like_header(first):
-                return delimiter
-            if len(first) > 1 and all(len(_split(line, delimiter)) == len(first) for line in sample):
-                fitting.append(delimiter)
-        if len(fitting) > 1:
-            names = " and ".join(f"`{found}`".replace("\t", "tab") for found in fitting)
-            raise self._error(f" can be split into columns by {names}", _ONE_A_LINE)
-        return fitting[0] if fitting else None
 
     def _looks_like_header(self, cells: list[str]) -> bool:
         named = {cell.strip().casefold() for cell in cells}
@@ -264,33 +209,13 @@ class IdFile:
             return word
         if not re.fullmatch("[0-9]+", word):
             raise self._error(
-                f" {place}: `{_short(word)}` is not a vertex id of this graph, whose ids are integers",
+                f" {place}: `{shortened(word)}` is not a vertex id of this graph, whose ids are integers",
                 f"correct it; a first line that names the columns needs `{self.key}.header: true`",
             )
         if len(word) > 1 and word[0] == "0":
             raise self._error(
-                f" {place}: `{_short(word)}` has a leading zero, and the graph's ids are integers, which have none",
-                f"write `{_short(word.lstrip('0') or '0')}`; "
+                f" {place}: `{shortened(word)}` has a leading zero, and the graph's ids are integers, which have none",
+                f"write `{shortened(word.lstrip('0') or '0')}`; "
                 "`graph.ids: string` ingests a graph whose ids keep their zeros",
             )
         return word
-
-    def _error(self, problem: str, hint: str) -> InputError:
-        return InputError(f"`{files.redacted(self.spec.file or '')}`{problem}", hint=hint)
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
-    except csv.Error:
-        return []
-
-
-def _unquoted(line: str) -> str:
-    """Return a line without quotes around the whole line."""
-    found = _QUOTED.fullmatch(line)
-    return found[1].replace('""', '"') if found else line
-
-
-def _short(word: str) -> str:
-    return word if len(word) <= 60 else word[:60] + "…"

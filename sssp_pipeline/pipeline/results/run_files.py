@@ -32,6 +32,7 @@ _LEAST_BYTES = 12
 #: What a hint says about a damaged run.
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
 METRICS_FILE = "metrics.parquet"
+SNAPPED_FILE = "snapped.parquet"
 
 
 def batch_file(batch: int) -> str:

@@ -5,6 +5,7 @@
 <run>/distances/batch-*.parquet      one file for each batch, written whole or not at all
 <run>/distances/wide-*.parquet       in the wide layout, written when all batches are there (`wide_files`)
 <run>/metrics.parquet                one row for each source
+<run>/snapped.parquet                one row for each point that stands for a source or a target
 <run>/report.html
 <run>/_run/                          only while the run is unfinished: its identity, its last start, its
                                      targets, the metrics so far; in the wide layout the batches, and whether the
@@ -31,7 +32,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import WRITER
 from sssp_pipeline.pipeline.results.outputs import Distances, FileOutput, RowOutput, output_kind
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, batch_file
+from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, SNAPPED_FILE, batch_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, shortened
 
@@ -63,7 +64,7 @@ _TARGETS = f"{_UNFINISHED}/targets.u32"
 _MERGED = f"{_UNFINISHED}/merged.json"
 _WIDE = re.compile(r"wide-\d{5,}\.parquet")
 _OURS = re.compile(
-    rf"run\.json|metrics\.parquet|report\.html|distances/({_BATCH.pattern}|{_WIDE.pattern})"
+    rf"run\.json|(metrics|snapped)\.parquet|report\.html|distances/({_BATCH.pattern}|{_WIDE.pattern})"
     rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern}|{_TILES.pattern})"
     rf"|((distances|_run)/)?{re.escape(files.TEMP_PREFIX)}.*"
 )
@@ -337,12 +338,18 @@ class RunFolder:
         return [name for name in names if pattern.fullmatch(name)]
 
     def file_sizes(self) -> dict[str, int]:
-        """Return the size in bytes of each file of distances and of the metrics, by the path below the folder."""
+        """Return the size in bytes of each file of distances, metrics and points, by the path below the folder."""
         sizes = files.file_sizes(self.path("distances"), deep=False)
         found = {f"distances/{n}": s for n, s in sizes.items() if _BATCH.fullmatch(n) or _WIDE.fullmatch(n)}
+        others = files.file_sizes(self.url, deep=False)
         return dict(sorted(found.items())) | {
-            METRICS_FILE: files.file_sizes(self.url, deep=False)[METRICS_FILE]
+            name: others[name] for name in (METRICS_FILE, SNAPPED_FILE) if name in others
         }
+
+    def write_snapped(self, table: pa.Table) -> None:
+        """Write `snapped.parquet`: the points of the run and their vertices."""
+        with files.open_atomic(self.path(SNAPPED_FILE)) as handle:
+            pq.write_table(table, handle)
 
     def read_metrics(self) -> pa.Table:
         """Return the metrics of a finished run, one row for each source.

@@ -188,9 +188,9 @@ def test_coordinates_that_cannot_be_used(write, content, message, hint):
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
-def test_coordinates_go_with_dimacs_only(write, refused):
+def test_a_co_file_goes_with_dimacs_only(write, refused):
     name, co = write("e.txt", "1 2\n"), write("r.co", "p aux sp co 3\n")
     assert refused(name, coordinates=co) == (
         "coordinates are given in `r.co`, but a text edge list takes none",
-        "remove `graph.coordinates`: it goes with a DIMACS graph",
+        "name a table with the columns `id`, `lon` and `lat`: a `.co` file goes with a DIMACS graph",
     )

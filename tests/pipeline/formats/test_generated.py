@@ -76,7 +76,7 @@ def test_options_that_do_not_fit(refused):
     )
     assert refused("generated:road", coordinates="r.co") == (
         "coordinates are given in `r.co`, but a generated edge list has its own or none",
-        "remove `graph.coordinates`: it goes with a DIMACS graph",
+        "remove `graph.coordinates`",
     )
     assert refused("generated:road", weight_column="length") == (
         "unknown column `length`: a generated graph has no named columns",

@@ -1,0 +1,144 @@
+"""Positions of vertices from a table, for graphs of any format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sssp_pipeline as sp
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.progress import Progress
+
+ROADS = "from,to,km\nAyr,Bude,4\nBude,Cork,5\n"
+PLACES = "id,lat,lon\nCork,51.9,-8.5\nAyr,55.5,-4.6\nBude,50.8,-4.5\n"
+
+
+class Said(Progress):
+    """Keeps the lines that a user sees."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line, event="note", *, level="info", **facts):
+        self.lines.append(line)
+
+
+@pytest.fixture
+def ingest(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def make(edges=ROADS, places=PLACES, name="roads.csv", table="places.csv", progress=None):
+        Path(name).write_text(edges)
+        if places is not None:
+            Path(table).write_text(places)
+        return sp.ingest(name, "store", coordinates=table, progress=progress or Said())
+
+    return make
+
+
+def test_a_table_gives_the_positions_of_named_vertices(ingest):
+    store = ingest()
+    assert store.manifest.coordinates_unit == "degrees"
+    for unit in ("auto", "degrees"):
+        found = store.lon_lat(unit)
+        assert (found.lon.tolist(), found.lat.tolist()) == ([-4.6, -4.5, -8.5], [55.5, 50.8, 51.9])
+    path = sp.solve(store, "Ayr", predecessors=True).path("Ayr", "Cork")
+    assert path.geojson()["geometry"]["coordinates"] == [[-4.6, 55.5], [-4.5, 50.8], [-8.5, 51.9]]
+    with pytest.raises(InputError, match="the coordinates of `store` are in degrees, not in microdegrees"):
+        path.geojson(coordinates="microdegrees")
+
+
+@pytest.mark.parametrize(
+    ("edges", "name"),
+    [("17 4 1\n4 8 2\n", "e.txt"), ("p sp 17 2\na 17 4 1\na 4 8 2\n", "e.gr")],
+    ids=["text", "dimacs"],
+)
+def test_a_table_gives_the_positions_of_numbered_vertices(ingest, edges, name):
+    ids = [v for v in range(18) if name == "e.txt" or v > 0]
+    pq.write_table(pa.table({"id": ids, "lon": [v + 0.5 for v in ids], "lat": ids}), "p.parquet")
+    store = ingest(edges, None, name, "p.parquet")
+    # Whole degrees are degrees, as the table says so.
+    assert store.lon_lat().lat.tolist() == store.ids.column().to_pylist()
+
+
+def test_a_changed_table_is_a_new_version(ingest):
+    first = ingest().manifest
+    assert ingest().manifest.content_id == first.content_id
+    changed = ingest(places=PLACES.replace("51.9", "51.95"))
+    assert changed.manifest.content_id != first.content_id
+    assert changed.lon_lat().lat[2] == 51.95
+
+
+def test_rows_of_no_vertex_are_counted(ingest):
+    said = Said()
+    ingest(places=PLACES + "Deal,51.2,1.4\n", progress=said)
+    assert "1 row of places.csv have positions of no vertex of the graph" in said.lines
+
+
+@pytest.mark.parametrize(
+    ("places", "message", "hint"),
+    [
+        (
+            "id,lon,lat\nAyr,1,2\n",
+            "`places.csv` has no position of 2 of 3 vertices: `Bude`, `Cork`",
+            "give every vertex of the graph a row; ids are compared as they are written",
+        ),
+        (
+            PLACES + "Ayr,1,2\n",
+            "`places.csv` line 5: vertex `Ayr` has a position already",
+            "give every vertex one row",
+        ),
+        (
+            "lon,lat\n1,2\n",
+            "`places.csv` has no column `id`, which says of which vertex a position is",
+            "write a CSV file with a header, or a Parquet file, with the columns `id`, `lon` and `lat`; or GeoParquet",
+        ),
+        ("id,lon,lat\n,1,2\n", "`places.csv` line 2 has no `id`", "leave out positions of no vertex"),
+        (
+            "id,x,y\nAyr,1,2\n",
+            "`places.csv` has no column that may hold the longitudes: its columns are `id`, `x`, `y`",
+            "name its column `lon`; the first line must name the columns",
+        ),
+        (
+            "id,ID,lon,lat\nAyr,Ayr,1,2\n",
+            "`places.csv` has 2 columns that may hold the ids: its columns are `id`, `ID`, `lon`, `lat`",
+            "name its column `id`",
+        ),
+        (
+            "id,lon,lat\nAyr,583960,4507523\n",
+            "`places.csv` line 2: longitude 583960 is not on the globe",
+            "a longitude is from -180 to 180 degrees",
+        ),
+        (
+            "c a comment\np aux sp co 3\nv 1 1 1\n",
+            "coordinates are given in `places.csv`, but a csv edge list takes none",
+            "name a table with the columns `id`, `lon` and `lat`: a `.co` file goes with a DIMACS graph",
+        ),
+    ],
+)
+def test_refused(ingest, places, message, hint):
+    with pytest.raises(InputError) as caught:
+        ingest(places=places)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert not Path("store/manifest.json").exists()
+
+
+def test_a_table_that_is_missing(ingest):
+    with pytest.raises(InputError, match=r"places\.csv"):
+        ingest(places=None)
+
+
+def test_points_snap_to_vertices_of_a_csv_graph(ingest):
+    ingest()
+    Path("depots.csv").write_text("lon,lat\n-8.501,51.9\n")
+    run = sp.run(
+        {
+            "graph": {"input": "roads.csv", "coordinates": "places.csv", "store": "store"},
+            "sources": {"points": {"file": "depots.csv"}},
+            "output": {"path": "run"},
+        }
+    )
+    assert run.sources.to_pylist() == ["Cork"]
