@@ -238,6 +238,39 @@ def verify(
             _print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
 
 
+@app.command(epilog="Example: sssp-pipeline export results skims.parquet --columns otaz,dtaz,TIME")
+def export(
+    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What to write: `.parquet` or `.npy`.")],
+    columns: Annotated[
+        str, typer.Option(metavar="A,B,C", help="Names in a Parquet file: of source, vertex and distance.")
+    ] = "source,vertex,distance",
+    sparse: Annotated[
+        bool, typer.Option("--sparse", help="Leave out the pairs without a path; only for Parquet.")
+    ] = False,
+    unreached: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Number for pairs without a path. Default: NULL, in `.npy` infinity."),
+    ] = None,
+    log: Log = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Write the distances of a finished run to one file: a matrix with a row for each source."""
+    with _reporting(log, quiet) as progress:
+        _prepare_imports()
+        from sssp_pipeline.pipeline.results.matrix_export import export_matrix
+        from sssp_pipeline.pipeline.results.run_folder import RunFolder
+
+        progress.about(run=redacted(run_folder))
+        progress.stage("export")
+        names = columns.split(",")
+        export_matrix(
+            RunFolder(run_folder), file, columns=names, sparse=sparse, unreached=unreached, progress=progress
+        )
+        if not quiet:
+            _print(redacted(file))
+
+
 @app.command(epilog="Example: sssp-pipeline path results --from 17 --to 42 --geojson")
 def path(
     run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
@@ -232,6 +233,36 @@ class StoredRun:
                 f"the ids {listed(listable)} are not those of the run `{self.url}`, whose ids are {what}",
                 hint=f"its sources are {listed(self.sources.to_pylist())}",
             ) from error
+
+    def export(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        columns: Sequence[str] = COLUMNS,
+        sparse: bool = False,
+        unreached: float | None = None,
+    ) -> None:
+        """Write the distances to one file: a matrix with a row for each source, in the order of the run.
+
+        Parameters
+        ----------
+        url
+            A name that ends in `.parquet` (a row for each pair) or `.npy` (an array (S, n) of the type of the
+            distances).
+        columns
+            Names in a Parquet file: of the source, of the vertex and of the distance.
+        sparse
+            Leave out the pairs without a path; only for Parquet.
+        unreached
+            The number that stands for "no path". Without it a Parquet file has NULL, and an array of floats infinity.
+
+        Raises
+        ------
+        InputError
+            The run has no distances, the options contradict each other, the file exists, or an array of integers has
+            a pair without a path and `unreached` is None.
+        """
+        export_matrix(self._folder, os.fspath(url), columns=columns, sparse=sparse, unreached=unreached)
 
     def _long(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
         """Yield the rows of each file that holds some of the sources, first one without rows."""

@@ -1,0 +1,238 @@
+"""The distances of a finished run as one file: a matrix with a row for each source, in the order of the run.
+
+The matrix is read and written in blocks of some sources, so it may be larger than memory. Its columns are the vertices,
+or the targets in the order in which the workflow names them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.outputs import Distances, recorded_output
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress, Quiet
+
+#: Names of the columns of a Parquet file, unless the user names others.
+COLUMNS = ("source", "vertex", "distance")
+#: Bytes of distances in a block.
+BLOCK_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of the matrix."""
+
+    #: Ids of the sources (k,) and of the vertices (n,).
+    sources: pa.Array
+    vertices: pa.Array
+    #: (k * n,) row after row, NULL for an unreached vertex.
+    distances: pa.ChunkedArray
+
+
+def export_matrix(
+    folder: RunFolder,
+    url: str,
+    *,
+    columns: Sequence[str] = COLUMNS,
+    sparse: bool = False,
+    unreached: float | None = None,
+    progress: Progress = Quiet(),  # noqa: B008
+) -> None:
+    """Write the distances of the finished run in `folder` to the file `url`.
+
+    Parameters
+    ----------
+    url
+        A name that ends in `.parquet` (a row for each pair) or `.npy` (an array (S, n) of the type of the distances).
+    columns
+        Names in a Parquet file: of the source, of the vertex and of the distance.
+    sparse
+        Leave out the pairs without a path; only for Parquet.
+    unreached
+        The number that stands for "no path". Without it a Parquet file has NULL, and an array of floats infinity.
+    progress
+        Gets the number of sources that are written.
+
+    Raises
+    ------
+    InputError
+        The run is not finished or has no distances, the options contradict each other, `url` exists, a file of the
+        run is damaged, or an array of integers has a pair without a path and `unreached` is None.
+    """
+    record = folder.read_run()
+    output = recorded_output(record)
+    if not isinstance(output, Distances):
+        raise InputError(
+            f"`{files.redacted(folder.url)}` holds no distances", hint="run it with `output.distances: full`"
+        )
+    suffix = url.rpartition(".")[2]
+    if suffix not in ("parquet", "npy"):
+        raise InputError(
+            f"`{files.redacted(url)}` names no format: it must end in .parquet or .npy",
+            hint="name a file such as `matrix.parquet`",
+        )
+    if suffix == "npy" and (sparse or tuple(columns) != COLUMNS):
+        raise InputError(
+            f"an array (.npy) has no {'sparse form' if sparse else 'names of columns'}",
+            hint="write a `.parquet` file, or leave the option out",
+        )
+    if sparse and unreached is not None:
+        raise InputError(
+            "`sparse` and `unreached` contradict each other: a sparse file has no pair without a path",
+            hint="leave one of them out",
+        )
+    if len(columns) != len(COLUMNS) or len(set(columns)) != len(COLUMNS) or "" in columns:
+        raise InputError(
+            f"`columns` is {', '.join(columns)!r}, not three different names",
+            hint="name the columns of source, vertex and distance: `otaz,dtaz,TIME`",
+        )
+    if files.exists(url):
+        raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
+    dtype = output.form.dtype(np.dtype(record["graph"]["weights"]["dtype"]))
+    _check_stand_in(unreached, dtype)
+    blocks = _counted(_blocks(folder, record, output, dtype), record["sources"], progress)
+    if suffix == "npy":
+        shape = record["sources"], output.n_columns(record["graph"]["n_vertices"])
+        _write_npy(blocks, url, shape, dtype, unreached)
+    else:
+        _write_parquet(blocks, url, list(columns), dtype, sparse, unreached)
+
+
+def _check_stand_in(unreached: float | None, dtype: np.dtype) -> None:
+    if unreached is None or dtype.kind == "f":
+        return
+    limits = np.iinfo(dtype)
+    if not (float(unreached).is_integer() and limits.min <= unreached <= limits.max):
+        raise InputError(
+            f"`unreached` is {unreached}, which the distances' type {dtype} cannot hold",
+            hint=f"choose a whole number from {limits.min} to {limits.max}",
+        )
+
+
+def _counted(blocks: Iterable[Block], n_sources: int, progress: Progress) -> Iterator[Block]:
+    done = 0
+    for block in blocks:
+        yield block
+        done += len(block.sources)
+        progress.advance(done, n_sources, "sources")
+
+
+def _write_parquet(
+    blocks: Iterable[Block],
+    url: str,
+    columns: list[str],
+    dtype: np.dtype,
+    sparse: bool,
+    unreached: float | None,
+) -> None:
+    with files.open_atomic(url) as handle, ExitStack() as resources:
+        writer: pq.ParquetWriter | None = None
+        for block in blocks:
+            n_sources, n_vertices = len(block.sources), len(block.vertices)
+            places = np.repeat(np.arange(n_sources), n_vertices), np.tile(np.arange(n_vertices), n_sources)
+            # As dictionaries the ids take no memory, and Parquet keeps them as such.
+            ids = [
+                pa.DictionaryArray.from_arrays(place.astype(np.int32), of)
+                for place, of in zip(places, (block.sources, block.vertices), strict=True)
+            ]
+            distances = block.distances
+            if unreached is not None:
+                distances = distances.fill_null(dtype.type(unreached).item())
+            table = pa.table([*ids, distances], columns)
+            if sparse:
+                table = table.filter(distances.is_valid())
+            # Readers shall see plain ids.
+            kinds = [block.sources.type, block.vertices.type, distances.type]
+            table = table.cast(pa.schema(list(zip(columns, kinds, strict=True))))
+            if writer is None:
+                writer = resources.enter_context(
+                    pq.ParquetWriter(handle, table.schema, compression="zstd", use_dictionary=columns[:2])
+                )
+            writer.write_table(table)
+
+
+def _write_npy(
+    blocks: Iterable[Block], url: str, shape: tuple[int, int], dtype: np.dtype, unreached: float | None
+) -> None:
+    with files.open_atomic(url, plain=True) as handle:
+        header = io.BytesIO()
+        about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_2_0(header, about)
+        handle.write(header.getvalue())
+        stand_in = np.inf if unreached is None and dtype.kind == "f" else unreached
+        for block in blocks:
+            distances = block.distances
+            if distances.null_count and stand_in is None:
+                source, vertex = divmod(distances.is_valid().index(False).as_py(), len(block.vertices))
+                raise InputError(
+                    f"there is no path from `{block.sources[source]}` to `{block.vertices[vertex]}`, and an array of "
+                    f"{dtype} has no number for that",
+                    hint="name one as `unreached`, such as 4294967295, or write a `.parquet` file",
+                )
+            if distances.null_count:
+                distances = distances.fill_null(dtype.type(stand_in).item())
+            handle.write(distances.to_numpy().astype(dtype, copy=False))
+
+
+def _blocks(folder: RunFolder, record: dict[str, Any], output: Distances, dtype: np.dtype) -> Iterator[Block]:
+    """Yield the rows in the order of the run."""
+    metrics = folder.read_metrics()
+    sources = metrics["source"].combine_chunks()
+    n_columns = output.n_columns(record["graph"]["n_vertices"])
+    most = max(1, BLOCK_BYTES // (n_columns * dtype.itemsize))
+    firsts = np.searchsorted(metrics["batch"].to_numpy(), np.arange(record["batches"] + 1)).tolist()
+    batches = [
+        (folder.batch_path(batch), sources[first:last])
+        for batch, (first, last) in enumerate(pairwise(firsts))
+    ]
+    if output.form.layout == "long":
+        vertices = _first_ids(batches[0][0], n_columns).cast(sources.type) if batches else None
+        for url, of_batch in batches:
+            with opened(url) as file:
+                rows = file.read(columns=["distance"])["distance"]
+                if len(rows) != len(of_batch) * n_columns:
+                    raise ValueError(f"it has {len(rows)} rows, not {len(of_batch)} times {n_columns}")
+            for first in range(0, len(of_batch), most):
+                of_block = of_batch[first : first + most]
+                values = rows.slice(first * n_columns, len(of_block) * n_columns)
+                yield Block(of_block, vertices, values)
+    else:  # release 0.1.0 has a wide file for each batch
+        wide = [(folder.wide_paths(), sources)] if folder.wide_paths() else [([u], s) for u, s in batches]
+        for urls, of_files in wide:
+            yield from _wide_blocks(urls, of_files, most)
+
+
+def _first_ids(url: str, n_columns: int) -> pa.Array:
+    """Return the ids of the vertices, which a file in the long layout has for each source."""
+    ids: list[pa.Array] = []
+    with opened(url) as file:
+        for group in range(file.num_row_groups):
+            ids += file.read_row_group(group, columns=["vertex"])["vertex"].chunks
+            if sum(map(len, ids)) >= n_columns:
+                break
+    return pa.concat_arrays(ids)[:n_columns]
+
+
+def _wide_blocks(urls: Sequence[str], sources: pa.Array, most: int) -> Iterator[Block]:
+    with ExitStack() as resources:
+        parts = [resources.enter_context(opened(url)) for url in urls]
+        ids = [chunk for file in parts for chunk in file.read(columns=["vertex"])["vertex"].chunks]
+        vertices = pa.concat_arrays(ids).cast(sources.type)
+        for first in range(0, len(sources), most):
+            of_block = sources[first : first + most]
+            names = [str(name) for name in of_block.to_pylist()]
+            tables = [file.read(columns=names) for file in parts]
+            rows = [chunk for name in names for table in tables for chunk in table[name].chunks]
+            yield Block(of_block, vertices, pa.chunked_array(rows))
