@@ -318,9 +318,7 @@ def path(
             feature = found.geojson(cost, coordinates=coordinates)
             if coordinates == "auto":
                 unit = feature["properties"]["coordinates"]
-                progress.say(
-                    f"coordinates: longitude and latitude in {unit}; `--coordinates` names another unit"
-                )
+                progress.say(f"coordinates read as longitude and latitude in {unit}")
             _print(json.dumps(feature))
         else:
             facts = found.to_dict(cost)

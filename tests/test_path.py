@@ -60,9 +60,7 @@ def test_json(at):
 
 def test_geojson(at):
     result = invoke("path", "numbered", "--from", "1", "--to", "3", "--geojson")
-    assert result.stderr == (
-        "coordinates: longitude and latitude in microdegrees; `--coordinates` names another unit\n"
-    )
+    assert result.stderr == "coordinates read as longitude and latitude in microdegrees\n"
     feature = json.loads(result.stdout)
     assert feature["geometry"]["type"] == "LineString"
     assert feature["geometry"]["coordinates"][0] == [-73.530767, 41.085396]

@@ -67,6 +67,10 @@ class Distances:
         self._rows = rows if scale is None else distances_in_input_unit(rows, scale)
         self.unreached = unreached_distance(self._rows.dtype)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A graph does not go to another process.
+        return self.__dict__ | {"_graph": None}
+
     def __repr__(self) -> str:
         n_sources, n_vertices = self._rows.shape
         return f"<Distances: {n_sources} sources, {n_vertices} vertices, {self._rows.dtype}>"

@@ -111,6 +111,14 @@ def test_a_path_is_pickled_without_its_graph(run):
     assert (again, again.length, again.unit) == ([1, 2, 5, 6], 9.5, "km")
 
 
+def test_distances_on_a_store_are_pickled_without_its_graph(run):
+    found = sp.solve(run().graph(), 1, targets=[6], predecessors=True)
+    again = pickle.loads(pickle.dumps(found))
+    assert (again.numpy().tolist(), again.path(1, 6), again.path(1, 6).length) == ([[9.5]], [1, 2, 5, 6], 9.5)
+    with pytest.raises(InputError, match="the graph has no coordinates"):
+        again.path(1, 6).geojson()
+
+
 # ---- other costs ----
 
 

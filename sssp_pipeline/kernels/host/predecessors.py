@@ -41,9 +41,13 @@ def predecessors_of(graph: CsrGraph, source: int, distances: np.ndarray, into: n
     into[:] = NO_VERTEX
     starts = np.array([source], np.uint32)
     if graph.traits.min_weight >= 0:
-        if _take_nearer(*edges, limit, into):
+        level = np.empty(len(distances), np.uint32)
+        is_done, n_level = _take_nearer(*edges, limit, into, level)
+        if is_done:
             return
-        starts = np.union1d(starts, np.flatnonzero(into != NO_VERTEX).astype(np.uint32))
+        # From other vertices of rule 1 the walk would lead nowhere.
+        level = level[:n_level]
+        starts = level[(into[level] != NO_VERTEX) | (level == source)]
     walk_tight_edges(*edges, limit, np.uint32(source), starts, into)
 
 
@@ -55,27 +59,32 @@ def _take_nearer(
     distances: np.ndarray,
     limit: Any,
     predecessors: np.ndarray,
-) -> bool:
-    """Fill `predecessors` by rule 1; return whether only the source is left among the vertices nearer than `limit`."""
-    n_reached, n_found = ZERO, ZERO
+    level: np.ndarray,
+) -> Any:
+    """Fill `predecessors` by rule 1, and `level` with the vertices that have an edge of length zero to another one.
+
+    Return whether only the source is left among the vertices nearer than `limit`, and how many are in `level`.
+    """
+    n_reached, n_found, n_level = ZERO, ZERO, ZERO
     for u in range(np.uint64(len(distances))):
         d = distances[u]
         if not d < limit:
             continue
         n_reached += ONE
+        has_level_edge = False
         for e in range(row_offsets[u], row_offsets[u + ONE]):
             v = col_indices[e]
             sum_in_type = sum_of(d, weights[e])
-            if (
-                sum_in_type == distances[v]
-                and d < sum_in_type
-                and sum_in_type < limit
-                and fits(d, weights[e], sum_in_type)
-                and predecessors[v] == NO_VERTEX
-            ):
-                predecessors[v] = u
-                n_found += ONE
-    return n_found + ONE == n_reached
+            if sum_in_type == distances[v] and sum_in_type < limit and fits(d, weights[e], sum_in_type):
+                if sum_in_type == d:
+                    has_level_edge |= v != u
+                elif predecessors[v] == NO_VERTEX:
+                    predecessors[v] = u
+                    n_found += ONE
+        if has_level_edge:
+            level[n_level] = u
+            n_level += ONE
+    return n_found + ONE == n_reached, n_level
 
 
 @njit(nogil=True)
