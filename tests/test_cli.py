@@ -349,7 +349,19 @@ def test_doctor_warns_of_a_python_whose_workers_may_stand_still(monkeypatch):
 
 @pytest.mark.medium
 def test_every_command_has_an_example():
-    commands = ["run", "solve", "ingest", "plan", "verify", "path", "export", "inspect", "solvers", "doctor", "init"]
+    commands = [
+        "run",
+        "solve",
+        "ingest",
+        "plan",
+        "verify",
+        "path",
+        "export",
+        "inspect",
+        "solvers",
+        "doctor",
+        "init",
+    ]
     for words in ([], *([c] for c in commands), ["bench"], ["bench", "run"], ["bench", "report"]):
         shown = " ".join(invoke(*words, "--help").stdout.split())
         assert f"Example: sssp-pipeline {' '.join(words)}".strip() in shown, words
