@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from sssp_pipeline.api.distances import NO_PREDECESSORS
 from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.results.answers import Answer
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
@@ -98,17 +99,15 @@ class StoredRun:
         InputError
             The run has no such source or vertex, it stored no distances, or a file is damaged.
         """
+        if isinstance(self._output, Answer):
+            raise InputError(
+                f"`{self.url}` holds answers, no distances", hint="`.answers()` returns them as a table"
+            )
         if not isinstance(self._output, FileOutput):
             raise InputError(
                 f"`{self.url}` holds metrics alone, no distances", hint="run it with `output.distances: full`"
             )
-        wanted = self.sources if sources is None else self._ids(sources).unique()
-        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
-        if len(unknown):
-            raise InputError(
-                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
-                hint=f"its sources are {listed(self.sources.to_pylist())}",
-            )
+        wanted = self._wanted(sources)
         of_vertices = None if vertices is None else self._ids(vertices)
         read = self._wide if self._output.form.layout == "wide" else self._long
         parts = list(read(wanted, of_vertices))
@@ -123,6 +122,32 @@ class StoredRun:
                     hint="name vertices of its graph, or its targets",
                 )
         return table
+
+    def answers(self, sources: Any = None) -> pa.Table:
+        """Return what a run with `output.distances: reduced` or `nearest` stored, in the order of the run.
+
+        Parameters
+        ----------
+        sources
+            Ids of sources: one, or any sequence. None means every source.
+
+        Raises
+        ------
+        InputError
+            The run has no such source, it stored no answers, or a file is damaged.
+        """
+        if not isinstance(self._output, Answer):
+            raise InputError(
+                f"`{self.url}` holds no answers", hint="`.distances()` or `.metrics` have what it holds"
+            )
+        wanted = self._wanted(sources)
+        holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=wanted))
+        parts = []
+        for batch in pc.unique(holding["batch"]).to_pylist() or [0]:
+            with opened(self._folder.batch_path(batch)) as file:
+                rows = file.read()
+            parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
+        return pa.concat_tables(parts)
 
     def path(self, source: Any, target: Any) -> list[Any]:
         """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.
@@ -152,6 +177,17 @@ class StoredRun:
         while path[-1] != first:
             path.append(int(before[path[-1]]))
         return rows["vertex"].take(pa.array(path[::-1])).to_pylist()
+
+    def _wanted(self, sources: Any) -> pa.Array:
+        """Return the ids of `sources`, or of all for None; raise `InputError` if the run lacks one."""
+        wanted = self.sources if sources is None else self._ids(sources).unique()
+        unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
+        if len(unknown):
+            raise InputError(
+                f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
+                hint=f"its sources are {listed(self.sources.to_pylist())}",
+            )
+        return wanted
 
     def _ids(self, given: Any) -> pa.Array:
         """Return `given`, one id or a sequence, as ids of the run; an id of another type is one that it lacks."""

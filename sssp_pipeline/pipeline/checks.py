@@ -21,6 +21,7 @@ from sssp_pipeline.pipeline.solving.workers.local import check_gpus
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.contradictions import files_read
 from sssp_pipeline.workflow.models import Dtype, Workflow
 
 _LOCAL_KINDS = ("auto", "local-cpu", "local-cuda")
@@ -48,10 +49,10 @@ def check_before_ingest(
         files.check_writable(folder.url)
     if not files.exists(files.join(workflow.store, MANIFEST)):
         files.check_writable(workflow.store)
-    for chosen in (workflow.sources, workflow.output.targets):
-        if chosen is not None and chosen.file is not None:
-            files.expand([chosen.file])
-            files.open_read(chosen.file).close()
+    for path, url in files_read(workflow.model_dump()):
+        if path[0] != "graph":
+            files.expand([url])
+            files.open_read(url).close()
     if (dtype := workflow.graph.weights.dtype) != "auto":
         check_unreached(workflow.output.unreached, np.dtype(dtype))
     if files.exists(folder.path(RUN_FILE)) and not overwrite:

@@ -27,7 +27,8 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_options
-from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
+from sssp_pipeline.pipeline.planning.selection import Selection
+from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
 from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, output_of
 from sssp_pipeline.pipeline.results.run_files import faults_of
@@ -108,9 +109,8 @@ def select_stage(
     given, solve, manifest = workflow.output, workflow.solve, stored.manifest
     scale = manifest.weights.scale
     form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale)
-    output = output_of(
-        form, given, lambda targets: select_targets(targets, stored.ids, stored.graph, skipped)
-    )
+    choose = Selection(stored.ids, stored.graph, manifest.traits.weight_dtype, skipped)
+    output = output_of(form, given, choose)
     for sentence in skipped.sentences():
         progress.say(sentence, level="warning")
     batches = cut(manifest.traits, sources, solve, output.kept)

@@ -18,6 +18,7 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompresse
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import listed
+from sssp_pipeline.workflow.answers import Amounts
 from sssp_pipeline.workflow.vertices import Vertices
 
 #: Names of columns with ids. A first line with one of them is a header.
@@ -28,17 +29,32 @@ _SAMPLE_LINES = 1000
 #: The integers without a leading zero that can fit into 64 bits.
 _USUAL_INTEGER = re.compile("[1-9][0-9]{0,18}|0")
 _QUOTED = re.compile('"((?:[^"]|"")*)"')
+_TABLE_MAGICS = (PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)
 _ONE_A_LINE = "write one id on each line, or name a CSV, Parquet or Arrow file with a column of ids"
+
+
+def table_in(content: bytes) -> pa.Table | None:
+    """Return the table that the bytes of a Parquet or Arrow file hold; None if they are another file's.
+
+    Raises an error of pyarrow if the file is damaged.
+    """
+    if not content.startswith(_TABLE_MAGICS):
+        return None
+    buffer = pa.BufferReader(content)
+    if content.startswith(PARQUET_MAGIC):
+        return pq.ParquetFile(buffer).read()
+    is_file = content.startswith(ARROW_FILE_MAGIC)
+    return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
 
 
 @dataclass(frozen=True)
 class IdFile:
     """A file of ids and what the workflow and the graph say about it."""
 
-    #: Its key in the workflow: `sources` or `output.targets`.
+    #: Its key in the workflow: `sources`, or one for targets.
     key: str
-    #: Its `file`, `column` and `header`.
-    spec: Vertices
+    #: Its `file`, `column` and `header`. Amounts always have a header.
+    spec: Vertices | Amounts
     #: The type of the graph's ids: "int64" or "string".
     id_type: str
     #: Returns whether the graph has a vertex with an id.
@@ -47,7 +63,16 @@ class IdFile:
     @property
     def what(self) -> str:
         """The word for a vertex of the file, which is also the usual name of its column."""
-        return "target" if self.key == "output.targets" else "source"
+        return {"sources": "source", "output.reduce.amounts": "vertex"}.get(self.key, "target")
+
+    @property
+    def _noun(self) -> str:
+        """The word for the vertices of the file."""
+        return "vertices" if self.what == "vertex" else f"{self.what}s"
+
+    @property
+    def _has_header(self) -> bool | None:
+        return self.spec.header if isinstance(self.spec, Vertices) else None
 
     def read(self) -> list[int | str]:
         """Return the ids in the order of the file. Integers that are too large for any graph stay strings of digits.
@@ -62,34 +87,36 @@ class IdFile:
         # The encoding is not `graph.encoding`, so `_decoded` reports errors of UTF-16.
         with open_decompressed(self.spec.file, encoding="utf-8") as stream:
             content = stream.read()
-        magics = (PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)
-        found = self._of_table(content) if content.startswith(magics) else self._of_text(content)
+        found = self._of_table(content) if content.startswith(_TABLE_MAGICS) else self._of_text(content)
         if not found:
-            raise self._error(f" names no {self.what}", _ONE_A_LINE)
+            raise self.error(f" names no {self.what}", _ONE_A_LINE)
         return found
 
     # ---- text ----
 
     def _of_text(self, content: bytes) -> list[int | str]:
+        rows = self.text_rows(content)
+        if not rows:
+            return []
+        index, has_header = self._column_and_header([cell.strip() for cell in rows[0][1]], rows[0][0])
+        return [self.id_of(row[index].strip(), "line", number) for number, row in rows[has_header:]]
+
+    def text_rows(self, content: bytes) -> list[tuple[int, list[str]]]:
+        """Return the number and the cells of each line that is not empty; raise `InputError` if one has more cells."""
         lines = [
             (number, line.strip())
             for number, line in enumerate(self._decoded(content).splitlines(), 1)
             if line.strip() and not line.lstrip().startswith("#")
         ]
-        if not lines:
-            return []
-        rows = self._rows(lines)
-        index, has_header = self._column_and_header([cell.strip() for cell in rows[0][1]], rows[0][0])
-        found: list[int | str] = []
-        for number, row in rows[has_header:]:
+        rows = self._rows(lines) if lines else []
+        for number, row in rows:
             if len(row) != len(rows[0][1]):
-                raise self._error(
+                raise self.error(
                     f" line {number} has {len(row)} column{'s' * (len(row) != 1)}, "
                     f"the lines before it have {len(rows[0][1])}",
                     "put an id that has a delimiter in quotes",
                 )
-            found.append(self._id(row[index].strip(), "line", number))
-        return found
+        return rows
 
     def _decoded(self, content: bytes) -> str:
         encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
@@ -98,12 +125,12 @@ class IdFile:
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             name = encoding.removesuffix("-sig").upper()
-            raise self._error(
+            raise self.error(
                 f" line {line}: byte 0x{content[error.start]:02x} is not {name} text",
                 f"save the file as UTF-8; {_ONE_A_LINE}",
             ) from error
         if "\0" in text:
-            raise self._error(" is a binary file that is neither Parquet nor Arrow", _ONE_A_LINE)
+            raise self.error(" is a binary file that is neither Parquet nor Arrow", _ONE_A_LINE)
         return text
 
     def _rows(self, lines: list[tuple[int, str]]) -> list[tuple[int, list[str]]]:
@@ -118,7 +145,7 @@ class IdFile:
             rows = [(lines[cells.line_num - 1][0], row) for row in cells]
         except csv.Error as error:
             number = lines[cells.line_num - 1][0]
-            raise self._error(f" line {number} cannot be read: {error}", _ONE_A_LINE) from error
+            raise self.error(f" line {number} cannot be read: {error}", _ONE_A_LINE) from error
         return rows
 
     def _delimiter(self, sample: list[str]) -> str | None:
@@ -134,7 +161,7 @@ class IdFile:
                 fitting.append(delimiter)
         if len(fitting) > 1:
             names = " and ".join(f"`{found}`".replace("\t", "tab") for found in fitting)
-            raise self._error(f" can be split into columns by {names}", _ONE_A_LINE)
+            raise self.error(f" can be split into columns by {names}", _ONE_A_LINE)
         return fitting[0] if fitting else None
 
     def _looks_like_header(self, cells: list[str]) -> bool:
@@ -143,7 +170,7 @@ class IdFile:
 
     def _column_and_header(self, first: list[str], line: int) -> tuple[int, bool]:
         """Return the index of the column with the ids, and whether the first row, on `line`, names the columns."""
-        column, has_header = self.spec.column, self.spec.header
+        column, has_header = self.spec.column, self._has_header
         if has_header is None:
             has_header = isinstance(column, str) or self._is_header(first, line)
         if isinstance(column, int):
@@ -151,8 +178,8 @@ class IdFile:
         if has_header:
             return self._named(first), True
         if len(first) > 1:
-            raise self._error(
-                f" line {line} has {len(first)} columns, {listed(first)}, and none is known to hold the {self.what}s",
+            raise self.error(
+                f" line {line} has {len(first)} columns, {listed(first)}, and none is known to hold the {self._noun}",
                 f"write `{self.key}.column: 1`, or `{self.key}.column: NAME` if this line names the columns",
             )
         return 0, False
@@ -163,7 +190,7 @@ class IdFile:
             return False
         if self.id_type == "string" and any(self.is_vertex(cell) for cell in known):
             vertex = next(cell for cell in known if self.is_vertex(cell))
-            raise self._error(
+            raise self.error(
                 f" line {line}: `{vertex}` may be the name of a column or the vertex of this id",
                 f"write `{self.key}.header: true` if the line names columns, `{self.key}.header: false` if not",
             )
@@ -172,35 +199,39 @@ class IdFile:
     # ---- Parquet and Arrow ----
 
     def _of_table(self, content: bytes) -> list[int | str]:
-        if self.spec.header is not None:
-            raise self._error(
+        if self._has_header is not None:
+            raise self.error(
                 " is a Parquet or Arrow file, whose columns always have names",
                 f"remove `{self.key}.header`",
             )
         try:
             name, column = self._column_of(content)
         except (pa.ArrowException, OSError, ValueError, LookupError) as error:
-            raise self._error(
+            raise self.error(
                 f" cannot be read as Parquet or Arrow: {error}", "write the file again"
             ) from error
+        return self.ids_of_column(name, column)
+
+    def ids_of_column(self, name: str, column: pa.ChunkedArray) -> list[int | str]:
+        """Return the ids in a column of a Parquet or Arrow file; raise `InputError` if a row has none."""
         kind = column.type
         if pa.types.is_dictionary(kind):
             column, kind = column.cast(kind.value_type), kind.value_type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
         if not (is_text or (pa.types.is_integer(kind) and self.id_type == "int64")):
             wanted = "strings" if self.id_type == "string" else "integers"
-            raise self._error(
+            raise self.error(
                 f": column `{name}` has type {kind}, and the graph's ids are {wanted}",
                 f"store the column as {wanted}, or name another with `{self.key}.column`",
             )
         values = column.to_pylist()
         if column.null_count:
-            raise self._error(
+            raise self.error(
                 f" row {values.index(None) + 1}: `{name}` is null; {column.null_count:,} of {len(values):,} rows are",
                 "leave out the rows without an id",
             )
         if is_text:
-            return [self._id(value, "row", row) for row, value in enumerate(values, 1)]
+            return [self.id_of(value, "row", row) for row, value in enumerate(values, 1)]
         return values
 
     def _column_of(self, content: bytes) -> tuple[str, pa.ChunkedArray]:
@@ -208,14 +239,14 @@ class IdFile:
         if content.startswith(PARQUET_MAGIC):
             file = pq.ParquetFile(buffer)
             names = file.schema_arrow.names
-            index = self._index_in(names)
+            index = self.index_in(names)
             return names[index], file.read(columns=[names[index]]).column(0)
         is_file = content.startswith(ARROW_FILE_MAGIC)
         table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
-        index = self._index_in(table.column_names)
+        index = self.index_in(table.column_names)
         return table.column_names[index], table.column(index)
 
-    def _index_in(self, names: list[str]) -> int:
+    def index_in(self, names: list[str]) -> int:
         column = self.spec.column
         return self._numbered(column, len(names)) if isinstance(column, int) else self._named(names)
 
@@ -238,44 +269,44 @@ class IdFile:
             problem = f" has {matches}: its columns are {listed(names)}"
         else:
             problem = (
-                f" has the columns {listed(names)}, and it is not clear which one holds the {self.what}s"
+                f" has the columns {listed(names)}, and it is not clear which one holds the {self._noun}"
             )
         name = next(
             (n for n in names if n.strip().casefold() in _COLUMN_NAMES), names[0] if names else "NAME"
         )
-        raise self._error(problem, f"write the name of one, such as `{self.key}.column: {name}`")
+        raise self.error(problem, f"write the name of one, such as `{self.key}.column: {name}`")
 
     def _numbered(self, column: int, n_columns: int) -> int:
         if column > n_columns:
-            raise self._error(
+            raise self.error(
                 f" has {n_columns} column{'s' * (n_columns != 1)}, and `{self.key}.column` is {column}",
                 f"columns are counted from 1: write a number up to {n_columns}",
             )
         return column - 1
 
-    def _id(self, word: str, unit: str, number: int) -> int | str:
+    def id_of(self, word: str, unit: str, number: int) -> int | str:
         """Return the id `word` of line or row (`unit`) `number`; raise `InputError` if it is not an id of the graph."""
         if self.id_type == "int64" and _USUAL_INTEGER.fullmatch(word):
             return int(word)
         place = f"{unit} {number}"
         if self.id_type == "string":
             if not word:
-                raise self._error(f" {place} has no id", "leave out the rows without an id")
+                raise self.error(f" {place} has no id", "leave out the rows without an id")
             return word
         if not re.fullmatch("[0-9]+", word):
-            raise self._error(
+            raise self.error(
                 f" {place}: `{_short(word)}` is not a vertex id of this graph, whose ids are integers",
                 f"correct it; a first line that names the columns needs `{self.key}.header: true`",
             )
         if len(word) > 1 and word[0] == "0":
-            raise self._error(
+            raise self.error(
                 f" {place}: `{_short(word)}` has a leading zero, and the graph's ids are integers, which have none",
                 f"write `{_short(word.lstrip('0') or '0')}`; "
                 "`graph.ids: string` ingests a graph whose ids keep their zeros",
             )
         return word
 
-    def _error(self, problem: str, hint: str) -> InputError:
+    def error(self, problem: str, hint: str) -> InputError:
         return InputError(f"`{files.redacted(self.spec.file or '')}`{problem}", hint=hint)
 
 

@@ -6,6 +6,7 @@
 <run>/distances/wide-*.parquet       replace the batches of a run in the wide layout when all are there (`wide_files`)
 <run>/metrics.parquet                one row for each source
 <run>/report.html
+<run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
 <run>/_run/                          only while the run is unfinished: its identity, its last start, its
                                      targets, the metrics so far, and whether wide files replace the batches
 <run>/_lease/                        only in an object store: names the process that is writing to the folder
@@ -57,10 +58,11 @@ _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
 _STARTED = f"{_UNFINISHED}/started.json"
 _TARGETS = f"{_UNFINISHED}/targets.u32"
+_OUTPUT = "_output.u32"
 _MERGED = f"{_UNFINISHED}/merged.json"
 _WIDE = re.compile(r"wide-\d{5,}\.parquet")
 _OURS = re.compile(
-    rf"run\.json|metrics\.parquet|report\.html|distances/({_BATCH.pattern}|{_WIDE.pattern})"
+    rf"run\.json|metrics\.parquet|report\.html|{re.escape(_OUTPUT)}|distances/({_BATCH.pattern}|{_WIDE.pattern})"
     rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern})"
     rf"|((distances|_run)/)?{re.escape(files.TEMP_PREFIX)}.*"
 )
@@ -200,13 +202,13 @@ class RunFolder:
         """Store what is known when solving begins or continues; `noted` reads it."""
         files.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
 
-    def note_output(self, note: np.ndarray) -> None:
-        """Keep what `RowOutput.note` returns, (n,) uint32, where the workers read it."""
-        files.write_atomic(self.path(_TARGETS), note.astype("<u4").tobytes())
+    def note_output(self, note: np.ndarray, *, stays: bool) -> None:
+        """Keep what `RowOutput.note` returns, (n,) uint32, where the workers read it; `stays` is `note_stays`."""
+        files.write_atomic(self.path(_OUTPUT if stays else _TARGETS), note.astype("<u4").tobytes())
 
-    def noted_output(self) -> np.ndarray:
+    def noted_output(self, *, stays: bool) -> np.ndarray:
         """Return what `note_output` kept; raises `InputError` if it is gone."""
-        return np.frombuffer(files.read_bytes(self.path(_TARGETS)), "<u4")
+        return np.frombuffer(files.read_bytes(self.path(_OUTPUT if stays else _TARGETS)), "<u4")
 
     def noted(self) -> dict[str, Any]:
         """Return what `note_start` stored at the last start of an unfinished run; empty if solving never began."""
