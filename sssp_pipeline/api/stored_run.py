@@ -18,6 +18,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results.answers import Answer
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
+from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import listed
@@ -92,7 +93,7 @@ class StoredRun:
         -------
         pyarrow.Table
             Rows in the order in which they are stored. `.to_pandas()` makes a data frame. Unreached vertices have
-            NULL, or the number in `output.unreached`.
+            NULL, or the number in `output.unreached`. A run with `output.distances: reached` has no rows for them.
 
         Raises
         ------
@@ -112,7 +113,7 @@ class StoredRun:
         read = self._wide if self._output.form.layout == "wide" else self._long
         parts = list(read(wanted, of_vertices))
         table = pa.concat_tables(parts)
-        if of_vertices is not None and len(wanted):
+        if of_vertices is not None and len(wanted) and not isinstance(self._output, ReachedPairs):
             missing = of_vertices.filter(
                 pc.invert(pc.is_in(of_vertices, value_set=table["vertex"].combine_chunks()))
             )

@@ -143,6 +143,7 @@ _DISTANCE_KEYS = {"targets": None, "layout": "long", "unreached": None, "compres
 #: Those of them that have no effect with some values of `output.distances`.
 _UNUSED_KEYS = {
     "none": ("targets", "layout", "unreached", "compression"),
+    "reached": ("layout", "unreached"),
     "reduced": ("layout", "unreached"),
     "nearest": ("layout", "unreached"),
 }

@@ -172,8 +172,9 @@ class Output(Section):
 
     distances: Annotated[str, NameIn(OUTPUTS)] = "full"
     """`full` writes the distances from every source to every vertex, or to the `targets`. `none` writes only metrics:
-    for each source the number of vertices reached, the largest distance and the mean. `reduced` writes the numbers that
-    `reduce` asks for. `nearest` writes the nearest vertices of each source."""
+    for each source the number of vertices reached, the largest distance and the mean. `reached` writes the distances to
+    reached vertices, and no rows for the others. `reduced` writes the numbers that `reduce` asks for. `nearest` writes
+    the nearest vertices of each source."""
 
     targets: Vertices | None = None
     """Write only the distances to these vertices. They keep the order given; `random` and `top_degree` give ascending

@@ -34,6 +34,7 @@ FORMATS: dict[str, str] = {
 OUTPUTS: dict[str, str] = {
     "full": f"{_OUTPUTS}:AllDistances",
     "none": f"{_OUTPUTS}:MetricsAlone",
+    "reached": "sssp_pipeline.pipeline.results.reached_pairs:ReachedPairs",
     "reduced": f"{_ANSWERS}:Reduced",
     "nearest": f"{_ANSWERS}:NearestVertices",
 }

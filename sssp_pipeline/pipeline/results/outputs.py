@@ -220,7 +220,7 @@ class FileOutput(RowOutput):
         """
 
 
-class _Distances(FileOutput):
+class VertexDistances(FileOutput):
     """Distances to some vertices, the same for every source."""
 
     @abstractmethod
@@ -266,7 +266,7 @@ class _Distances(FileOutput):
         )
 
 
-class AllDistances(_Distances):
+class AllDistances(VertexDistances):
     """The distances to every vertex."""
 
     name = "full"
@@ -307,7 +307,7 @@ class AllDistances(_Distances):
 
 
 @dataclass(frozen=True, eq=False)
-class TargetDistances(_Distances):
+class TargetDistances(VertexDistances):
     """The distances to some vertices, in the order in which the workflow names them."""
 
     #: How many targets there are.
