@@ -35,9 +35,9 @@ def harmonic_of(row: np.ndarray) -> float:
 def sum_of(row: np.ndarray) -> Fraction:
     """The exact sum; of floats, of which each is rounded down to a multiple of 2^-62 of a power of two."""
     finite = row[row != unreached_distance(row.dtype)]
-    numbers = [Fraction(d) for d in finite.tolist()]
     if row.dtype.kind != "f":
-        return sum(numbers, Fraction(0))
+        return Fraction(sum(finite.tolist()))
+    numbers = [Fraction(d) for d in finite.tolist()]
     info = np.finfo(row.dtype)
     power = max(int(np.frexp(np.abs(finite).max())[1]) - 1, int(info.minexp))
     unit = Fraction(2) ** (power - 62)

@@ -96,27 +96,25 @@ class Answer(FileOutput):
         return replace(self, noted=None)
 
     def for_solving(self, noted: Callable[[], np.ndarray]) -> Self:
-        """Return this with what is noted.
+        return self if self.digest is None else replace(self, noted=noted())
+
+    def for_verifying(
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+    ) -> Self:
+        """Return this with what is noted; `digest` confirms it.
 
         Raises
         ------
         InputError
             The file is gone, or holds something else.
         """
-        if self.digest is None:
-            return self
-        found = noted()
-        if vertex_ids.digest_of(found) != self.digest:
+        whole = self.for_solving(noted)
+        if whole.noted is not None and vertex_ids.digest_of(whole.noted) != self.digest:
             raise InputError(
                 "`_output.u32` in the run folder is damaged: it has not what the run was asked for",
                 hint=OVERWRITE,
             )
-        return replace(self, noted=found)
-
-    def for_verifying(
-        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
-    ) -> Self:
-        return self.for_solving(noted)
+        return whole
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         table = self.table(sources, solution.distances, ids, ids.n_vertices)
