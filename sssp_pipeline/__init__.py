@@ -12,6 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sssp_pipeline.api.answers import nearest as nearest
+    from sssp_pipeline.api.answers import reduce as reduce
     from sssp_pipeline.api.distances import Distances as Distances
     from sssp_pipeline.api.graphs import open_store as open_store
     from sssp_pipeline.api.like_scipy import dijkstra as dijkstra
@@ -33,8 +35,10 @@ _MODULES = {
     "StoredRun": "api.stored_run",
     "dijkstra": "api.like_scipy",
     "ingest": "api.workflows",
+    "nearest": "api.answers",
     "open_run": "api.stored_run",
     "open_store": "api.graphs",
+    "reduce": "api.answers",
     "run": "api.workflows",
     "solve": "api.solving",
 }

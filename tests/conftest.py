@@ -101,6 +101,15 @@ def benchmark_module(monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def numpy_answers():
+    """Give the module that makes reductions and nearest vertices of whole rows with NumPy."""
+    spec = spec_from_file_location("numpy_answers", Path(__file__).with_name("numpy_answers.py"))
+    answers = module_from_spec(spec)
+    spec.loader.exec_module(answers)
+    return answers
+
+
+@pytest.fixture(scope="session")
 def screen():
     """Give the function that returns what a terminal shows."""
     spec = spec_from_file_location("terminal", Path(__file__).with_name("terminal.py"))

@@ -99,7 +99,7 @@ class CountWithin(Kept):
     def reduce(self, row, into):
         into[0] = np.count_nonzero(row <= RADIUS)
 
-    def on_device(self, n_rows, weight_dtype):
+    def on_device(self, n_rows, n_vertices, weight_dtype):
         raise NotImplementedError
 
 
@@ -209,4 +209,4 @@ def failing(*_, **__):
 
 def test_every_entry_names_code_that_is_there():
     assert all(callable(code_of(entry)) for entry in FORMATS.values())
-    assert {name: code_of(entry).name for name, entry in OUTPUTS.items()} == {"full": "full", "none": "none"}
+    assert all(code_of(entry).name == name for name, entry in OUTPUTS.items())

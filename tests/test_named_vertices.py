@@ -104,6 +104,7 @@ def test_what_is_skipped_is_told_and_recorded(tmp_path):
     assert record["skipped"] == {
         "sources": 2,
         "targets": 1,
+        "vertices": 0,
         "first": {"sources": ["11", "20"], "targets": ["12"]},
     }
     assert (record["sources"], record["targets"]) == (1, 2)

@@ -13,9 +13,13 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 import sssp_pipeline as sp
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.reductions import Reductions
+from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
-from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.run import ingest_stage, run
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.models import Workflow
 
@@ -101,3 +105,34 @@ def test_the_time_along_the_shortest_way_through_new_york(tmp_path, data_file):
     assert line.shape == (262, 2)
     assert (line.min(axis=0) > [-74.5, 40.3]).all()
     assert (line.max(axis=0) < [-73.5, 41.3]).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    "name",
+    ["USA-road-t.NY.gr.gz", "rome99.gr", "web-NotreDame.txt.gz", "p2p-Gnutella31.txt", "Email-Enron.txt"],
+)
+def test_answers_are_what_numpy_makes_of_whole_rows(tmp_path, data_file, numpy_answers, name, device):
+    workflow = Workflow.model_validate(
+        {
+            "graph": {"input": str(data_file(name)), "store": str(tmp_path / "graph")},
+            "sources": {"all": True},
+            "output": {"path": str(tmp_path / "run")},
+        }
+    )
+    graph = ingest_stage(workflow, Quiet()).graph()
+    generator = np.random.default_rng(1)
+    sources = np.argsort(np.diff(graph.row_offsets))[[-1, -100]]
+    rows = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions()).distances
+    reached = rows[0][rows[0] != rows.dtype.type(np.iinfo(rows.dtype).max)]
+    radii = tuple(np.quantile(reached, [0.1, 0.5, 0.9]).tolist())
+    reduced = Reductions(radii, generator.integers(-9, 999, (2, graph.n_vertices)), harmonic=True)
+    targets = generator.permutation(graph.n_vertices)[:500]
+    for solver in SOLVERS.values():
+        if solver.device != device or solver.supports(graph.traits, SolveOptions()) is not None:
+            continue
+        found = solver.solve(graph, sources, SolveOptions(kept=reduced))
+        numpy_answers.assert_reduced(reduced, found.distances, rows)
+        for kept in (Nearest(10), Nearest(10, targets), Nearest(1000)):
+            found = solver.solve(graph, sources, SolveOptions(kept=kept))
+            numpy_answers.assert_nearest(kept, found.distances, rows)

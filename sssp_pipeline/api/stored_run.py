@@ -18,9 +18,11 @@ from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.results.answers import Answer
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
+from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import listed, typed_ids
@@ -98,24 +100,27 @@ class StoredRun:
         -------
         pyarrow.Table
             Rows in the order in which they are stored. `.to_pandas()` makes a data frame. Unreached vertices have
-            NULL, or the number in `output.unreached`.
+            NULL, or the number in `output.unreached`. A run with `output.distances: reached` has no rows for them.
 
         Raises
         ------
         InputError
             The run has no such source or vertex, it stored no distances, or a file is damaged.
         """
+        if isinstance(self._output, Answer):
+            raise InputError(
+                f"`{self.url}` holds answers, no distances", hint="`.answers()` returns them as a table"
+            )
         if not isinstance(self._output, FileOutput):
             raise InputError(
                 f"`{self.url}` holds metrics alone, no distances", hint="run it with `output.distances: full`"
             )
-        wanted = self.sources if sources is None else self._ids(sources).unique()
-        self._check_sources(wanted)
+        wanted = self._wanted(sources)
         of_vertices = None if vertices is None else self._ids(vertices)
         read = self._wide if self._output.form.layout == "wide" else self._long
         parts = list(read(wanted, of_vertices))
         table = pa.concat_tables(parts)
-        if of_vertices is not None and len(wanted):
+        if of_vertices is not None and len(wanted) and not isinstance(self._output, ReachedPairs):
             missing = of_vertices.filter(
                 pc.invert(pc.is_in(of_vertices, value_set=table["vertex"].combine_chunks()))
             )
@@ -125,6 +130,32 @@ class StoredRun:
                     hint="name vertices of its graph, or its targets",
                 )
         return table
+
+    def answers(self, sources: Any = None) -> pa.Table:
+        """Return what a run with `output.distances: reduced` or `nearest` stored, in the order of the run.
+
+        Parameters
+        ----------
+        sources
+            Ids of sources: one, or any sequence. None means every source.
+
+        Raises
+        ------
+        InputError
+            The run has no such source, it stored no answers, or a file is damaged.
+        """
+        if not isinstance(self._output, Answer):
+            raise InputError(
+                f"`{self.url}` holds no answers", hint="`.distances()` or `.metrics` have what it holds"
+            )
+        wanted = self._wanted(sources)
+        holding = self.metrics.filter(pc.is_in(self.metrics["source"], value_set=wanted))
+        parts = []
+        for batch in pc.unique(holding["batch"]).to_pylist() or [0]:
+            with opened(self._folder.batch_path(batch)) as file:
+                rows = file.read()
+            parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
+        return pa.concat_tables(parts)
 
     def path(self, source: Any, target: Any, *, store: Store | None = None) -> Path:
         """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.
@@ -149,7 +180,7 @@ class StoredRun:
             The run has no such source, or its graph no such vertex; the graph store is needed and is gone or holds
             another graph; or a file is damaged.
         """
-        self._check_sources(self._ids(source))
+        self._wanted(source)
         key = source, store
         if self._last is None or self._last[0] != key:
             self._last = key, self._paths_from(source, partial(self.graph, store))
@@ -210,14 +241,16 @@ class StoredRun:
 
         return path
 
-    def _check_sources(self, wanted: pa.Array) -> None:
-        """Raise `InputError` if the run lacks one of the sources `wanted`."""
+    def _wanted(self, sources: Any) -> pa.Array:
+        """Return the ids of `sources`, or of all for None; raise `InputError` if the run lacks one."""
+        wanted = self.sources if sources is None else self._ids(sources).unique()
         unknown = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self.sources)))
         if len(unknown):
             raise InputError(
                 f"source {listed(unknown.to_pylist())} is not in the run `{self.url}`",
                 hint=f"its sources are {listed(self.sources.to_pylist())}",
             )
+        return wanted
 
     def _ids(self, given: Any) -> pa.Array:
         """Return `given`, one id or a sequence, as ids of the run; an id of another type is one that it lacks."""

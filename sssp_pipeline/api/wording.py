@@ -17,6 +17,7 @@ _ARGUMENTS = {
     "graph.columns.target": "columns",
     "graph.weights.column": "weight",
     "graph.weights.dtype": "dtype",
+    "solve.cutoff": "cutoff",
     "solve.solver": "solver",
 }
 #: Sentences about a workflow or a file, and what is true of a call.

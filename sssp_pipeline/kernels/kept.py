@@ -2,7 +2,7 @@
 
 A solver computes one row of V distances for each source. It reduces the row before the next source overwrites it: a CPU
 solver calls `reduce`, a GPU solver calls what `on_device` returns. `pipeline/results/outputs.py` says how the rest is
-stored.
+stored. `reductions.py` and `nearest.py` keep answers that are made of a row.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError
 
-#: Enqueues the reduction of rows (n, V) on the device, and returns the device array (n, columns) that will hold it.
-DeviceReduction = Callable[[Any], Any]
+#: Enqueues the reduction of rows (n, V) on the device, and returns the device array (n, columns) that will hold it. Its
+#: second argument is the device memory with the `Summary` (`summary.cuh`) of each row.
+DeviceReduction = Callable[[Any, Any], Any]
 
 
 class Kept(ABC):
@@ -44,12 +45,17 @@ class Kept(ABC):
         """Write what is kept of `row` (V,) to `into` (columns,), both in host memory."""
 
     @abstractmethod
-    def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
+    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
         """Return the reduction of up to `n_rows` rows at a time; it owns the device memory of its result."""
 
-    def device_bytes(self, weight_dtype: np.dtype) -> int:
+    def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         """Return the device memory that `on_device` takes for each row, beside the row."""
-        del weight_dtype
+        del n_vertices, weight_dtype
+        return 0
+
+    def fixed_device_bytes(self, n_vertices: int) -> int:
+        """Return the device memory that `on_device` takes however many rows there are."""
+        del n_vertices
         return 0
 
 
@@ -65,8 +71,8 @@ class EveryVertex(Kept):
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         into[:] = row
 
-    def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
-        return lambda rows: rows
+    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
+        return lambda rows, _: rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +92,16 @@ class Targets(Kept):
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         np.take(row, self.vertices, out=into)
 
-    def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
+    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
         from sssp_pipeline.kernels.gpu.common.rows.gather import Gather
 
         return Gather(self.vertices, n_rows, weight_dtype)
 
-    def device_bytes(self, weight_dtype: np.dtype) -> int:
+    def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         return len(self.vertices) * weight_dtype.itemsize
+
+    def fixed_device_bytes(self, n_vertices: int) -> int:
+        return self.vertices.size * np.dtype(np.uint32).itemsize
 
 
 @dataclass(frozen=True)
@@ -105,8 +114,8 @@ class Nothing(Kept):
     def reduce(self, row: np.ndarray, into: np.ndarray) -> None:
         pass
 
-    def on_device(self, n_rows: int, weight_dtype: np.dtype) -> DeviceReduction:
-        return lambda rows: rows[:, :0]
+    def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
+        return lambda rows, _: rows[:, :0]
 
 
 def checked_vertices(vertices: np.ndarray, n_vertices: int, what: str) -> np.ndarray:

@@ -21,6 +21,7 @@ from sssp_pipeline.pipeline.solving.workers.local import check_gpus
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow.cluster import Cluster
+from sssp_pipeline.workflow.contradictions import files_read
 from sssp_pipeline.workflow.models import Dtype, Workflow
 
 _LOCAL_KINDS = ("auto", "local-cpu", "local-cuda")
@@ -48,9 +49,8 @@ def check_before_ingest(
         files.check_writable(folder.url)
     if not files.exists(files.join(workflow.store, MANIFEST)):
         files.check_writable(workflow.store)
-    for chosen in (workflow.sources, workflow.output.targets):
-        url = None if chosen is None else chosen.points.file if chosen.points is not None else chosen.file
-        if url is not None:
+    for path, url in files_read(workflow.model_dump()):
+        if path[0] != "graph":
             files.expand([url])
             files.open_read(url).close()
     if (dtype := workflow.graph.weights.dtype) != "auto":

@@ -27,10 +27,11 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_options
+from sssp_pipeline.pipeline.planning.selection import Selection
 from sssp_pipeline.pipeline.planning.snapping import Snapper
-from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources, select_targets
+from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.results.outputs import Distances, FileOutput, RowOutput, output_of
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, VertexDistances, output_of
 from sssp_pipeline.pipeline.results.run_files import faults_of
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
@@ -112,9 +113,8 @@ def select_stage(
     given, solve, manifest = workflow.output, workflow.solve, stored.manifest
     scale = manifest.weights.scale
     form = DistanceFormat(given.layout, given.unreached, given.compression, solve.predecessors, scale)
-    output = output_of(
-        form, given, lambda targets: select_targets(targets, stored.ids, stored.graph, skipped, snapper)
-    )
+    choose = Selection(stored.ids, stored.graph, manifest.traits.weight_dtype, skipped, snapper)
+    output = output_of(form, given, choose)
     for sentence in snapper.sentences():
         progress.say(sentence, "snapped")
     for sentence in skipped.sentences():
@@ -339,7 +339,7 @@ class _Job:
             self.still_ours()
             self.folder.clean()  # a dead worker may have left a half-written file
             self.folder.finish_metrics(len(self.batches), self.stored.ids, self.output.form.scale)
-            if isinstance(self.output, Distances) and self.output.form.layout == "wide":
+            if isinstance(self.output, VertexDistances) and self.output.form.layout == "wide":
                 self.progress.stage("merge")
                 dtype = self.stored.manifest.traits.weight_dtype
                 self.folder.merge(self.batches, self.output, self.stored.ids, dtype, self.progress)

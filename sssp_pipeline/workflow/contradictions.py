@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sssp_pipeline.pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read_only, redacted
+from sssp_pipeline.workflow.answers import answer_contradictions
 from sssp_pipeline.workflow.cluster import ELASTIC_KINDS, KINDS, address_fault
 from sssp_pipeline.workflow.registries import FORMATS
 from sssp_pipeline.workflow.section import Path, dotted
@@ -65,8 +66,9 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
 
 def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     """Yield each URL that a run of the workflow `data` reads, after the path of its key."""
-    chosen: list[Path] = [("sources",), ("output", "targets")]
+    chosen: list[Path] = [("sources",), ("output", "targets"), ("output", "nearest", "of")]
     keys: list[Path] = [(*path, *name) for path in chosen for name in (("file",), ("points", "file"))]
+    keys.append(("output", "reduce", "amounts", "file"))
     for path in [("graph", "input"), ("graph", "coordinates"), *keys]:
         value: Any = data
         for key in path:
@@ -152,6 +154,13 @@ def _unused_keys(path: Path, given: Mapping[str, Any], kind: str) -> Iterator[Co
 
 #: Keys of `output` that say how distances are written, with their defaults.
 _DISTANCE_KEYS = {"targets": None, "layout": "long", "unreached": None, "compression": "none"}
+#: Those of them that have no effect with some values of `output.distances`.
+_UNUSED_KEYS = {
+    "none": ("targets", "layout", "unreached", "compression"),
+    "reached": ("layout", "unreached"),
+    "reduced": ("layout", "unreached"),
+    "nearest": ("layout", "unreached"),
+}
 
 
 def _output_contradictions(
@@ -162,6 +171,10 @@ def _output_contradictions(
     has_no_distances, is_reduced = distances == "none", distances != "full"
     if isinstance(targets, Mapping):
         yield from _vertices_contradictions(("output", "targets"), targets, Vertices)
+    nearest = output.get("nearest")
+    if isinstance(nearest, Mapping) and isinstance(nearest.get("of"), Mapping):
+        yield from _vertices_contradictions(("output", "nearest", "of"), nearest["of"], Vertices)
+    yield from (Contradiction(*fault) for fault in answer_contradictions(output, solve))
     if targets is None and not is_reduced:
         return
     cause = f"`output.distances: {distances}`" if is_reduced else "`output.targets`"
@@ -182,10 +195,12 @@ def _output_contradictions(
         yield Contradiction(
             ("output", "targets"),
             f"`output.targets` goes with `output.distances: full`, not with `{distances}`",
-            f"remove `targets`, or {remedy}",
+            "name them as `output.nearest.of`"
+            if distances == "nearest"
+            else f"remove `targets`, or {remedy}",
         )
-    for key, default in _DISTANCE_KEYS.items():
-        if has_no_distances and output.get(key, default) != default:
+    for key in _UNUSED_KEYS.get(distances, ()) if isinstance(distances, str) else ():
+        if output.get(key, default := _DISTANCE_KEYS[key]) != default:
             yield Contradiction(
                 ("output", key),
                 f"`output.{key}` says how distances are written, and {cause} writes none",

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from sssp_pipeline.pipeline.storage.files import redacted
+from sssp_pipeline.workflow.answers import Nearest, Reduce
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import contradictions
 from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, NameIn
@@ -173,11 +174,19 @@ class Output(Section):
 
     distances: Annotated[str, NameIn(OUTPUTS)] = "full"
     """`full` writes the distances from every source to every vertex, or to the `targets`. `none` writes only metrics:
-    for each source the number of vertices reached, the largest distance and the mean."""
+    for each source the number of vertices reached, the largest distance and the mean. `reached` writes the distances to
+    reached vertices, and no rows for the others. `reduced` writes the numbers that `reduce` asks for. `nearest` writes
+    the nearest vertices of each source."""
 
     targets: Vertices | None = None
     """Write only the distances to these vertices. They keep the order given. `random` and `top_degree` give ascending
     order. `null` means every vertex."""
+
+    reduce: Reduce | None = None
+    """Numbers made of all distances of a source. It goes with `distances: reduced`."""
+
+    nearest: Nearest | None = None
+    """The nearest vertices of each source. It goes with `distances: nearest`."""
 
     layout: Literal["long", "wide"] = "long"
     """`long` has a row per source and vertex. `wide` has a row per vertex and a column per source."""

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 _FORMATS = "sssp_pipeline.pipeline.formats"
 _OUTPUTS = "sssp_pipeline.pipeline.results.outputs"
+_ANSWERS = "sssp_pipeline.pipeline.results.answers"
 
 #: The function of each format that opens files as an `EdgeList`.
 FORMATS: dict[str, str] = {
@@ -33,6 +34,9 @@ FORMATS: dict[str, str] = {
 OUTPUTS: dict[str, str] = {
     "full": f"{_OUTPUTS}:AllDistances",
     "none": f"{_OUTPUTS}:MetricsAlone",
+    "reached": "sssp_pipeline.pipeline.results.reached_pairs:ReachedPairs",
+    "reduced": f"{_ANSWERS}:Reduced",
+    "nearest": f"{_ANSWERS}:NearestVertices",
 }
 
 

@@ -26,9 +26,11 @@ from sssp_pipeline.csr import (
     wider_dtype,
 )
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels import SOLVERS, reductions
 from sssp_pipeline.kernels.kept import Nothing, Targets
+from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.proofs.certificate import find_fault
+from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 
 EXAMPLES = settings(
@@ -383,6 +385,66 @@ def test_a_path_too_long_to_another_vertex_is_an_error_whatever_the_targets(solv
             solver.solve(graph, np.array([0]), SolveOptions(kept=kept))
 
 
+# ---- answers in place of distances ----
+
+
+def answers_for(n_vertices):
+    """Reductions and nearest vertices that differ in what is computed."""
+    amounts = (np.arange(2 * n_vertices).reshape(2, n_vertices) * 7919 % 1000) - 300
+    some = np.array([n_vertices - 1, 0, n_vertices // 2, n_vertices - 1])
+    reduced = [
+        Reductions(),
+        Reductions((), None, harmonic=True),
+        Reductions((0, 2.5, 300), None),
+        Reductions((1, 40, 40, 1e30), amounts, harmonic=True),
+    ]
+    return reduced, [Nearest(1), Nearest(7), Nearest(1024), Nearest(3, some), Nearest(2, some[:0])]
+
+
+def assert_answers(solver, graph, sources, options, numpy_answers):
+    rows = solver.solve(graph, np.array(sources, np.uint32), options).distances
+    reduced, nearest = answers_for(graph.n_vertices)
+    for kept in reduced:
+        found = solver.solve(graph, np.array(sources, np.uint32), replace(options, kept=kept))
+        numpy_answers.assert_reduced(kept, found.distances, rows)
+        means = reductions.means(found.distances, rows.dtype).tolist()
+        assert [m.mean_distance for m in found.metrics] == means
+    for kept in nearest:
+        found = solver.solve(graph, np.array(sources, np.uint32), replace(options, kept=kept))
+        numpy_answers.assert_nearest(kept, found.distances, rows)
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+@pytest.mark.parametrize(
+    "name",
+    ["no sources", "one vertex", "zero weights", "unreachable half", "two hubs", "ties", "weights 1 and 1e8"],
+)
+def test_answers_are_those_of_numpy(solver, dtype, name, numpy_answers):
+    n_vertices, edges, sources = SMALL_GRAPHS[name]
+    graph = make(n_vertices, edges, dtype)
+    for cutoff in (None, 2.5):
+        assert_answers(solver, graph, sources, SolveOptions(cutoff=cutoff), numpy_answers)
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+@settings(EXAMPLES, max_examples=10)
+@given(data=st.data())
+def test_answers_on_random_graphs(solver, dtype, data, numpy_answers):
+    graph, source = data.draw(random_graphs(dtype))
+    options = SolveOptions(cutoff=data.draw(st.sampled_from([None, None, 0, 5])))
+    assert_answers(solver, graph, [source, 0, source], options, numpy_answers)
+
+
+@EVERY_SOLVER
+def test_answers_do_not_hide_a_path_that_is_too_long(solver):
+    graph = weighted(3, [(0, 1, 2**32 - 2), (1, 2, 1)], np.dtype("uint32"))
+    for kept in (Reductions((5,)), Nearest(1)):
+        with pytest.raises(InputError, match="from `0` to `2` is longer"):
+            solver.solve(graph, np.array([0]), SolveOptions(kept=kept))
+
+
 # ---- part by part ----
 
 
@@ -395,6 +457,8 @@ def test_parts_together_are_the_whole(solver, dtype):
         SolveOptions(cutoff=300, row_facts=True),
         SolveOptions(kept=Targets(np.array([7, 399])), row_facts=True),
         SolveOptions(kept=Nothing(), row_facts=True),
+        SolveOptions(kept=Reductions((5,), None, harmonic=True), row_facts=True),
+        SolveOptions(kept=Nearest(3)),
     ):
         whole = solver.solve(graph, sources, options)
         parts = list(solver.solve_parts(graph, sources, options, [1, 30, 31, 60]))

@@ -27,7 +27,9 @@ from sssp_pipeline.errors import (
 )
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.kept import Nothing, Targets
+from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.proofs.certificate import find_fault
+from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 
 EXAMPLES = settings(
@@ -322,6 +324,21 @@ def test_targets_are_columns_of_all_distances(solver, dtype):
         for one, other in zip(some.metrics, full.metrics, strict=True):
             for told in ("source", "solver", "reached", "max_distance", "mean_distance"):
                 assert getattr(one, told) == getattr(other, told)
+
+
+@EVERY_PAIR
+def test_answers_are_those_of_numpy(solver, dtype, numpy_answers):
+    n_vertices, edges, sources = GRAPHS["shifted lattice"]
+    graph = make(n_vertices, edges, dtype)
+    for cutoff in (None, 300):
+        full = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff)).distances
+        amounts = np.arange(n_vertices)[np.newaxis]
+        for kept in (Reductions((0, 40, 250.5), amounts, harmonic=True), Reductions()):
+            some = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff, kept=kept))
+            numpy_answers.assert_reduced(kept, some.distances, full)
+        for nearest in (Nearest(5), Nearest(2, np.array([399, 0, 7]))):
+            some = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff, kept=nearest))
+            numpy_answers.assert_nearest(nearest, some.distances, full)
 
 
 @INTEGERS

@@ -25,14 +25,16 @@ def test_a_row_is_reduced_to_what_is_kept(kept, expected, is_whole):
 
 
 def test_only_targets_take_memory_on_the_device_beside_a_row():
-    assert Targets(np.array([3, 0, 3])).device_bytes(ROW.dtype) == 12
-    assert EveryVertex().device_bytes(ROW.dtype) == Nothing().device_bytes(ROW.dtype) == 0
+    targets = Targets(np.array([3, 0, 3], np.uint32))
+    assert targets.device_bytes(4, ROW.dtype) == targets.fixed_device_bytes(4) == 12
+    for kept in (EveryVertex(), Nothing()):
+        assert kept.device_bytes(4, ROW.dtype) == kept.fixed_device_bytes(4) == 0
 
 
 def test_whole_rows_and_no_columns_are_views_of_the_rows():
     rows = np.zeros((2, 4), np.uint32)
-    assert EveryVertex().on_device(2, rows.dtype)(rows) is rows
-    assert Nothing().on_device(2, rows.dtype)(rows).shape == (2, 0)
+    assert EveryVertex().on_device(2, 4, rows.dtype)(rows, None) is rows
+    assert Nothing().on_device(2, 4, rows.dtype)(rows, None).shape == (2, 0)
 
 
 def test_a_target_that_is_no_vertex_is_refused():

@@ -19,6 +19,81 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
             "keep one; `--set 'sources={…}'` replaces all",
         ),
         (
+            {"output": {"distances": "reduced"}},
+            "`output.distances: reduced` needs `output.reduce`",
+            "add `reduce: {values: [closeness]}`",
+        ),
+        (
+            {"output": {"distances": "nearest"}},
+            "`output.distances: nearest` needs `output.nearest`",
+            "add `nearest: {k: 10}`",
+        ),
+        (
+            {"output": {"nearest": {"k": 3}}},
+            "`output.nearest` goes with `output.distances: nearest`, not with `full`",
+            "set `output.distances: nearest`, or remove `nearest`",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {}}},
+            "`output.reduce` is empty",
+            "give `values`, such as [closeness], or `within`, such as [500, 1000]",
+        ),
+        (
+            {
+                "output": {
+                    "distances": "reduced",
+                    "reduce": {"values": ["reached"], "amounts": {"file": "f", "names": ["a"]}},
+                }
+            },
+            "`output.reduce.amounts` are summed within radii, and `output.reduce.within` has none",
+            "add `within`, such as [500, 1000], or remove `amounts`",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"within": [5, 7, 5.0]}}},
+            "`output.reduce.within` has `5.0` twice",
+            "name it once",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"within": list(range(129))}}},
+            "`output.reduce.within` and `amounts` ask for 129 columns",
+            "ask for at most 128: fewer radii, or fewer amounts",
+        ),
+        (
+            {"solve": {"cutoff": 6}, "output": {"distances": "reduced", "reduce": {"within": [5, 7]}}},
+            "the radius `7` is beyond `solve.cutoff`, which is `6`",
+            "raise the cutoff to the largest radius, or remove the radius",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"within": [5]}, "layout": "wide"}},
+            "`output.layout` says how distances are written, and `output.distances: reduced` writes none",
+            "remove `layout`, or set `output.distances: full`",
+        ),
+        (
+            {"output": {"distances": "nearest", "nearest": {"k": 3}, "unreached": -1}},
+            "`output.unreached` says how distances are written, and `output.distances: nearest` writes none",
+            "remove `unreached`, or set `output.distances: full`",
+        ),
+        (
+            {"output": {"distances": "nearest", "nearest": {"k": 3}, "targets": {"ids": [1]}}},
+            "`output.targets` goes with `output.distances: full`, not with `nearest`",
+            "name them as `output.nearest.of`",
+        ),
+        (
+            {"output": {"distances": "nearest", "nearest": {"k": 3, "of": {"ids": [1], "file": "f"}}}},
+            "`output.nearest.of` has `ids` and `file`",
+            "keep one; `--set 'output.nearest.of={…}'` replaces all",
+        ),
+        (
+            {"solve": {"predecessors": True}, "output": {"distances": "nearest", "nearest": {"k": 3}}},
+            "`output.distances: nearest` leaves no place for predecessors",
+            "set `output.distances: full`, or set `solve.predecessors: false`: `sssp-pipeline path` needs none",
+        ),
+        (
+            {"verify": "certificate", "output": {"distances": "nearest", "nearest": {"k": 3}}},
+            "`certificate` needs the distances to every vertex, which `output.distances: nearest` does not write",
+            "set `verify: sample`, or set `output.distances: full`",
+        ),
+        (
             {"cluster": {"kind": "address"}},
             "kind `address` needs `cluster.address`",
             "add `address: tcp://host:8786`",

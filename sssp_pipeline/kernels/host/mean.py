@@ -43,12 +43,17 @@ def mean_distance(dtype: np.dtype, lower: int, upper: int, largest: int, count: 
     """
     if count == 0:
         return 0.0
-    mean = ((upper << 32) + lower) / count
+    total, exponent = exact_sum(dtype, lower, upper, largest)
+    return math.ldexp(total / count, exponent)
+
+
+def exact_sum(dtype: np.dtype, lower: int, upper: int, largest: int) -> tuple[int, int]:
+    """Return the sum as an integer and the power of two by which it is multiplied; `mean_distance` has parameters."""
+    total = (upper << 32) + lower
     if dtype.kind != "f":
-        return mean
+        return total, 0
     bits = mantissa_bits(dtype)
-    exponent = max(largest >> bits, 1) - (np.finfo(dtype).maxexp - 1) - bits
-    return math.ldexp(mean, exponent - (62 - bits))
+    return total, max(largest >> bits, 1) - (int(np.finfo(dtype).maxexp) - 1) - 62
 
 
 def mean_distances(

@@ -102,7 +102,7 @@ class Plan:
     output: RowOutput
     #: The most batches of a call. It suits that one of `solver` and `others` which gains most from many sources.
     batches_per_call: int
-    #: Host memory of the graph on each worker.
+    #: Host memory on each worker of the graph, and of what else it holds once.
     graph_bytes: int
     #: Host memory of the distances (and predecessors) of one batch on each thread, and of the one whole row that a CPU
     #: solver holds if it does not keep whole rows.
@@ -143,6 +143,16 @@ class Work:
     def source_bytes(self) -> int:
         """Host memory of what is kept of each source, predecessors included."""
         return _source_bytes(self.traits, self.options.kept, self.options.predecessors)
+
+    @property
+    def kept_device_bytes(self) -> int:
+        """Device memory that `options.kept` takes for each source, with that of a second buffer."""
+        return 2 * self.options.kept.device_bytes(self.traits.n_vertices, self.traits.weight_dtype)
+
+    @property
+    def kept_fixed_bytes(self) -> int:
+        """Device memory that `options.kept` takes for any number of sources, with that of a second buffer."""
+        return 2 * self.options.kept.fixed_device_bytes(self.traits.n_vertices)
 
     @property
     def batch_bytes(self) -> int:
@@ -283,6 +293,7 @@ def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
         return machine.no_gpu
     one = solver.forecast(work.traits, 1)
     needed = graph_device_bytes(work.traits) + one.fixed_bytes + one.source_bytes
+    needed += work.kept_device_bytes + work.kept_fixed_bytes
     if needed <= machine.gpu_free_bytes:
         return None
     return f"it needs {needed / 2**30:.1f} GiB on the GPU, {machine.gpu_free_bytes / 2**30:.1f} are free"
@@ -356,6 +367,7 @@ def make_plan(
     graph_bytes = 8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize)
     if _is_reweighted(solver, traits):
         graph_bytes += reweighting.host_bytes(traits)
+    graph_bytes += output.held_bytes(traits.n_vertices)
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
     id_bytes = output.id_bytes(traits.n_vertices, n_sources)
     return Plan(
@@ -379,7 +391,9 @@ def make_plan(
 def _gpu_share(work: Work, machine: Machine, solver: str) -> GpuShare:
     graph_bytes = graph_device_bytes(work.traits)
     expected = work.of_a_call(solver)
+    fixed_bytes = expected.fixed_bytes + work.kept_fixed_bytes
+    source_bytes = expected.source_bytes + work.kept_device_bytes
     free = machine.gpu_free_bytes or 0
-    fit = (free - graph_bytes - expected.fixed_bytes) // max(expected.source_bytes, 1)
+    fit = (free - graph_bytes - fixed_bytes) // max(source_bytes, 1)
     at_once = max(1, min(expected.at_once, fit))
-    return GpuShare(free, graph_bytes, expected.fixed_bytes, expected.source_bytes, at_once)
+    return GpuShare(free, graph_bytes, fixed_bytes, source_bytes, at_once)

@@ -15,7 +15,9 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.planning.vertex_files import IdFile
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import plural
 from sssp_pipeline.vertex_ids import MAX_LISTED, VertexIds, listed
+from sssp_pipeline.workflow.answers import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
 
 #: Returns the vertices (n,) of points; the second argument is the key of the section that has them.
@@ -29,20 +31,24 @@ class Skipped:
     #: How many of each were left out.
     sources: int = 0
     targets: int = 0
+    #: Of a file of amounts.
+    vertices: int = 0
     #: The first ids of each, at most `MAX_LISTED`, as text.
     first: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, what: str, unknown: Sequence[int | str]) -> None:
-        """Count the ids `unknown`; `what` is "source" or "target"."""
-        setattr(self, f"{what}s", len(unknown))
-        self.first[f"{what}s"] = [str(i) for i in unknown[:MAX_LISTED]]
+        """Count the ids `unknown`; `what` is "source", "target" or "vertex"."""
+        name = {"vertex": "vertices"}.get(what, f"{what}s")
+        setattr(self, name, len(unknown))
+        self.first[name] = [str(i) for i in unknown[:MAX_LISTED]]
 
     def sentences(self) -> Iterator[str]:
-        """Yield a sentence for the log about the sources and about the targets that were left out, if there are any."""
+        """Yield a sentence for the log about the ids of each kind that were left out, if there are any."""
         for name, first in self.first.items():
             n = getattr(self, name)
+            one = {"vertices": "vertex"}.get(name, name[:-1])
             yield (
-                f"skipped {n:,} {name if n > 1 else name[:-1]} that {'are' if n > 1 else 'is'} not in the graph: "
+                f"skipped {plural(n, one)} that {'are' if n > 1 else 'is'} not in the graph: "
                 + listed(first, n)
             )
 
@@ -88,13 +94,14 @@ def select_targets(
     load: Callable[[], CsrGraph],
     skipped: Skipped | None = None,
     snap: Snap | None = None,
+    key: str = "output.targets",
 ) -> np.ndarray:
-    """Return the targets (T,) uint32 that `spec`, which is `output.targets`, names.
+    """Return the targets (T,) uint32 that `spec` names, which is at `key` in the workflow.
 
     They have the order of the workflow or its file. `random` and `top_degree` give ascending order. Parameters and
     errors are those of `select_sources`.
     """
-    chosen = _chosen(spec, "output.targets", ids, load, skipped or Skipped(), snap)
+    chosen = _chosen(spec, key, ids, load, skipped or Skipped(), snap)
     is_drawn = spec.kind in ("random", "top_degree")
     return (np.sort(chosen) if is_drawn else chosen).astype(np.uint32)
 
@@ -108,7 +115,7 @@ def _chosen(
     snap: Snap | None,
 ) -> np.ndarray:
     """Return the vertices that `spec` chooses; `key` is its key in the workflow."""
-    what = "target" if key == "output.targets" else "source"
+    what = "source" if key == "sources" else "target"
     if spec.top_degree is not None:
         _check_enough(spec.top_degree, ids.n_vertices, f"`{key}.top_degree`", what)
         degrees = np.diff(load().row_offsets)
@@ -126,23 +133,54 @@ def _chosen(
     elif (misfit := ids.misfit(named)) is not None:
         problem, hint = misfit
         raise InputError(f"{what} {problem}", hint=hint)
+    return known_vertices(named, spec, key, place, what, ids, skipped)[0]
+
+
+def known_vertices(
+    named: Sequence[int | str],
+    spec: Vertices | Amounts,
+    key: str,
+    place: str,
+    what: str,
+    ids: VertexIds,
+    skipped: Skipped,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the vertices (n,) int64 of the ids `named` that are in the graph, and which of the ids these are.
+
+    Parameters
+    ----------
+    spec, key
+        What names them, and its key in the workflow. `spec.unknown` says what happens to other ids.
+    place
+        What messages begin with: empty, or the file.
+    what
+        "source", "target" or "vertex".
+
+    Raises
+    ------
+    InputError
+        An id is not in the graph, or named twice.
+    """
     vertices = ids.find(named)
-    unknown = [named[i] for i in np.flatnonzero(vertices < 0)]
+    unknown = [named[i] for i in np.flatnonzero(vertices < 0).tolist()]
     if unknown:
         if spec.unknown == "error":
             error = ids.unknown_error(unknown, len(named), place + what)
             skip = f"`{key}.unknown: skip` leaves out those that are not in the graph"
-            is_undecided = spec.file is not None and spec.header is None and ids.mapping.type == "string"
-            may_be_header = is_undecided and unknown[0] == named[0]
+            is_undecided = spec.file is not None and ids.mapping.type == "string"
+            may_be_header = is_undecided and isinstance(spec, Vertices) and spec.header is None
             header = f"if the first line names the column, write `{key}.header: true`; "
-            raise InputError(error.message, hint=f"{header * may_be_header}{error.hint}; {skip}")
+            raise InputError(
+                error.message,
+                hint=f"{header * (may_be_header and unknown[0] == named[0])}{error.hint}; {skip}",
+            )
         if len(unknown) == len(named):
             raise InputError(
-                f"{place}none of the {len(named):,} {what}s is in the graph: {listed(unknown)}",
+                f"{place}none of the {plural(len(named), what)} is in the graph: {listed(unknown)}",
                 hint=ids.range_hint(),
             )
         skipped.add(what, unknown)
-    return _without_repeats(vertices[vertices >= 0], place, what, ids)
+    return _without_repeats(vertices[vertices >= 0], place, what, ids), vertices >= 0
 
 
 def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds) -> np.ndarray:
@@ -155,7 +193,7 @@ def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds
     if len(again) == 1:
         message = f"{place}{what} `{first[0]}` is named {int(counts[again[0]])} times"
     else:
-        message = f"{place}{len(again):,} {what}s are named more than once: {listed(first, len(again))}"
+        message = f"{place}{plural(len(again), what)} are named more than once: {listed(first, len(again))}"
     raise InputError(message, hint="name each once" if len(again) > 1 else "name it once")
 
 

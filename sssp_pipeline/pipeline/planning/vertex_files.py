@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from sssp_pipeline.pipeline.formats.column_files import ColumnFile, shortened
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.vertex_ids import listed
+from sssp_pipeline.workflow.answers import Amounts
 from sssp_pipeline.workflow.vertices import Vertices
 
 #: Names of columns with ids. A first line with one of them is a header.
@@ -24,14 +25,23 @@ _USUAL_INTEGER = re.compile("[1-9][0-9]{0,18}|0")
 _ONE_A_LINE = "write one id on each line, or name a CSV, Parquet or Arrow file with a column of ids"
 
 
+def table_in(content: bytes) -> pa.Table:
+    """Return the table that the bytes of a Parquet or Arrow file hold; raise an error of pyarrow if it is damaged."""
+    buffer = pa.BufferReader(content)
+    if content.startswith(PARQUET_MAGIC):
+        return pq.ParquetFile(buffer).read()
+    is_file = content.startswith(ARROW_FILE_MAGIC)
+    return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
+
+
 @dataclass(frozen=True)
 class IdFile(ColumnFile):
     """A file of ids and what the workflow and the graph say about it."""
 
-    #: Its key in the workflow: `sources` or `output.targets`.
+    #: Its key in the workflow: `sources`, or one for targets.
     key: str
-    #: Its `file`, `column` and `header`.
-    spec: Vertices
+    #: Its `file`, `column` and `header`. Amounts always have a header.
+    spec: Vertices | Amounts
     #: The type of the graph's ids: "int64" or "string".
     id_type: str
     #: Returns whether the graph has a vertex with an id.
@@ -47,7 +57,16 @@ class IdFile(ColumnFile):
     @property
     def what(self) -> str:
         """The word for a vertex of the file, which is also the usual name of its column."""
-        return "target" if self.key == "output.targets" else "source"
+        return {"sources": "source", "output.reduce.amounts": "vertex"}.get(self.key, "target")
+
+    @property
+    def _noun(self) -> str:
+        """The word for the vertices of the file."""
+        return "vertices" if self.what == "vertex" else f"{self.what}s"
+
+    @property
+    def _has_header(self) -> bool | None:
+        return self.spec.header if isinstance(self.spec, Vertices) else None
 
     def read(self) -> list[int | str]:
         """Return the ids in the order of the file. Integers that are too large for any graph stay strings of digits.
@@ -67,20 +86,23 @@ class IdFile(ColumnFile):
     # ---- text ----
 
     def _of_text(self, content: bytes) -> list[int | str]:
-        rows = self._rows(content)
+        rows = self._equal_rows(content)
         if not rows:
             return []
         index, has_header = self._column_and_header([cell.strip() for cell in rows[0][1]], rows[0][0])
-        found: list[int | str] = []
-        for number, row in rows[has_header:]:
+        return [self._id(row[index].strip(), "line", number) for number, row in rows[has_header:]]
+
+    def _equal_rows(self, content: bytes) -> list[tuple[int, list[str]]]:
+        """Return the rows of a text; raise `InputError` unless all have as many cells as the first."""
+        rows = self._rows(content)
+        for number, row in rows:
             if len(row) != len(rows[0][1]):
                 raise self._error(
                     f" line {number} has {len(row)} column{'s' * (len(row) != 1)}, "
                     f"the lines before it have {len(rows[0][1])}",
                     "put an id that has a delimiter in quotes",
                 )
-            found.append(self._id(row[index].strip(), "line", number))
-        return found
+        return rows
 
     def _looks_like_header(self, cells: list[str]) -> bool:
         named = {cell.strip().casefold() for cell in cells}
@@ -88,7 +110,7 @@ class IdFile(ColumnFile):
 
     def _column_and_header(self, first: list[str], line: int) -> tuple[int, bool]:
         """Return the index of the column with the ids, and whether the first row, on `line`, names the columns."""
-        column, has_header = self.spec.column, self.spec.header
+        column, has_header = self.spec.column, self._has_header
         if has_header is None:
             has_header = isinstance(column, str) or self._is_header(first, line)
         if isinstance(column, int):
@@ -97,7 +119,7 @@ class IdFile(ColumnFile):
             return self._named(first), True
         if len(first) > 1:
             raise self._error(
-                f" line {line} has {len(first)} columns, {listed(first)}, and none is known to hold the {self.what}s",
+                f" line {line} has {len(first)} columns, {listed(first)}, and none is known to hold the {self._noun}",
                 f"write `{self.key}.column: 1`, or `{self.key}.column: NAME` if this line names the columns",
             )
         return 0, False
@@ -117,7 +139,7 @@ class IdFile(ColumnFile):
     # ---- Parquet and Arrow ----
 
     def _of_table(self, content: bytes) -> list[int | str]:
-        if self.spec.header is not None:
+        if self._has_header is not None:
             raise self._error(
                 " is a Parquet or Arrow file, whose columns always have names",
                 f"remove `{self.key}.header`",
@@ -128,6 +150,10 @@ class IdFile(ColumnFile):
             raise self._error(
                 f" cannot be read as Parquet or Arrow: {error}", "write the file again"
             ) from error
+        return self._ids_of_column(name, column)
+
+    def _ids_of_column(self, name: str, column: pa.ChunkedArray) -> list[int | str]:
+        """Return the ids in a column of a Parquet or Arrow file; raise `InputError` if a row has none."""
         kind = column.type
         if pa.types.is_dictionary(kind):
             column, kind = column.cast(kind.value_type), kind.value_type
@@ -155,8 +181,7 @@ class IdFile(ColumnFile):
             names = file.schema_arrow.names
             index = self._index_in(names)
             return names[index], file.read(columns=[names[index]]).column(0)
-        is_file = content.startswith(ARROW_FILE_MAGIC)
-        table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()
+        table = table_in(content)
         index = self._index_in(table.column_names)
         return table.column_names[index], table.column(index)
 
@@ -183,7 +208,7 @@ class IdFile(ColumnFile):
             problem = f" has {matches}: its columns are {listed(names)}"
         else:
             problem = (
-                f" has the columns {listed(names)}, and it is not clear which one holds the {self.what}s"
+                f" has the columns {listed(names)}, and it is not clear which one holds the {self._noun}"
             )
         name = next(
             (n for n in names if n.strip().casefold() in _COLUMN_NAMES), names[0] if names else "NAME"

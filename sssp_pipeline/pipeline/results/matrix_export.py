@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.outputs import Distances, recorded_output
+from sssp_pipeline.pipeline.results.outputs import VertexDistances, recorded_output
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, Quiet
@@ -73,9 +73,10 @@ def export_matrix(
     """
     record = folder.read_run()
     output = recorded_output(record)
-    if not isinstance(output, Distances):
+    if not isinstance(output, VertexDistances):
         raise InputError(
-            f"`{files.redacted(folder.url)}` holds no distances", hint="run it with `output.distances: full`"
+            f"`{files.redacted(folder.url)}` holds no matrix of distances",
+            hint="run it with `output.distances: full`",
         )
     suffix = url.rpartition(".")[2]
     if suffix not in ("parquet", "npy"):
@@ -186,7 +187,9 @@ def _write_npy(
             handle.write(distances.to_numpy().astype(dtype, copy=False))
 
 
-def _blocks(folder: RunFolder, record: dict[str, Any], output: Distances, dtype: np.dtype) -> Iterator[Block]:
+def _blocks(
+    folder: RunFolder, record: dict[str, Any], output: VertexDistances, dtype: np.dtype
+) -> Iterator[Block]:
     """Yield the rows in the order of the run."""
     metrics = folder.read_metrics()
     sources = metrics["source"].combine_chunks()

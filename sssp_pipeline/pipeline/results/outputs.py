@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
     from sssp_pipeline.pipeline.results import distance_files, wide_files
+    from sssp_pipeline.vertex_amounts import VertexAmounts
     from sssp_pipeline.vertex_ids import VertexIds
+    from sssp_pipeline.workflow.answers import Amounts
     from sssp_pipeline.workflow.models import Output
     from sssp_pipeline.workflow.vertices import Vertices
 else:  # `inspect` needs none of them
@@ -56,6 +58,23 @@ OF_LENGTHS = ("max_distance", "mean_distance", "delta_first", "delta_last")
 StoredRow = tuple[int | str, Any]
 
 
+class Chooser(Protocol):
+    """Finds on the graph of a run what `output` of its workflow names."""
+
+    @property
+    def weight_dtype(self) -> np.dtype:
+        """The type of the weights."""
+        ...
+
+    def vertices(self, spec: Vertices, key: str) -> np.ndarray:
+        """Return (n,) uint32 the vertices that `spec` names; `key` is its key in the workflow."""
+        ...
+
+    def amounts(self, spec: Amounts) -> VertexAmounts:
+        """Return the amounts of the vertices that `spec` names."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class RowOutput(ABC):
     """What a run stores of each row of distances."""
@@ -69,15 +88,15 @@ class RowOutput(ABC):
     has_whole_rows: ClassVar[bool] = False
     #: What a verdict of `verify` is about.
     judged: ClassVar[str] = "distance"
+    #: Whether `verify` needs what `note` returns, so that the run folder keeps it when the run is finished.
+    note_stays: ClassVar[bool] = False
 
     # ---- which run it is of ----
 
     @classmethod
-    def chosen(
-        cls, form: DistanceFormat, spec: Output, select: Callable[[Vertices], np.ndarray]
-    ) -> RowOutput:
-        """Return what the workflow's `output` asks for; `select` finds the vertices that it names."""
-        del spec, select
+    def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
+        """Return what the workflow's `output` asks for; `choose` finds the vertices that it names."""
+        del spec, choose
         return cls(form)
 
     @classmethod
@@ -120,6 +139,11 @@ class RowOutput(ABC):
         del n_vertices, n_sources
         return 0
 
+    def held_bytes(self, n_vertices: int) -> int:
+        """Return the host memory of what `note` returns, which each worker holds once."""
+        del n_vertices
+        return 0
+
     # ---- on workers ----
 
     def note(self) -> np.ndarray | None:
@@ -135,9 +159,14 @@ class RowOutput(ABC):
         del noted
         return self
 
-    def for_verifying(self, urls: Sequence[str], ids: VertexIds, n_sources: int) -> RowOutput:
-        """Return the whole of what `in_tasks` shortened, from the files `urls` of the first `n_sources` sources."""
-        del urls, ids, n_sources
+    def for_verifying(
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+    ) -> RowOutput:
+        """Return the whole of what `in_tasks` shortened, from the files `urls` of the first `n_sources` sources.
+
+        `noted` reads what `note` returned, if that stays.
+        """
+        del urls, ids, n_sources, noted
         return self
 
     # ---- verdicts ----
@@ -201,7 +230,7 @@ class FileOutput(RowOutput):
         """
 
 
-class Distances(FileOutput):
+class VertexDistances(FileOutput):
     """Distances to some vertices, the same for every source."""
 
     @abstractmethod
@@ -273,18 +302,18 @@ class Distances(FileOutput):
         )
 
 
-class AllDistances(Distances):
+class AllDistances(VertexDistances):
     """The distances to every vertex."""
 
     name = "full"
     has_whole_rows = True
 
     @classmethod
-    def chosen(
-        cls, form: DistanceFormat, spec: Output, select: Callable[[Vertices], np.ndarray]
-    ) -> RowOutput:
+    def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
         """Return this, or the distances to the targets if the workflow names some."""
-        return cls(form) if spec.targets is None else TargetDistances.of(form, select(spec.targets))
+        if spec.targets is None:
+            return cls(form)
+        return TargetDistances.of(form, choose.vertices(spec.targets, "output.targets"))
 
     @classmethod
     def wrote(cls, identity: dict[str, Any]) -> bool:
@@ -314,7 +343,7 @@ class AllDistances(Distances):
 
 
 @dataclass(frozen=True, eq=False)
-class TargetDistances(Distances):
+class TargetDistances(VertexDistances):
     """The distances to some vertices, in the order in which the workflow names them."""
 
     #: How many targets there are.
@@ -356,7 +385,9 @@ class TargetDistances(Distances):
     def for_solving(self, noted: Callable[[], np.ndarray]) -> RowOutput:
         return replace(self, vertices=noted())
 
-    def for_verifying(self, urls: Sequence[str], ids: VertexIds, n_sources: int) -> RowOutput:
+    def for_verifying(
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+    ) -> RowOutput:
         """Return this with the vertices that the files hold; `digest` confirms them.
 
         Raises
@@ -429,9 +460,9 @@ class MetricsAlone(RowOutput):
         return f"SELECT source, reached, max_distance, mean_distance FROM '{url}/{METRICS_FILE}'"
 
 
-def output_of(form: DistanceFormat, spec: Output, select: Callable[[Vertices], np.ndarray]) -> RowOutput:
-    """Return what the workflow's `output` asks for; `select` finds the vertices that it names."""
-    return _kind(spec.distances).chosen(form, spec, select)
+def output_of(form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
+    """Return what the workflow's `output` asks for; `choose` finds the vertices that it names."""
+    return _kind(spec.distances).chosen(form, spec, choose)
 
 
 def output_kind(identity: dict[str, Any]) -> type[RowOutput]:

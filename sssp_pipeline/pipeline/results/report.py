@@ -86,7 +86,7 @@ def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, 
     yield "solver", f"{run['solver']} ({run['solver_reason']})"
     yield "sources", run["sources"]
     yield from recorded_output(run).facts()
-    for name in ("sources", "targets"):
+    for name in ("sources", "targets", "vertices"):
         if n_skipped := run.get("skipped", {}).get(name):
             yield f"{name} that are not in the graph, skipped", n_skipped
     yield "batches", run["batches"]

@@ -7,6 +7,7 @@
 <run>/metrics.parquet                one row for each source
 <run>/snapped.parquet                one row for each point that stands for a source or a target
 <run>/report.html
+<run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
 <run>/_run/                          only while the run is unfinished: its identity, its last start, its
                                      targets, the metrics so far; in the wide layout the batches, and whether the
                                      wide files are written
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import WRITER
-from sssp_pipeline.pipeline.results.outputs import Distances, FileOutput, RowOutput, output_kind
+from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, VertexDistances, output_kind
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, SNAPPED_FILE, batch_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, shortened
@@ -61,10 +62,12 @@ _UNFINISHED = "_run"
 _IDENTITY = f"{_UNFINISHED}/identity.json"
 _STARTED = f"{_UNFINISHED}/started.json"
 _TARGETS = f"{_UNFINISHED}/targets.u32"
+_OUTPUT = "_output.u32"
 _MERGED = f"{_UNFINISHED}/merged.json"
 _WIDE = re.compile(r"wide-\d{5,}\.parquet")
 _OURS = re.compile(
-    rf"run\.json|(metrics|snapped)\.parquet|report\.html|distances/({_BATCH.pattern}|{_WIDE.pattern})"
+    rf"run\.json|(metrics|snapped)\.parquet|report\.html|{re.escape(_OUTPUT)}"
+    rf"|distances/({_BATCH.pattern}|{_WIDE.pattern})"
     rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern}|{_TILES.pattern})"
     rf"|((distances|_run)/)?{re.escape(files.TEMP_PREFIX)}.*"
 )
@@ -204,13 +207,13 @@ class RunFolder:
         """Store what is known when solving begins or continues; `noted` reads it."""
         files.write_atomic(self.path(_STARTED), json.dumps(facts, indent=1).encode())
 
-    def note_output(self, note: np.ndarray) -> None:
-        """Keep what `RowOutput.note` returns, (n,) uint32, where the workers read it."""
-        files.write_atomic(self.path(_TARGETS), note.astype("<u4").tobytes())
+    def note_output(self, note: np.ndarray, *, stays: bool) -> None:
+        """Keep what `RowOutput.note` returns, (n,) uint32, where the workers read it; `stays` is `note_stays`."""
+        files.write_atomic(self.path(_OUTPUT if stays else _TARGETS), note.astype("<u4").tobytes())
 
-    def noted_output(self) -> np.ndarray:
+    def noted_output(self, *, stays: bool) -> np.ndarray:
         """Return what `note_output` kept; raises `InputError` if it is gone."""
-        return np.frombuffer(files.read_bytes(self.path(_TARGETS)), "<u4")
+        return np.frombuffer(files.read_bytes(self.path(_OUTPUT if stays else _TARGETS)), "<u4")
 
     def noted(self) -> dict[str, Any]:
         """Return what `note_start` stored at the last start of an unfinished run; empty if solving never began."""
@@ -311,7 +314,7 @@ class RunFolder:
     def merge(
         self,
         batches: Sequence[np.ndarray],
-        output: Distances,
+        output: VertexDistances,
         ids: VertexIds,
         dtype: np.dtype,
         progress: Progress,

@@ -71,7 +71,7 @@ class Solving(TaskStage):
         if not self.missing:
             return self._solved
         if (note := self.output.note()) is not None:
-            self.folder.note_output(note)
+            self.folder.note_output(note, stays=self.output.note_stays)
         share = len(self.missing) / len(self.batches)
         self._warn_of_space(self.plan.written_bytes * share)
         plan = self.plan

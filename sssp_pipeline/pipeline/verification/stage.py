@@ -131,7 +131,8 @@ class Verifying(TaskStage):
         group_rows = min(GROUP_ROWS, n_columns * largest)
         group_bytes = group_rows * 2 * (id_bytes + form.dtype(dtype).itemsize)
         # The oracle holds a row, a heap, keys and places; the certificate takes less.
-        return rows_bytes + group_bytes + n_vertices * (8 + 2 * dtype.itemsize)
+        held_bytes = self.output.held_bytes(n_vertices)
+        return rows_bytes + group_bytes + held_bytes + n_vertices * (8 + 2 * dtype.itemsize)
 
     def _tasks(self, wanted: list[Sequence[int]], chosen: list[int], n_each: int) -> Iterator[VerifyTask]:
         """Yield the tasks, each with `n_each` of the `chosen` batches; `wanted` has the places of every batch."""

@@ -188,5 +188,7 @@ def _output_of(task: VerifyTask, ids: VertexIds) -> RowOutput:
             folder = RunFolder(task.run)
             urls = folder.wide_paths() or [folder.batch_path(0)]
             _outputs.clear()
-            _outputs[task.verification] = task.output.for_verifying(urls, ids, task.identity["batch"])
+            _outputs[task.verification] = task.output.for_verifying(
+                urls, ids, task.identity["batch"], lambda: folder.noted_output(stays=True)
+            )
         return _outputs[task.verification]

@@ -27,6 +27,8 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import ROW_FACTS
 from sssp_pipeline.kernels.gpu.common.rows.gather import GATHER
+from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
+from sssp_pipeline.kernels.gpu.common.rows.reduce import reduce_unit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.solver import tuned
 
@@ -41,9 +43,16 @@ ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 #: `make test` compiles every type for this one.
 HOPPER = 90
 ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
-UNITS = list(
-    dict.fromkeys([UPLOAD, SUMMARY, GATHER, ROW_FACTS, *(unit for solver in ON_GPU for unit in solver.units)])
-)
+#: As a workflow may ask for them.
+REDUCE = [
+    reduce_unit(0, 0, harmonic=False),
+    reduce_unit(0, 0, harmonic=True),
+    reduce_unit(2, 0, harmonic=False),
+    reduce_unit(3, 2, harmonic=True),
+    reduce_unit(8, 1, harmonic=False),
+]
+COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *REDUCE]
+UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
 #: Each for weights of zero or more, and for negative ones if its solver takes them.
 VARIANTS = [
@@ -93,7 +102,8 @@ def combinations():
             marks = [] if is_picked and arch == HOPPER else [pytest.mark.medium]
             if not is_picked and arch != HOPPER:
                 marks = [pytest.mark.slow]
-            name = f"{unit.stem}-{dtype}{'-signed' * signed}-{arch}"
+            macros = "".join(f"-{value}" for _, value in unit.macros) if unit in REDUCE else ""
+            name = f"{unit.stem}{macros}-{dtype}{'-signed' * signed}-{arch}"
             found.append(pytest.param(unit, dtype, signed, arch, marks=marks, id=name))
     return found
 

@@ -18,14 +18,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sssp_pipeline.kernels import SOLVERS, gpu
+from sssp_pipeline.csr import NO_VERTEX
+from sssp_pipeline.kernels import SOLVERS, gpu, reductions
 from sssp_pipeline.kernels.gpu.adaptive_threads import adaptive_threads
 from sssp_pipeline.kernels.gpu.adds import adds, hub_chunks
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
 from sssp_pipeline.kernels.gpu.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options
-from sssp_pipeline.kernels.gpu.common.rows import device_rows, facts_on_device
+from sssp_pipeline.kernels.gpu.common.rows import device_rows, facts_on_device, nearest_on_device, reduce
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
 from sssp_pipeline.kernels.gpu.near_far import near_far
@@ -89,6 +90,8 @@ def lanes(*, narrow: bool) -> Mirrored:
     )
 
 
+REDUCED = reductions.Reductions((1, 2, 3), np.zeros((2, 5), np.int64), harmonic=True)
+
 MIRRORED = {
     "adaptive-threads": Mirrored(
         unit_of("adaptive-threads"), {"State": adaptive_threads._STATE}, PAST_DEADLINE
@@ -145,6 +148,29 @@ MIRRORED = {
         unit_of("near-far"),
         {"State": near_far._STATE},
         {"kHubEdges": near_far._HUB_EDGES, "kChunkEdges": near_far._CHUNK_EDGES} | PAST_DEADLINE,
+    ),
+    "nearest": Mirrored(
+        nearest_on_device.NEAREST,
+        numbers={
+            "kThreads": nearest_on_device._BLOCK,
+            "kMost": nearest_on_device.MOST_NEAREST,
+            "kNoVertex": NO_VERTEX,
+        },
+    ),
+    "reduce": Mirrored(
+        reduce.reduce_unit(3, 2, harmonic=True),
+        {"Summary": device_rows._SUMMARY},
+        {
+            "kSegment": reduce.SEGMENT,
+            "kReached": reductions.REACHED,
+            "kLargest": reductions.LARGEST,
+            "kMagnitude": reductions.MAGNITUDE,
+            "kLower": reductions.LOWER,
+            "kUpper": reductions.UPPER,
+            "kHarmonic": reductions.HARMONIC,
+            "kWithin": reductions.WITHIN,
+            "kWords": REDUCED.n_columns(5),
+        },
     ),
     "row-facts": Mirrored(
         facts_on_device.ROW_FACTS,

@@ -6,6 +6,9 @@ import pytest
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.forecast import graph_device_bytes
+from sssp_pipeline.kernels.kept import Nothing
+from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.planning.plan import (
@@ -320,6 +323,23 @@ def test_the_plan_tells_what_a_gpu_must_hold():
     made = planned(ny, 10_000, Solve(solver="near-far"), small)
     assert made.gpu.sources_at_once == 3
     assert planned(ny, 10_000, Solve(solver="dijkstra"), H200).gpu is None
+
+
+def test_the_plan_counts_the_memory_of_answers():
+    plain = work(NY, n_sources=4096)
+    amounts = np.zeros((2, plain.traits.n_vertices), np.int64)
+    kept = Reductions((500, 1000), amounts, harmonic=True)
+    reduced = replace(plain, options=SolveOptions(kept=kept))
+    assert reduced.source_bytes == 8 * (6 + 2 * 3)
+    assert reduced.kept_fixed_bytes == 2 * 2 * 8 * plain.traits.n_vertices
+    assert reduced.kept_device_bytes == 2 * (reduced.source_bytes + 8 * 259)
+    # A GPU that just holds the graph and one source of `near-far` has no room for the amounts.
+    one = SOLVERS["near-far"].forecast(plain.traits, 1)
+    just = graph_device_bytes(plain.traits) + one.fixed_bytes + one.source_bytes
+    machine = Machine(cores=16, gpu_free_bytes=just)
+    assert choose_solver("near-far", replace(plain, options=SolveOptions(kept=Nothing())), machine)
+    with pytest.raises(InputError, match="near-far` cannot solve this: it needs"):
+        choose_solver("near-far", reduced, machine)
 
 
 def test_negative_floats_are_for_solvers_that_take_them():

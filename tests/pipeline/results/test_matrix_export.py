@@ -118,7 +118,7 @@ def test_what_cannot_be_written_is_one_error_and_leaves_nothing(tmp_path, name, 
 
 def test_a_run_without_distances_has_no_matrix(tmp_path):
     found = stored(tmp_path, output={"distances": "none"})
-    with pytest.raises(InputError, match="holds no distances"):
+    with pytest.raises(InputError, match="holds no matrix of distances"):
         found.export(tmp_path / "m.npy")
 
 

@@ -61,13 +61,14 @@ class Summariser:
         self._may_be_too_long = options.cutoff is None or options.cutoff > largest_distance(dtype)
         self._kernels = load_kernels(SUMMARY, dtype, wide_offsets=self._on_device.wide_offsets)
         self._grid = {name: kernel.resident_blocks(_SUMMARY_BLOCK) for name, kernel in self._kernels.items()}
-        self._words = cupy.empty(n_rows * _SUMMARY.itemsize, np.uint8)
+        #: Device memory with the `Summary` of each row of the last launch.
+        self.words = cupy.empty(n_rows * _SUMMARY.itemsize, np.uint8)
         self._fetched = np.empty(0, np.uint8)
 
     def launch(self, rows: Any) -> None:
         """Enqueue the counts of `rows` (n, V). Distances at the limit become "unreached"."""
         n_rows, n_vertices = rows.shape
-        self._words.data.memset_async(0, n_rows * _SUMMARY.itemsize)
+        self.words.data.memset_async(0, n_rows * _SUMMARY.itemsize)
         most_blocks = -(-n_vertices // _SUMMARY_BLOCK)
         to_count = (self._on_device.row_offsets, np.uint32(n_vertices), self._limit)
         for name, args in (("summary_kernel", to_count), ("sum_kernel", (np.uint32(n_vertices),))):
@@ -75,10 +76,10 @@ class Summariser:
                 continue
             blocks_a_row = max(1, min(self._grid[name] // n_rows, most_blocks))
             self._kernels[name](
-                n_rows * blocks_a_row, _SUMMARY_BLOCK, (*args, np.uint32(blocks_a_row), rows, self._words)
+                n_rows * blocks_a_row, _SUMMARY_BLOCK, (*args, np.uint32(blocks_a_row), rows, self.words)
             )
 
-        self._fetched = fetch(self._words[: n_rows * _SUMMARY.itemsize])
+        self._fetched = fetch(self.words[: n_rows * _SUMMARY.itemsize])
 
     def finish(self, rows: Any, sources: np.ndarray) -> np.ndarray:
         """Return the counts of `rows`, (n,) of `_SUMMARY`. The last launch must be over.
@@ -126,12 +127,12 @@ class Summariser:
 
     def _refuse_too_long(self, row: Any, source: int) -> None:
         """Raise `PathTooLongError` if a vertex is unreached only because its distance does not fit the type."""
-        self._words.data.memset_async(0xFF, _SUMMARY.itemsize)
+        self.words.data.memset_async(0xFF, _SUMMARY.itemsize)
         name, n_vertices = "too_long_kernel", np.uint32(self._graph.n_vertices)
         self._kernels[name](
-            self._grid[name], _SUMMARY_BLOCK, (*self._on_device.args, n_vertices, row, self._words)
+            self._grid[name], _SUMMARY_BLOCK, (*self._on_device.args, n_vertices, row, self.words)
         )
-        edge = int(self._words[: _SUMMARY.itemsize].get().view(_SUMMARY)[0]["first_edge"])
+        edge = int(self.words[: _SUMMARY.itemsize].get().view(_SUMMARY)[0]["first_edge"])
         if edge == 2**64 - 1:
             return
         dtype = self._graph.weight_dtype

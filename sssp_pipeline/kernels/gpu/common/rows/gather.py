@@ -34,7 +34,7 @@ class Gather:
         self._vertices = Sent(vertices)
         self._gathered = cupy.empty((n_rows, len(vertices)), bits_type(dtype))
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: Any, summaries: Any) -> Any:
         """Enqueue the gathering from `rows` (n, V); return the device array (n, T) that will hold it."""
         gathered = self._gathered[: len(rows)]
         if gathered.size:

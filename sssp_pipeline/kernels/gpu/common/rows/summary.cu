@@ -13,15 +13,7 @@
 // too_long_kernel with any grid.
 
 #include "device_graph.cuh"
-
-struct Summary {
-    word64 reached;
-    word64 edges_of_reached;
-    word64 max_distance;  // its bits
-    word64 sum_lower;     // of the distances' lower 32 bits
-    word64 sum_upper;     // and of their upper ones
-    word64 first_edge;    // all ones if there is none
-};
+#include "summary.cuh"
 
 extern "C" __global__ void summary_kernel(const edge_index* row_offsets, word32 n_vertices, distance_bits limit,
                                           word32 blocks_a_row, distance_bits* rows, Summary* summaries) {

@@ -148,9 +148,13 @@ class GpuBatchSolver(GpuSolver):
             Not even one source fits.
         """
         needs = self.needs(graph, on_device, n_sources)
-        kept_bytes = options.kept.device_bytes(graph.weight_dtype)
+        kept_bytes = options.kept.device_bytes(graph.n_vertices, graph.weight_dtype)
         kept_bytes += facts_bytes(options.kept.n_columns(graph.n_vertices))
-        needs = replace(needs, bytes_a_source=needs.bytes_a_source + 2 * kept_bytes)  # in each buffer
+        needs = replace(  # in each buffer
+            needs,
+            fixed_bytes=needs.fixed_bytes + 2 * options.kept.fixed_device_bytes(graph.n_vertices),
+            bytes_a_source=needs.bytes_a_source + 2 * kept_bytes,
+        )
         row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
         while (batch := _fitting(n_sources, row_bytes, needs))[0] == 0:
             if drop_others(graph):
@@ -281,7 +285,7 @@ class _Buffer:
         self.n_rows = n_rows
         self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
-        self._reduce = kept.on_device(n_rows, dtype)
+        self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype)
         n_columns = kept.n_columns(graph.n_vertices)
         has_facts = options.row_facts and n_columns > 0 and kept.dtype(dtype) == dtype
         self._find_facts = FactsOnDevice(n_rows, n_columns, dtype).launch if has_facts else None
@@ -309,7 +313,7 @@ class _Buffer:
             self._counts = search.launch(rows, sources)
             self._ended.record()
             self._summariser.launch(rows)
-            self._wanted = self._reduce(rows)
+            self._wanted = self._reduce(rows, self._summariser.words)
             self._facts = self._find_facts(self._wanted) if self._find_facts else None
             self._ready.record()
 

@@ -208,7 +208,7 @@ class _StreamSearch:
         self._name, self._search, self._share = name, search, share
         self._rows = cupy.empty((1, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, 1)
-        self._reduce = options.kept.on_device(1, graph.weight_dtype)
+        self._reduce = options.kept.on_device(1, graph.n_vertices, graph.weight_dtype)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
         self._source, self._into = -1, np.empty(0)
         self.cuda_stream = (
@@ -227,7 +227,7 @@ class _StreamSearch:
             self._search.launch(self._rows[0], source)
             self._ended.record()
             self._summariser.launch(self._rows)
-            copy_to_host(self._reduce(self._rows), self._into)
+            copy_to_host(self._reduce(self._rows, self._summariser.words), self._into)
 
     def finish(self) -> SourceMetrics:
         """Wait for the search under way and return its metrics; raises as `solve` does."""

@@ -1,0 +1,215 @@
+"""`reduce` and `nearest`: answers in place of distances."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sssp_pipeline.api.calls import solve_sources
+from sssp_pipeline.api.graphs import NamedGraph, graph_of, is_stored
+from sssp_pipeline.api.ids import Ids, vertices_of
+from sssp_pipeline.api.wording import naming, of_solve, of_store
+from sssp_pipeline.errors import InputError, SsspError, did_you_mean
+from sssp_pipeline.kernels.solver import Solution, SolveOptions
+from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.results.answers import Answer, NearestVertices, Reduced
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.vertex_amounts import VertexAmounts
+from sssp_pipeline.vertex_ids import digest_of, error_in_ids, listed
+from sssp_pipeline.workflow.answers import ReducedValue, answer_contradictions
+
+#: The column of `amounts` that has ids.
+_VERTEX = "vertex"
+
+
+class Options(TypedDict, total=False):
+    """Arguments that `reduce` and `nearest` share with `solve`, whose docstring describes them."""
+
+    cutoff: float | None
+    solver: str
+    weight: str | None
+    columns: tuple[str, str] | None
+    directed: bool | None
+    dtype: npt.DTypeLike | None
+
+
+def reduce(
+    graph: Any,
+    sources: Any,
+    values: Sequence[str] | str = (),
+    *,
+    within: Sequence[float] | float = (),
+    amounts: Any = None,
+    **options: Unpack[Options],
+) -> pa.Table:
+    """Return numbers made of all distances from each of `sources`. The distances themselves are not kept.
+
+    Parameters
+    ----------
+    graph, sources, **options
+        As for `solve`; `options` are its `cutoff`, `solver`, `weight`, `columns`, `directed` and `dtype`.
+    values
+        Any of "reached", "max_distance" (the eccentricity), "mean_distance", "sum_distance", "closeness" (Wasserman and
+        Faust) and "harmonic" (the sum of 1/distance).
+    within
+        Radii in the unit of the weights. For each, the vertices at most this far are counted, the source included.
+    amounts
+        Numbers of each vertex, which are summed within each radius: a table with a column `vertex` of ids and other
+        columns of numbers. It may be a dictionary, a data frame or a table of Arrow. Vertices without a row have 0.
+
+    Returns
+    -------
+    pyarrow.Table
+        S rows in the order of `sources`, with the column `source`, one for each of `values`, `within_R` for each radius
+        R, and `NAME_within_R` for each column of `amounts`. `docs/concepts/exactness.md` defines every bit.
+
+    Raises
+    ------
+    InputError, SsspError
+        As `solve`; or an argument of this function cannot be used, or a sum does not fit its type.
+    """
+    asked = [values] if isinstance(values, str) else list(values)
+    radii = [within] if isinstance(within, int | float) else list(within)
+    with naming(of_store if is_stored(graph) else of_solve):
+        _check(asked, radii, amounts, options.get("cutoff"))
+        named = _named(graph, options)
+        found = VertexAmounts(np.empty((0, 0), np.int64), ())
+        names: list[str] = []
+        if amounts is not None:
+            names, found = _amounts_of(amounts, named.ids, named.graph.n_vertices)
+        noted = found.words() if names else None
+        output = Reduced(
+            _form(named),
+            named.graph.weight_dtype.name,
+            None if noted is None else digest_of(noted),
+            noted,
+            tuple(asked),
+            tuple(radii),
+            tuple(names),
+            found.exponents,
+        )
+        return _answer(named, sources, output, options)
+
+
+def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options: Unpack[Options]) -> pa.Table:
+    """Return the `k` nearest vertices of each of `sources`, or the `k` nearest of `targets`.
+
+    Parameters
+    ----------
+    graph, sources, **options
+        As for `solve`; `options` are its `cutoff`, `solver`, `weight`, `columns`, `directed` and `dtype`.
+    k
+        From 1 to 1024.
+    targets
+        Ids of the vertices to choose from. None means every vertex, the source included.
+
+    Returns
+    -------
+    pyarrow.Table
+        S·k rows with the columns `source`, `rank` from 1, `vertex` and `distance`. Of vertices at the same distance,
+        the one with the smallest id comes first. Ids of NetworkX, igraph and rustworkx have the order of the graph.
+        `vertex` and `distance` are NULL where fewer are reached.
+
+    Raises
+    ------
+    InputError, SsspError
+        As `solve`; or k is out of range.
+    """
+    with naming(of_store if is_stored(graph) else of_solve):
+        named = _named(graph, options)
+        noted = None if targets is None else np.unique(vertices_of(targets, named.ids, "target"))
+        digest = None if noted is None else digest_of(noted)
+        output = NearestVertices(_form(named), named.graph.weight_dtype.name, digest, noted, k)
+        return _answer(named, sources, output, options)
+
+
+def _named(graph: Any, options: Options) -> NamedGraph:
+    of_graph = {name: options.get(name) for name in ("columns", "directed", "dtype")}
+    return graph_of(graph, options.get("weight", "auto"), **of_graph)  # type: ignore[arg-type]
+
+
+def _form(named: NamedGraph) -> DistanceFormat:
+    return DistanceFormat("long", None, "none", predecessors=False, scale=named.scale)
+
+
+def _answer(named: NamedGraph, sources: Any, output: Answer, options: Options) -> pa.Table:
+    """Return the table of `output` for `sources`; raises as `solve`."""
+    csr, ids = named.graph, named.ids
+    of_sources = vertices_of(sources, ids, "source")
+    kept = output.kept.checked(csr.n_vertices)
+    words = np.empty((len(of_sources), kept.n_columns(csr.n_vertices)), np.uint64)
+
+    def take(first: int, solution: Solution) -> None:
+        words[first : first + len(solution.distances)] = solution.distances
+
+    cutoff = scaled_limit(options.get("cutoff"), named.scale)
+    try:
+        solve_sources(
+            csr, of_sources, SolveOptions(cutoff=cutoff, kept=kept), options.get("solver", "auto"), take
+        )
+    except SsspError as error:
+        if (in_ids := error_in_ids(error, ids)) is error:
+            raise
+        raise in_ids from error
+    return output.table(of_sources, words, ids, csr.n_vertices)
+
+
+def _check(values: list[str], radii: list[float], amounts: Any, cutoff: float | None) -> None:
+    """Raise `InputError` for the first argument of `reduce` that cannot be used."""
+    known = list(get_args(ReducedValue))
+    if unknown := [value for value in values if value not in known]:
+        raise InputError(
+            f"`values` has {listed(unknown)}, which is unknown",
+            hint=did_you_mean(str(unknown[0]), known) + "Values: " + ", ".join(known),
+        )
+    for radius in radii:
+        is_number = isinstance(radius, int | float | np.number) and not isinstance(radius, bool)
+        if not is_number or not math.isfinite(radius) or radius < 0:
+            raise InputError(f"`within` has {radius!r}", hint="a radius is a distance of zero or more")
+    reduce = {"values": values, "within": radii, "amounts": amounts if amounts is None else {}}
+    output = {"distances": "reduced", "reduce": reduce}
+    for _, text, hint in answer_contradictions(output, {"cutoff": cutoff}):
+        message = re.sub(r"`output\.reduce\.(\w+)`", r"`\1`", text).replace("output.reduce", "reduce")
+        raise InputError(message, hint=hint)
+
+
+def _amounts_of(amounts: Any, ids: Ids, n_vertices: int) -> tuple[list[str], VertexAmounts]:
+    """Return the names of the columns in `amounts`, and the amounts of all vertices."""
+    if not isinstance(amounts, Mapping):
+        try:
+            table = pa.table(amounts)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"`amounts` is of type {type(amounts).__name__}, wanted a table",
+                hint="give a dictionary of columns, a data frame or a table of Arrow",
+            ) from error
+        amounts = {name: table[name].to_pylist() for name in table.column_names}
+    names = [str(name) for name in amounts if name != _VERTEX]
+    if len(names) == len(amounts) or not names:
+        raise InputError(
+            f"`amounts` has the columns {listed(list(map(str, amounts)))}",
+            hint="it has a column `vertex` with ids, and another one with numbers",
+        )
+    vertices = vertices_of(amounts[_VERTEX], ids, "vertex")
+    unique, counts = np.unique(vertices, return_counts=True)
+    if len(unique) < len(vertices):
+        again = ids.original(int(unique[counts > 1][0]))
+        raise InputError(f"`amounts` names vertex `{again}` more than once", hint="add up its rows")
+    columns = {}
+    for name in names:
+        values = np.asarray(amounts[name])
+        is_number = values.dtype.kind in "iuf" and values.shape == vertices.shape
+        if not is_number or not np.isfinite(values).all():
+            raise InputError(
+                f"column `{name}` of `amounts` has no finite number for each vertex",
+                hint="give a number for each vertex; a vertex without a row has the amount 0",
+            )
+        is_whole = values.dtype.kind != "f" and values.max(initial=0) < 2**63
+        columns[name] = values.astype(np.int64 if is_whole else np.float64)
+    return names, VertexAmounts.of(columns, vertices, n_vertices)

@@ -1,0 +1,99 @@
+"""An output with the reached vertices of each source alone: few rows where a cutoff is short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.results import distance_files
+from sssp_pipeline.pipeline.results.outputs import StoredRow, VertexDistances
+from sssp_pipeline.pipeline.results.run_files import FileShape, batch_file
+from sssp_pipeline.pipeline.storage import files
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from sssp_pipeline import csr
+    from sssp_pipeline.kernels import kept
+    from sssp_pipeline.kernels.solver import Solution
+    from sssp_pipeline.pipeline.graph_store import units
+    from sssp_pipeline.vertex_ids import VertexIds
+else:  # `inspect` needs none of them
+    np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
+    pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+    pq, kept = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.kernels.kept")
+    units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
+
+#: The most rows of a row group. A reader of one source skips other groups.
+_GROUP_ROWS = 2**20
+
+
+class ReachedPairs(VertexDistances):
+    """The distances to the reached vertices, a row for each. Every source reaches itself, so it has a row.
+
+    NOTE: a GPU copies whole rows, and the host drops the unreached vertices.
+    """
+
+    name = "reached"
+
+    @property
+    def kept(self) -> kept.Kept:
+        return kept.EveryVertex()
+
+    def vertex_column(self, ids: VertexIds) -> pa.Array:
+        return ids.column()
+
+    def vertex_at(self, column: int) -> int:
+        return column
+
+    def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
+        rows, scale = solution.distances, self.form.scale
+        places, vertices = np.nonzero(rows != csr.unreached_distance(rows.dtype))
+        distances = rows[places, vertices]
+        columns = {
+            "source": ids.originals(sources[places]),
+            "vertex": ids.originals(vertices),
+            "distance": pa.array(
+                distances if scale is None else units.distances_in_input_unit(distances, scale)
+            ),
+        }
+        pq.write_table(
+            pa.table(columns),
+            handle,
+            compression=self.form.compression,
+            row_group_size=_GROUP_ROWS,
+            write_page_checksum=True,
+        )
+
+    def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
+        return FileShape(batch_file(batch), None, 3)
+
+    def read(
+        self, urls: Sequence[str], places: Sequence[int], ids: VertexIds, dtype: np.dtype
+    ) -> Iterator[StoredRow]:
+        place, whole = -1, np.empty(0, dtype)
+        name: Any = None
+        with distance_files.opened(urls[0]) as file:
+            for group in range(file.num_row_groups):  # one at a time: a batch may have many rows
+                table = file.read_row_group(group, columns=["source", "vertex", "distance"])
+                runs = pc.run_end_encode(table["source"].combine_chunks())
+                begin = 0
+                for source, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+                    if source != name:
+                        if place in places:
+                            yield name, whole
+                        place, name = place + 1, source
+                        whole = np.full(ids.n_vertices, csr.unreached_distance(dtype))
+                    if place in places:
+                        rows = table.slice(begin, end - begin)
+                        vertices = ids.vertices(
+                            rows["vertex"].to_pylist(), f"`{files.redacted(urls[0])}`: vertex"
+                        )
+                        whole[vertices] = distance_files.as_solved(rows["distance"], self.form, dtype)
+                    begin = end
+        if place in places:
+            yield name, whole

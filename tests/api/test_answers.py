@@ -1,0 +1,128 @@
+"""`reduce` and `nearest` of the Python API."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as ss
+
+import sssp_pipeline as sp
+
+ROADS = pd.DataFrame(
+    {"from": ["Ayr", "Ayr", "Bude", "Cork"], "to": ["Bude", "Cork", "Cork", "Deal"], "minutes": [4, 9, 3, 5]}
+)
+MATRIX = ss.csr_array([[0, 1.5, 2.0, 0], [0, 0, 1.25, 0], [0.5, 0, 0, 0], [0, 0, 0, 0]])
+
+
+def test_values_are_those_of_the_distances(numpy_answers):
+    row = sp.solve(MATRIX, 0).numpy()[0]
+    true = numpy_answers.reduced(row, (0.5, 1.5), np.array([[4, 5, 6, 7]]))
+    values = ["harmonic", "reached", "max_distance", "sum_distance", "mean_distance", "closeness"]
+    amounts = {"vertex": np.arange(4), "jobs": [4, 5, 6, 7]}
+    found = sp.reduce(MATRIX, [0, 0], values, within=[1.5, 0.5], amounts=amounts).to_pydict()
+    assert found.pop("source") == [0, 0]
+    for value in values:
+        assert found.pop(value) == [getattr(true, value)] * 2, value
+    for place, radius in enumerate((0.5, 1.5)):
+        assert found.pop(f"within_{radius}") == [true.within[place][0]] * 2
+        assert found.pop(f"jobs_within_{radius}") == true.within[place][1] * 2
+    assert not found
+
+
+@pytest.mark.parametrize("kind", [dict, pa.table, pd.DataFrame])
+def test_amounts_may_be_any_table(kind):
+    amounts = kind({"jobs": [3.5, 4.0], "vertex": ["Bude", "Deal"]})
+    found = sp.reduce(ROADS, "Ayr", within=7, amounts=amounts, directed=False)
+    assert found.to_pydict() == {"source": ["Ayr"], "within_7": [3], "jobs_within_7": [3.5]}
+
+
+def test_the_nearest_have_ids_in_the_order_of_distance_and_id():
+    found = sp.nearest(ROADS, ["Ayr", "Deal"], 2, targets=["Deal", "Cork", "Deal"]).to_pydict()
+    assert found == {
+        "source": ["Ayr", "Ayr", "Deal", "Deal"],
+        "rank": [1, 2, 1, 2],
+        "vertex": ["Cork", "Deal", "Deal", None],
+        "distance": [7, 12, 0, None],
+    }
+    assert sp.nearest(MATRIX, 0, 3, cutoff=1.5)["vertex"].to_pylist() == [0, 1, None]
+    assert sp.nearest(MATRIX, 0, 1, targets=[])["vertex"].to_pylist() == [None]
+
+
+def test_graphs_of_objects_and_graph_stores(tmp_path):
+    grid = nx.grid_2d_graph(3, 3)
+    amounts = {"vertex": [(0, 1), (2, 2)], "people": [7, 9]}
+    found = sp.reduce(grid, [(0, 0)], "closeness", within=[1, 4], amounts=amounts, weight=None)
+    assert found.column("people_within_4").to_pylist() == [16]
+    assert found["closeness"].to_pylist() == [nx.closeness_centrality(grid, (0, 0))]
+    harmonic = sp.reduce(grid, [(1, 1)], "harmonic", weight=None)["harmonic"].to_pylist()
+    assert harmonic == pytest.approx([nx.harmonic_centrality(grid, [(1, 1)])[(1, 1)]], rel=1e-15)
+
+    ROADS.to_csv(tmp_path / "roads.csv", index=False)
+    store = sp.ingest(str(tmp_path / "roads.csv"), str(tmp_path / "store"), weights={"scale": 100})
+    assert sp.reduce(store, "Ayr", "sum_distance")["sum_distance"].to_pylist() == [23.0]
+    assert sp.nearest(store, "Ayr", 2)["distance"].to_pylist() == [0.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "hint"),
+    [
+        (lambda: sp.reduce(ROADS, "Ayr"), "`reduce` asks for no value and no radius", "give `values`"),
+        (lambda: sp.reduce(ROADS, "Ayr", "closenes"), "`values` has `closenes`", "did you mean `closeness`?"),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", within=-1),
+            "`within` has -1",
+            "a radius is a distance of zero or more",
+        ),
+        (lambda: sp.reduce(ROADS, "Ayr", within=[np.inf]), "`within` has inf", "a radius is a distance"),
+        (lambda: sp.reduce(ROADS, "Ayr", within=[1, 1]), "`within` has `1` twice", "name it once"),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", within=9, cutoff=3),
+            "beyond `cutoff`, which is `3`",
+            "raise the cutoff",
+        ),
+        (lambda: sp.reduce(ROADS, "Ayr", within=range(200)), "ask for 200 columns", "ask for at most 128"),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", "reached", amounts={"vertex": [], "x": []}),
+            "`amounts` are summed within radii",
+            "add `within`",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts=5),
+            "`amounts` is of type int",
+            "give a dictionary",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"x": [1]}),
+            "has the columns `x`",
+            "a column `vertex`",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"vertex": ["Ayr", "Ayr"], "x": [1, 2]}),
+            "`amounts` names vertex `Ayr` more than once",
+            "add up its rows",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"vertex": ["Ayr"], "x": [None]}),
+            "column `x` of `amounts` has no finite number for each vertex",
+            "give a number",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"vertex": ["Aye"], "x": [1]}),
+            "vertex `Aye` is not in the graph",
+            "the 4 ids",
+        ),
+        (lambda: sp.nearest(ROADS, "Ayr", 0), "k is 0", "ask for 1 to 1,024 nearest vertices"),
+        (lambda: sp.nearest(ROADS, "Ayr", 1, targets="X"), "target `X` is not in the graph", "the 4 ids"),
+        (lambda: sp.reduce(ROADS, "Aye", "reached"), "source `Aye` is not in the graph", "the 4 ids"),
+    ],
+    ids=lambda value: None,
+)
+def test_what_cannot_be_is_one_clear_error(call, message, hint):
+    with pytest.raises(sp.InputError) as caught:
+        call()
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert "output." not in caught.value.message + caught.value.hint

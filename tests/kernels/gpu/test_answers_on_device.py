@@ -1,0 +1,120 @@
+"""Reductions and nearest vertices of rows on a GPU are the words that the host makes of the same rows, bit for bit.
+
+`tests/kernels/test_reductions.py` and `test_nearest.py` compare the words of the host with NumPy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import WEIGHT_DTYPES, csr_from_edges, unreached_distance
+from sssp_pipeline.generators import grid, rmat
+from sssp_pipeline.kernels import SOLVERS, solver_named
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
+from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY
+from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.reductions import LOWER, MAGNITUDE, REACHED, UPPER, Reductions
+from sssp_pipeline.kernels.solver import SolveOptions
+
+pytestmark = pytest.mark.gpu
+
+EVERY_DTYPE = pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
+#: Rows and vertices: one segment, a part of one, and more than 1,024 segments, whose sums take two levels.
+SHAPES = pytest.mark.parametrize(
+    "shape", [(1, 1), (3, 31), (5, 1024), (5, 1025), (300, 5000), (2, 300_001), (1, 2_200_000)], ids=str
+)
+
+
+def rows_of(shape, dtype, order="random"):
+    """Distances with ties and unreached vertices; each row has a source."""
+    generator = np.random.default_rng(shape[1])
+    rows = generator.integers(0, 10**6, shape)
+    if order != "random":
+        rows = np.sort(rows, axis=1)[:, :: -1 if order == "falling" else 1]
+    rows = (rows / 10 if dtype.kind == "f" else rows).astype(dtype)
+    if order == "random":
+        rows[generator.random(shape) < 0.3] = unreached_distance(dtype)
+        rows[:, shape[1] // 2] = 0
+    return rows
+
+
+def on_host(kept, rows):
+    words = np.empty((len(rows), kept.n_columns(rows.shape[1])), np.uint64)
+    for row, into in zip(rows, words, strict=True):
+        kept.reduce(row, into)
+    return words
+
+
+def summaries_of(rows):
+    """The `Summary` of each row, as `summary.cu` makes it."""
+    words = on_host(Reductions(), rows)
+    found = np.zeros(len(rows), _SUMMARY)
+    fields = {"reached": REACHED, "max_distance": MAGNITUDE, "sum_lower": LOWER, "sum_upper": UPPER}
+    for name, word in fields.items():
+        found[name] = words[:, word]
+    return cupy_module().asarray(found.view(np.uint8))
+
+
+def assert_same_on_device(kept, rows):
+    cupy = cupy_module()
+    reduce = kept.on_device(len(rows), rows.shape[1], rows.dtype)
+    bits = cupy.asarray(rows.view(f"u{rows.itemsize}"))
+    summaries = summaries_of(rows)
+    expected = on_host(kept, rows)
+    for n_rows in (len(rows), 1, len(rows)):  # memory of an earlier call is used again
+        found = reduce(bits[:n_rows], summaries).get()
+        assert_array_equal(found, expected[:n_rows])
+
+
+@EVERY_DTYPE
+@SHAPES
+@pytest.mark.parametrize(
+    ("radii", "n_amounts", "harmonic"),
+    [((), 0, False), ((), 0, True), ((0, 777), 0, False), ((0, 5e4, 5e4, 1e9), 2, True)],
+    ids=["facts", "harmonic", "within", "all"],
+)
+def test_reductions(dtype, shape, radii, n_amounts, harmonic):
+    amounts = np.random.default_rng(0).integers(-(10**9), 10**12, (n_amounts, shape[1]))
+    kept = Reductions(radii, amounts if n_amounts else None, harmonic=harmonic)
+    assert_same_on_device(kept, rows_of(shape, dtype))
+
+
+def test_reductions_with_as_many_radii_as_a_workflow_may_have():
+    amounts = np.random.default_rng(0).integers(0, 10**6, (3, 70_000))
+    kept = Reductions(tuple(np.linspace(0, 1e6, 32).tolist()), amounts, harmonic=True)
+    assert_same_on_device(kept, rows_of((4, 70_000), np.dtype("uint32")))
+
+
+@EVERY_DTYPE
+@SHAPES
+@pytest.mark.parametrize("k", [1, 10, 1024])
+@pytest.mark.parametrize("n_targets", [None, 0, 500])
+def test_nearest(dtype, shape, k, n_targets):
+    targets = None if n_targets is None else np.random.default_rng(k).integers(0, shape[1], n_targets)
+    assert_same_on_device(Nearest(k, targets).checked(shape[1]), rows_of(shape, dtype))
+
+
+@EVERY_DTYPE
+@pytest.mark.parametrize("order", ["rising", "falling"])
+@pytest.mark.parametrize("k", [1, 10, 1000, 1024])
+def test_nearest_of_sorted_rows(dtype, order, k):
+    assert_same_on_device(Nearest(k), rows_of((3, 40_000), dtype, order))
+
+
+def test_nearest_where_all_distances_are_equal():
+    assert_same_on_device(Nearest(100), np.full((2, 30_000), 7, np.uint32))
+
+
+@pytest.mark.parametrize("solver", [pytest.param(s, id=n) for n, s in SOLVERS.items() if s.device == "gpu"])
+@pytest.mark.parametrize("dtype", ["uint32", "float32", "uint64", "float64"])
+def test_every_solver_keeps_the_words_of_a_cpu(solver, dtype):
+    for made in (rmat(scale=13), grid(120, 120, keep=0.7)):
+        graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+        sources = np.random.default_rng(1).integers(0, graph.n_vertices, 200)
+        amounts = np.arange(graph.n_vertices)[np.newaxis] % 17
+        for kept in (Reductions((5, 900), amounts, harmonic=True), Nearest(10), Nearest(10, sources[:50])):
+            options = SolveOptions(kept=kept)
+            expected = solver_named("delta-stepping").solve(graph, sources, options).distances
+            assert_array_equal(solver.solve(graph, sources, options).distances, expected)

@@ -1,0 +1,110 @@
+"""What NumPy makes of a whole row of distances: the oracle of reductions and of nearest vertices."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+
+from sssp_pipeline.csr import NO_VERTEX, unreached_distance
+from sssp_pipeline.kernels import nearest as nearest_kept
+from sssp_pipeline.kernels import reductions
+
+
+def harmonic_of(row: np.ndarray) -> float:
+    """The sum of 1/d in the order of `docs/design/0015-reductions.md`."""
+    counts = (row != unreached_distance(row.dtype)) & (row != 0)
+    terms = np.zeros(len(row))
+    terms[counts] = 1 / row[counts].astype(np.float64)
+    while True:
+        n_segments = -(-len(terms) // 1024)
+        padded = np.zeros(1024 * n_segments)
+        padded[: len(terms)] = terms
+        lanes = np.zeros((n_segments, 32))
+        for part in padded.reshape(n_segments, 32, 32).swapaxes(0, 1):
+            lanes = lanes + part
+        while lanes.shape[1] > 1:
+            lower, upper = np.split(lanes, 2, axis=1)
+            lanes = lower + upper
+        terms = lanes[:, 0]
+        if n_segments == 1:
+            return float(terms[0])
+
+
+def sum_of(row: np.ndarray) -> Fraction:
+    """The exact sum; of floats, of which each is rounded down to a multiple of 2^-62 of a power of two."""
+    finite = row[row != unreached_distance(row.dtype)]
+    if row.dtype.kind != "f":
+        return Fraction(sum(finite.tolist()))
+    numbers = [Fraction(d) for d in finite.tolist()]
+    info = np.finfo(row.dtype)
+    power = max(int(np.frexp(np.abs(finite).max())[1]) - 1, int(info.minexp))
+    unit = Fraction(2) ** (power - 62)
+    whole = [abs(d) // unit * (1 if d >= 0 else -1) for d in numbers]
+    return sum(whole) * unit
+
+
+def reduced(row: np.ndarray, radii=(), amounts=None) -> SimpleNamespace:
+    """Return the values of `row` (V,); `amounts` are (A, V) integers. `within` has counts and sums by radius."""
+    is_reached = row != unreached_distance(row.dtype)
+    finite, total = row[is_reached], sum_of(row)
+    others = int(is_reached.sum()) - 1
+    within = []
+    for radius in radii:
+        limit = row.dtype.type(radius) if row.dtype.kind == "f" else min(int(radius), np.iinfo(row.dtype).max)
+        inside = is_reached & (row <= limit)
+        of_amounts = [] if amounts is None else [int(column[inside].sum()) for column in amounts]
+        within.append((int(inside.sum()), of_amounts))
+    return SimpleNamespace(
+        reached=others + 1,
+        max_distance=max(finite.max(), 0),
+        mean_distance=float(total / (others + 1)),
+        sum_distance=total,
+        closeness=float(others**2 / ((len(row) - 1) * total)) if total else 0.0,
+        harmonic=harmonic_of(row),
+        within=within,
+    )
+
+
+def nearest(row: np.ndarray, k: int, targets=None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distances (k,) and the vertices (k,) of the nearest, by distance and then by vertex."""
+    chosen = np.arange(len(row)) if targets is None else np.unique(targets)
+    chosen = chosen[row[chosen] != unreached_distance(row.dtype)]
+    chosen = chosen[np.lexsort((chosen, row[chosen]))][:k]
+    distances = np.full(k, unreached_distance(row.dtype))
+    vertices = np.full(k, NO_VERTEX)
+    distances[: len(chosen)], vertices[: len(chosen)] = row[chosen], chosen
+    return distances, vertices
+
+
+def assert_reduced(kept: reductions.Reductions, words: np.ndarray, rows: np.ndarray) -> None:
+    """Check that `words` (S, W), which solvers kept of `rows` (S, V), are what NumPy makes of the rows, bit for bit."""
+    dtype, n_vertices = rows.dtype, rows.shape[1]
+    assert (words.dtype, words.shape) == (np.uint64, (len(rows), kept.n_columns(n_vertices)))
+    true = [reduced(row, kept.radii, kept.amounts) for row in rows]
+    totals = [Fraction(total) * Fraction(2) ** by for total, by in reductions.words_of_sums(words, dtype)]
+    found = {
+        "reached": reductions.reached(words),
+        "max_distance": reductions.max_distances(words, dtype),
+        "mean_distance": reductions.means(words, dtype),
+        "closeness": reductions.closeness(words, dtype, n_vertices),
+        "sum_distance": totals,
+    }
+    if kept.harmonic:
+        found["harmonic"] = reductions.harmonic_sums(words)
+    for name, values in found.items():
+        assert list(values) == [getattr(one, name) for one in true], name
+    n_amounts = 0 if kept.amounts is None else len(kept.amounts)
+    for place in range(len(kept.radii)):
+        counts, sums = reductions.within(words, place, len(kept.radii), n_amounts)
+        assert list(zip(counts.tolist(), sums.tolist(), strict=True)) == [one.within[place] for one in true]
+
+
+def assert_nearest(kept: nearest_kept.Nearest, words: np.ndarray, rows: np.ndarray) -> None:
+    """Check that `words` (S, 2k), which solvers kept of `rows` (S, V), are what NumPy makes of the rows."""
+    assert (words.dtype, words.shape) == (np.uint64, (len(rows), 2 * kept.k))
+    distances, vertices = nearest_kept.nearest_of(words, rows.dtype)
+    for row, *found in zip(rows, distances, vertices, strict=True):
+        for values, wanted in zip(found, nearest(row, kept.k, kept.targets), strict=True):
+            np.testing.assert_array_equal(values, wanted)

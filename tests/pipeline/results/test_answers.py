@@ -1,0 +1,215 @@
+"""Runs that store answers in place of distances: numbers of each source, and the nearest vertices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.csv import read_csv
+
+import sssp_pipeline as sp
+from sssp_pipeline.errors import InputError, RefutedError
+from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.pipeline.inspect import describe
+from sssp_pipeline.pipeline.run import describe_plan, run
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.yaml_file import load_workflow
+
+N_VERTICES = 40
+#: Vertex 39 is reached by nobody and reaches nobody.
+EDGES = [(v, w, 4 + (7 * v + w) % 9) for v in range(39) for w in (v + 1, (3 * v) % 39) if w < 39 and v != w]
+HEADER = """\
+graph: {input: edges.csv, store: graph, weights: {column: weight}}
+sources: {all: true}
+solve: {batch: 7}
+"""
+REDUCED = """\
+output:
+  path: run
+  distances: reduced
+  reduce:
+    values: [reached, max_distance, mean_distance, sum_distance, closeness, harmonic]
+    within: [30, 0, 12.5]
+    amounts: {file: jobs.csv, names: [jobs, area]}
+"""
+NEAREST = "output: {path: run, distances: nearest, nearest: {k: 3, of: {file: shops.txt}}}\n"
+KINDS = pytest.mark.parametrize("output", [REDUCED, NEAREST], ids=["reduced", "nearest"])
+JOBS = {3: (10, 0.5), 17: (-4, 2.25), 38: (100, 0.125)}
+SHOPS = [38, 5, 11, 39]
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"v{v:02},v{w:02},{weight}" for v, w, weight in [*EDGES, (39, 39, 1)]]
+    Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))
+    rows = [f"v{v:02},{jobs},{area}" for v, (jobs, area) in JOBS.items()]
+    Path("jobs.csv").write_text("\n".join(["vertex,jobs,area", *rows, ""]))
+    Path("shops.txt").write_text("\n".join(f"v{v:02}" for v in SHOPS))
+
+
+def workflow_of(output, *overrides):
+    Path("w.yaml").write_text(HEADER + output)
+    return load_workflow("w.yaml", ["graph.self_loops=keep", *overrides])
+
+
+def rows_of():
+    """All distances (V, V), by a call without answers."""
+    return sp.solve(read_csv("edges.csv"), [f"v{v:02}" for v in range(N_VERTICES)]).numpy()
+
+
+def test_a_row_for_each_source_has_what_numpy_makes_of_its_distances(numpy_answers):
+    folder, record = run(workflow_of(REDUCED), Quiet())
+    assert record["verify"]["refuted"] is None
+    table = pq.read_table(folder.path("distances")).to_pydict()
+    amounts = np.zeros((2, N_VERTICES), np.int64)
+    for vertex, (jobs, area) in JOBS.items():
+        amounts[:, vertex] = jobs, area * 8
+    radii = (30, 0, 12.5)
+    true = [numpy_answers.reduced(row, radii, amounts) for row in rows_of()]
+    assert table.pop("source") == [f"v{v:02}" for v in range(N_VERTICES)]
+    for name in ("reached", "max_distance", "mean_distance", "sum_distance", "closeness", "harmonic"):
+        assert table.pop(name) == [getattr(one, name) for one in true], name
+    for place, radius in enumerate(radii):
+        assert table.pop(f"within_{radius}") == [one.within[place][0] for one in true]
+        jobs, area = zip(*(one.within[place][1] for one in true), strict=True)
+        assert table.pop(f"jobs_within_{radius}") == list(jobs)
+        assert table.pop(f"area_within_{radius}") == [a / 8 for a in area]
+    assert not table
+    metrics = folder.read_metrics()
+    for name in ("reached", "max_distance", "mean_distance"):
+        assert metrics[name].to_pylist() == [getattr(one, name) for one in true]
+
+
+def test_the_nearest_of_some_targets_have_ids_and_ranks(numpy_answers):
+    folder, record = run(workflow_of(NEAREST), Quiet())
+    assert record["verify"]["refuted"] is None
+    rows = pq.read_table(folder.path("distances")).to_pylist()
+    assert len(rows) == 3 * N_VERTICES
+    for v, row in enumerate(rows_of()):
+        distances, vertices = numpy_answers.nearest(row, 3, np.array(SHOPS))
+        for rank in range(3):
+            is_missing = vertices[rank] == 2**32 - 1
+            assert rows[3 * v + rank] == {
+                "source": f"v{v:02}",
+                "rank": rank + 1,
+                "vertex": None if is_missing else f"v{vertices[rank]:02}",
+                "distance": None if is_missing else distances[rank],
+            }
+
+
+@KINDS
+def test_a_run_is_planned_inspected_read_and_verified_again(output):
+    workflow = workflow_of(output)
+    plan = describe_plan(workflow, 0, Quiet())
+    n_words = 6 + 3 * 3 if output is REDUCED else 6
+    assert (plan["batches"], plan["written_bytes"]) == (6, N_VERTICES * n_words * 8)
+    folder, record = run(workflow, Quiet())
+    assert describe("run")["sources"] == N_VERTICES
+    assert Path("run/report.html").exists()
+    assert run(workflow, Quiet())[1] == record  # nothing is left to do
+    assert verify_run("run", None, "sample", Quiet())["verify"]["refuted"] is None
+    stored = sp.open_run("run")
+    assert stored.answers().num_rows == pq.read_table(folder.path("distances")).num_rows
+    assert set(stored.answers(["v03", "v39"])["source"].to_pylist()) == {"v03", "v39"}
+    assert stored.answers([]).num_rows == 0
+    with pytest.raises(InputError, match="holds answers, no distances"):
+        stored.distances()
+
+
+@KINDS
+def test_a_wrong_value_is_refuted(output):
+    folder, _ = run(workflow_of(output), Quiet())
+    table = pq.read_table(folder.batch_path(0))
+    name = "closeness" if output is REDUCED else "distance"
+    wrong = pa.array([None if v is None else v + 1 for v in table[name].to_pylist()], table[name].type)
+    pq.write_table(table.set_column(table.column_names.index(name), name, wrong), folder.batch_path(0))
+    first, true = wrong[0].as_py(), table[name][0].as_py()
+    rank = "" if output is REDUCED else ", rank 1"
+    with pytest.raises(RefutedError) as caught:
+        verify_run("run", None, "sample", Quiet())
+    assert caught.value.message == f"source `v00`{rank}: stored {name} {first}, true {name} {true}"
+
+
+@KINDS
+def test_an_interrupted_run_goes_on(output, monkeypatch):
+    workflow = workflow_of(output)
+    whole = pq.read_table(run(workflow, Quiet())[0].path("distances"))
+    workflow = workflow_of(output, "output.path=again")
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr("sssp_pipeline.pipeline.run.finish_run", failing)
+        run(workflow, Quiet())
+    Path("again/distances/batch-00002.parquet").unlink()
+    Path("again/distances/batch-00003.parquet").write_bytes(b"")
+    folder, record = run(workflow, Quiet())
+    assert record["verify"]["refuted"] is None
+    assert pq.read_table(folder.path("distances")) == whole
+
+
+def failing(*_, **__):
+    raise RuntimeError("the power failed")
+
+
+@KINDS
+def test_what_a_run_was_asked_for_is_its_identity(output):
+    run(workflow_of(output), Quiet())
+    if output is REDUCED:
+        Path("jobs.csv").write_text(Path("jobs.csv").read_text().replace("100", "101"))
+    else:
+        Path("shops.txt").write_text("v38\nv05\n")
+    name = "reduce" if output is REDUCED else "nearest"
+    with pytest.raises(InputError, match=f"holds another run: it differs in {name}"):
+        run(workflow_of(output), Quiet())
+    _, record = run(workflow_of(output), Quiet(), overwrite=True)
+    assert record["verify"]["refuted"] is None
+
+
+@KINDS
+def test_a_damaged_note_is_an_error(output):
+    run(workflow_of(output), Quiet())
+    note = Path("run/_output.u32")
+    note.write_bytes(note.read_bytes()[:-4] + b"\1\0\0\0")
+    with pytest.raises(InputError, match=r"`_output\.u32` in the run folder is damaged"):
+        verify_run("run", None, "sample", Quiet())
+    note.unlink()
+    with pytest.raises(InputError, match=r"_output\.u32"):
+        verify_run("run", None, "sample", Quiet())
+
+
+def test_with_a_scale_answers_are_in_the_unit_of_the_input():
+    scaled = "graph.weights.scale=100"
+    table = pq.read_table(
+        run(workflow_of(REDUCED, scaled, "graph.store=scaled"), Quiet())[0].path("distances")
+    )
+    plain = pq.read_table(run(workflow_of(REDUCED, "output.path=plain"), Quiet())[0].path("distances"))
+    assert table["sum_distance"].type == table["max_distance"].type == pa.float64()
+    for name in ("sum_distance", "max_distance", "within_12.5", "jobs_within_30"):
+        assert table[name].to_pylist() == plain[name].to_pylist(), name
+    assert table["mean_distance"].to_pylist() == sp.open_run("run").metrics["mean_distance"].to_pylist()
+    for name in ("mean_distance", "closeness", "harmonic"):
+        assert table[name].to_pylist() == pytest.approx(plain[name].to_pylist(), rel=1e-14)
+    near = workflow_of(NEAREST, scaled, "graph.store=scaled", "output.path=near")
+    assert pq.read_table(run(near, Quiet())[0].path("distances"))["distance"].type == pa.float64()
+
+
+def test_a_sum_that_is_too_large_names_the_source():
+    Path("edges.csv").write_text(f"source,target,weight\nv1,v2,{2**63}\nv2,v3,{2**62}\nv0,v1,1\n")
+    output = "output: {path: run, distances: reduced, reduce: {values: [sum_distance]}}\n"
+    with pytest.raises(InputError) as caught:
+        run(workflow_of(output, "graph.weights.dtype=uint64"), Quiet())
+    assert caught.value.message == "the sum of the distances of source `v0` is above what uint64 holds"
+    assert caught.value.hint == "leave out `sum_distance`; `mean_distance` always fits"
+    assert not Path("run/distances").exists()
+
+
+def test_nearest_of_all_vertices_has_the_source_first():
+    output = "output: {path: run, distances: nearest, nearest: {k: 50}}\n"
+    folder, _ = run(workflow_of(output), Quiet())
+    assert not Path("run/_output.u32").exists()
+    table = pq.read_table(folder.path("distances")).to_pandas()
+    first = table[table["rank"] == 1]
+    assert (first["source"] == first["vertex"]).all()
+    assert len(table) == 50 * N_VERTICES
