@@ -63,6 +63,7 @@ ORDER = (
         "pipeline.run",
     ),
     "api",
+    *("networkx_info", "networkx_backend"),
     *("bench", "completion", "console", "cli_options", "cli"),
 )
 
