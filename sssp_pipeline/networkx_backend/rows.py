@@ -76,7 +76,9 @@ class Row:
 
     def lengths(self) -> list[int | float]:
         """Return the distances of the vertices of `order`."""
-        found = self._numbers(self.distances[self.order])
+        # The order of a search by Dijkstra's algorithm is by distance, so sorting is enough.
+        by_distance = self.is_dijkstra
+        found = self.ascending_lengths() if by_distance else self._numbers(self.distances[self.order])
         if self.weighted.is_float:
             found[: len(self.sources)] = [0] * len(self.sources)
         return found

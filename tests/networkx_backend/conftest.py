@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+_spec = spec_from_file_location("entry_points", ROOT / "tests" / "entry_points.py")
+_entry_points = module_from_spec(_spec)
+_spec.loader.exec_module(_entry_points)
 
 
 @pytest.fixture(scope="session")
@@ -20,19 +23,8 @@ def python(tmp_path_factory) -> Callable[..., subprocess.CompletedProcess]:
 
     The tests' own process may have been installed before the backend was added.
     """
-    site = tmp_path_factory.mktemp("site")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    info = site / f"sssp_pipeline-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    lines = [
-        line
-        for group, entries in project["entry-points"].items()
-        for line in (f"[{group}]", *(f"{name} = {entry}" for name, entry in entries.items()))
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    site = tmp_path_factory.mktemp("python") / "site"
+    _entry_points.install_entry_points(site)
 
     def run(*arguments: str, folder: Path = site, **environment: str) -> subprocess.CompletedProcess:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("NETWORKX_")}
