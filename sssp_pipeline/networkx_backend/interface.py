@@ -21,6 +21,23 @@ from sssp_pipeline.networkx_info import FUNCTIONS, NAME
 #: need few rows, and for those with few rows of a graph that NetworkX has converted for an earlier call.
 #: `benchmarks/networkx_backend.py` measures them.
 _LEAST_NODES = {"all rows": 200, "few rows": 2000, "few rows, converted": 300}
+#: The arguments that functions of the backend have. A newer NetworkX may have more.
+_ARGUMENTS = frozenset(
+    (
+        "G",
+        "source",
+        "sources",
+        "target",
+        "cutoff",
+        "weight",
+        "method",
+        "distance",
+        "u",
+        "v",
+        "nbunch",
+        "wf_improved",
+    )
+) | {"e", "sp", "usebounds"}
 #: Arguments that restrict a call to the rows of some nodes.
 _SOME_NODES = ("source", "sources", "nbunch", "u", "v")
 
@@ -31,7 +48,8 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         module = "paths" if "dijkstra" in name or "bellman_ford" in name else "measures"
-        return getattr(import_module(f"sssp_pipeline.networkx_backend.{module}"), name)(*args, **kwargs)
+        function = getattr(import_module(f"sssp_pipeline.networkx_backend.{module}"), name)
+        return function(*args, **{key: value for key, value in kwargs.items() if key in _ARGUMENTS})
 
     return run
 
@@ -61,6 +79,9 @@ def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | 
         given = _signature(name).bind(*args, **kwargs)
     except TypeError as error:
         return str(error)
+    for argument, value in given.arguments.items():
+        if argument not in _ARGUMENTS and value is not _signature(name).parameters[argument].default:
+            return f"the backend does not know the argument {argument}={value!r}"
     given.apply_defaults()
     arguments = given.arguments
     graph, cutoff = arguments["G"], arguments.get("cutoff")

@@ -24,6 +24,8 @@ _EXACT = 2**53
 
 def eccentricity(G: BackendGraph, v: Any = None, sp: Any = None, weight: Weight = None) -> Any:
     """Return the largest length of a shortest path from each node of `v`."""
+    if len(G) == 0:  # an error since NetworkX 3.7
+        return nx.eccentricity(G.original, v, sp, weight, backend="networkx")
     nodes = list(G.nbunch_iter(v))
     farthest = _of_given_lengths(G, nodes, sp) if sp is not None else _of_rows(G, nodes, weight)
     found = dict(zip(nodes, farthest, strict=True))
@@ -101,9 +103,11 @@ def _check_reaches_all(G: BackendGraph, n_reached: int) -> None:
 
 
 def closeness_centrality(
-    G: BackendGraph, u: Any = None, distance: Weight = None, wf_improved: bool = True
+    G: BackendGraph, u: Any = None, distance: Weight = None, wf_improved: bool = True, *, sp: Any = None
 ) -> Any:
-    """Return the closeness of each node, or of `u`: from the lengths of paths to it."""
+    """Return the closeness of each node, or of `u`: from the lengths of paths to it. NetworkX has `sp` since 3.7."""
+    if sp is not None:
+        raise NotImplementedError("the lengths are given, so there is nothing to solve")
     if u is not None and u not in G:
         raise nx.NodeNotFound(
             f"Source {u} is not in G" if distance is None else f"Node {u} not found in graph"

@@ -33,7 +33,8 @@ def backend_graph(*weights, kind=nx.DiGraph):
         ("multi_source_dijkstra", {"sources": iter([0])}, "sources is an iterator"),
         ("diameter", {"usebounds": True}, "usebounds asks for NetworkX's algorithm with bounds"),
         ("average_shortest_path_length", {"method": "floyd-warshall"}, "method is 'floyd-warshall'"),
-        ("diameter", {"weigth": "km", "e": 3, "G": 1}, "multiple values for argument 'G'"),
+        ("diameter", {"G": 1}, "multiple values for argument 'G'"),
+        ("diameter", {"weigth": "km"}, "does not know the argument backend_kwargs={'weigth': 'km'}"),
         ("dijkstra_path", {}, "missing a required argument: 'source'"),
     ],
 )
@@ -63,6 +64,21 @@ def test_a_cutoff_that_no_float_holds(cutoff):
 
 def test_the_reason_for_something_that_is_no_graph():
     assert interface.can_run("diameter", ([1],), {}) == "`list` is not a graph of NetworkX"
+
+
+def test_an_argument_that_a_newer_networkx_may_have(monkeypatch):
+    def diameter(G, weight=None, *, fast=False, backend=None):
+        pass
+
+    interface._signature.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(nx, "diameter", diameter)
+        graph = nx.path_graph(3)
+        assert interface.can_run("diameter", (graph,), {"fast": False}) is True
+        assert interface.diameter(interface.convert_from_nx(graph), weight=None, fast=False) == 2
+        refused = interface.can_run("diameter", (graph,), {"fast": True})
+        assert refused == "the backend does not know the argument fast=True"
+    interface._signature.cache_clear()
 
 
 # ---- weights ----
