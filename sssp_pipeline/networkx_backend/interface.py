@@ -23,21 +23,11 @@ from sssp_pipeline.networkx_info import FUNCTIONS, NAME
 _LEAST_NODES = {"all rows": 200, "few rows": 2000, "few rows, converted": 300}
 #: The arguments that functions of the backend have. A newer NetworkX may have more.
 _ARGUMENTS = frozenset(
-    (
-        "G",
-        "source",
-        "sources",
-        "target",
-        "cutoff",
-        "weight",
-        "method",
-        "distance",
-        "u",
-        "v",
-        "nbunch",
-        "wf_improved",
-    )
-) | {"e", "sp", "usebounds"}
+    {
+        *("G", "source", "sources", "target", "cutoff", "weight", "method", "distance", "wf_improved"),
+        *("u", "v", "nbunch", "e", "sp", "usebounds"),
+    }
+)
 #: Arguments that restrict a call to the rows of some nodes.
 _SOME_NODES = ("source", "sources", "nbunch", "u", "v")
 
@@ -104,7 +94,7 @@ def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     graph = arguments["G"]
     if arguments.get("e") is not None or arguments.get("sp") is not None:
         return "the lengths are given, so there is nothing to solve"
-    kind = "few rows" if any(arguments.get(name) is not None for name in _SOME_NODES) else "all rows"
+    kind = "few rows" if any(arguments.get(some) is not None for some in _SOME_NODES) else "all rows"
     converted = (getattr(graph, "__networkx_cache__", None) or {}).get("backends", {}).get(NAME)
     if converted and kind == "few rows":
         kind = "few rows, converted"

@@ -31,7 +31,7 @@ class LazyMapping(MutableMapping):
     def _vertex(self, node: Any) -> int:
         """Return the vertex of a reached node; raises as a dictionary does."""
         vertex = self._row.of.vertex_of[node]
-        if self._row.distances[vertex] == self._row.unreached:
+        if not self._row.reaches(vertex):
             raise KeyError(node)
         return vertex
 
@@ -117,4 +117,4 @@ class Paths(LazyMapping):
         return self._row.path(vertex)
 
     def _values(self) -> Iterator[list[Any]]:
-        return map(self._row.path, self._row.order.tolist())
+        return self._row.paths()

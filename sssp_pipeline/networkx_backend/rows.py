@@ -13,6 +13,7 @@ import numpy as np
 
 from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.like_scipy import joined_to
+from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.csr import CsrGraph, unreached_distance
 from sssp_pipeline.errors import NegativeCycleError
 from sssp_pipeline.kernels.host.search_order import settled_order
@@ -43,9 +44,14 @@ class Row:
     def n_reached(self) -> int:
         return int(np.count_nonzero(self.distances != self.unreached))
 
-    @property
+    @cached_property
     def unreached(self) -> np.generic:
         return unreached_distance(self.distances.dtype)
+
+    @cached_property
+    def _unreached_item(self) -> int | float:
+        result: int | float = self.unreached.item()
+        return result
 
     @cached_property
     def _source_set(self) -> set[int]:
@@ -63,15 +69,17 @@ class Row:
         by_distance = np.argsort(self.distances, kind="stable")[: self.n_reached].astype(np.uint32)
         return np.concatenate([self.sources, by_distance[by_distance != self.sources[0]]])
 
-    @cached_property
-    def predecessors(self) -> list[int]:
-        found = self.solver_predecessors
-        result: list[int] = (self._settled[1] if found is None else found).tolist()
-        return result
+    @property
+    def predecessors(self) -> np.ndarray:
+        """(V,) uint32."""
+        return self._settled[1] if self.solver_predecessors is None else self.solver_predecessors
+
+    def reaches(self, vertex: int) -> bool:
+        return self.distances.item(vertex) != self._unreached_item
 
     def length(self, vertex: int) -> int | float:
         """Return the distance of a reached vertex: an int for a source, and else of the type of the weights."""
-        length = self.distances[vertex].item()
+        length = self.distances.item(vertex)
         return float(length) if self.weighted.is_float and vertex not in self._source_set else int(length)
 
     def lengths(self) -> list[int | float]:
@@ -93,10 +101,19 @@ class Row:
 
     def path(self, vertex: int) -> list[Any]:
         """Return the nodes of a shortest path from a source to a reached vertex."""
-        nodes, predecessors, path = self.of.nodes, self.predecessors, [vertex]
+        return self._path(vertex, self.predecessors)
+
+    def paths(self) -> Iterator[list[Any]]:
+        """Yield the paths to the vertices of `order`."""
+        predecessors = self.predecessors.tolist()  # faster than an array, and several times its size
+        for vertex in self.order.tolist():
+            yield self._path(vertex, predecessors)
+
+    def _path(self, vertex: int, predecessors: Any) -> list[Any]:
+        path = [vertex]
         while path[-1] not in self._source_set:
-            path.append(predecessors[path[-1]])
-        return [nodes[vertex] for vertex in reversed(path)]
+            path.append(int(predecessors[path[-1]]))
+        return [self.of.nodes[vertex] for vertex in reversed(path)]
 
 
 def rows_from(
@@ -113,7 +130,7 @@ def rows_from(
     Raises
     ------
     networkx.NetworkXUnbounded
-        A source reaches a negative cycle.
+        A source reaches a negative cycle. The rows of the sources before it are yielded first.
     """
     graph, limit = weighted.graph, _limit(weighted.graph, cutoff)
     if limit is not None and limit < 0:
@@ -125,18 +142,18 @@ def rows_from(
     first, n_rows = 0, _FIRST_ROWS
     while first < len(sources):
         batch = np.array(sources[first : first + min(n_rows, most)], np.uint32)
-        distances, before = _solved(graph, batch, options)
+        try:
+            distances, before = _solved(graph, batch, options)
+        except nx.NetworkXUnbounded:
+            if len(batch) == 1:
+                raise
+            n_rows = 1  # as in NetworkX, the rows before the one that fails come first
+            continue
         for place in range(len(batch)):
             # A copy, since a caller who keeps one row would keep the whole batch.
             paths = None if before is None else before[place].copy()
-            yield Row(
-                of,
-                weighted,
-                batch[place : place + 1].copy(),
-                distances[place].copy(),
-                paths,
-                not bellman_ford,
-            )
+            source = batch[place : place + 1].copy()
+            yield Row(of, weighted, source, distances[place].copy(), paths, not bellman_ford)
         first, n_rows = first + len(batch), 2 * n_rows
 
 
@@ -169,9 +186,11 @@ def _solved(
             before[rows] = solution.predecessors
 
     try:
-        solve_sources(graph, sources, options, "auto", take)
-    except NegativeCycleError as error:
-        raise nx.NetworkXUnbounded("Negative cycle detected.") from error
+        with naming(of_solve):
+            solve_sources(graph, sources, options, "auto", take)
+    except NegativeCycleError:
+        # Not from the error, which names vertices by their numbers here.
+        raise nx.NetworkXUnbounded("Negative cycle detected.") from None
     return distances, before
 
 

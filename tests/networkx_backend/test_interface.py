@@ -137,6 +137,19 @@ def test_a_negative_cycle_raises_as_networkx_does():
         next(pairs)
 
 
+def test_rows_before_a_negative_cycle_come_first():
+    edges = [(3, 4, {"weight": -2}), (4, 3, {"weight": 1})]
+    graph = nx.DiGraph([(0, 1), (1, 2), *edges, (8, 4)])
+    for name in ("all_pairs_bellman_ford_path_length", "all_pairs_bellman_ford_path"):
+        ours = getattr(interface, name)(interface.convert_from_nx(graph))
+        theirs = getattr(nx, name)(graph, backend="networkx")
+        for _ in range(3):
+            assert next(ours) == next(theirs)
+        for pairs in (ours, theirs):
+            with pytest.raises(nx.NetworkXUnbounded, match="Negative cycle detected"):
+                next(pairs)
+
+
 # ---- sizes ----
 
 
