@@ -25,7 +25,7 @@ _EXACT = 2**53
 def eccentricity(G: BackendGraph, v: Any = None, sp: Any = None, weight: Weight = None) -> Any:
     """Return the largest length of a shortest path from each node of `v`."""
     if len(G) == 0:  # an error since NetworkX 3.7
-        return nx.eccentricity(G.original, v, sp, weight, backend="networkx")
+        return nx.eccentricity.orig_func(G.original, v, sp, weight)
     nodes = list(G.nbunch_iter(v))
     farthest = _of_given_lengths(G, nodes, sp) if sp is not None else _of_rows(G, nodes, weight)
     found = dict(zip(nodes, farthest, strict=True))
@@ -62,7 +62,7 @@ def center(
     is_small = not G.is_directed() and G.original.number_of_edges() == len(G) - 1
     if e is None and weight is None and is_small:
         # Perhaps a tree, whose center NetworkX finds without shortest paths. It lists two nodes in another order.
-        result: list[Any] = nx.center(G.original, backend="networkx")
+        result: list[Any] = nx.center.orig_func(G.original)
         return result
     found = _eccentricities(G, e, weight)
     smallest = min(found.values())

@@ -109,6 +109,10 @@ def of_backend(name: str, graph: nx.Graph, *args, **kwargs):
     return getattr(interface, name)(interface.convert_from_nx(graph), *args, **kwargs)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, nx.__version__.split(".")[:2])) < (3, 6),
+    reason="before 3.6 NetworkX had another order of paths and of the sums of harmonic centrality",
+)
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if "bellman" not in name])
 def test_the_same_as_networkx(name):
     rng = random.Random(name)
@@ -225,3 +229,12 @@ def test_real_graphs(name, data_file):
         for node in some:
             closeness = nx.closeness_centrality(graph, node, distance=weight, backend="networkx")
             assert of_backend("closeness_centrality", graph, node, distance=weight) == closeness
+
+
+def test_an_average_by_bellman_ford_is_rounded_in_another_order():
+    graph = nx.random_geometric_graph(60, 0.3, seed=1)
+    for u, v, attributes in graph.edges(data=True):
+        attributes["weight"] = 1 / (u + 2 * v)
+    call = {"weight": "weight", "method": "bellman-ford"}
+    theirs = nx.average_shortest_path_length(graph, **call, backend="networkx")
+    assert of_backend("average_shortest_path_length", graph, **call) == pytest.approx(theirs, rel=1e-12)
