@@ -66,6 +66,7 @@ ORDER = (
         "pipeline.run",
     ),
     "api",
+    *("networkx_info", "networkx_backend"),
     *("bench", "completion", "console", "cli_options", "cli"),
 )
 

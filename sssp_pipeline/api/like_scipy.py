@@ -105,11 +105,11 @@ def _graph(csgraph: Any, directed: bool, unweighted: bool) -> CsrGraph:
     if weights.dtype.kind == "f" and not (finite := np.isfinite(weights)).all():
         row_offsets = np.concatenate([[0], np.cumsum(finite)])[row_offsets]
         col_indices, weights = col_indices[finite], weights[finite]
-    graph = CsrGraph(row_offsets, col_indices, _searched(weights, len(row_offsets) - 1)).check()
+    graph = CsrGraph(row_offsets, col_indices, searched_weights(weights, len(row_offsets) - 1)).check()
     return graph if directed else csr_with_reverses(graph)
 
 
-def _searched(weights: np.ndarray, n_vertices: int) -> np.ndarray:
+def searched_weights(weights: np.ndarray, n_vertices: int) -> np.ndarray:
     """Return `weights` (E,) in the type in which they are added: an integer type if no sum in it is rounded."""
     low, high = (weights.min().item(), weights.max().item()) if len(weights) else (0, 0)
     if low >= 0 and n_vertices * high < 2**32 - 1:
@@ -144,11 +144,7 @@ def _sources(indices: Any, n_vertices: int) -> np.ndarray:
 def _from_nearest(graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Any:
     """Return what `min_only` asks for: a search from one more vertex, with an edge of weight 0 to every source."""
     n = graph.n_vertices
-    joined = CsrGraph(
-        np.append(graph.row_offsets, graph.row_offsets[-1] + len(sources)),
-        np.concatenate([graph.col_indices, sources.astype(np.uint32)]),
-        np.concatenate([graph.weights, np.zeros(len(sources), graph.weight_dtype)]),
-    )
+    joined = joined_to(graph, sources)
     found: list[Solution] = []
     solve_sources(joined, np.array([n]), options, "auto", lambda _, solution: found.append(solution))
     distances = _as_float(found[0].distances[0, :n])
@@ -163,6 +159,15 @@ def _from_nearest(graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -
     is_inner = reached & (parents != n)
     return distances, *(
         np.where(at, of, NONE).astype(np.int32) for at, of in ((is_inner, parents), (reached, roots))
+    )
+
+
+def joined_to(graph: CsrGraph, sources: np.ndarray) -> CsrGraph:
+    """Return `graph` with one more vertex, from which an edge of weight 0 leads to each of `sources` (S,)."""
+    return CsrGraph(
+        np.append(graph.row_offsets, graph.row_offsets[-1] + len(sources)),
+        np.concatenate([graph.col_indices, sources.astype(np.uint32)]),
+        np.concatenate([graph.weights, np.zeros(len(sources), graph.weight_dtype)]),
     )
 
 

@@ -41,6 +41,9 @@ from sssp_pipeline.workflow.yaml_file import load_workflow
 _spec = importlib.util.spec_from_file_location("terminal", Path(__file__).parents[1] / "terminal.py")
 _terminal = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_terminal)
+_spec = importlib.util.spec_from_file_location("entry_points", Path(__file__).parents[1] / "entry_points.py")
+_entry_points = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_entry_points)
 
 ROOT = Path(__file__).parents[2]
 
@@ -196,10 +199,11 @@ def _environment(commands: Path) -> dict[str, str]:
     for name, code in programs.items():
         (commands / name).write_text(f"#!{sys.executable}\n{code}\n", encoding="utf-8")
         (commands / name).chmod(0o755)
+    _entry_points.install_entry_points(site := commands.with_name(f"{commands.name}-site"))
     kept = {name: value for name, value in os.environ.items() if name != "SSSP_LOG_FORMAT"}
     return kept | {
         "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)]),
         "TERM": "xterm",
         "COLUMNS": "100",
     }

@@ -1,0 +1,216 @@
+"""Graphs of NetworkX as the backend keeps them: numbered vertices, edges in the order of NetworkX, and weights.
+
+Every edge of an undirected graph is held once for each direction, as in the adjacency of NetworkX. A weight function
+may give both directions different weights.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, cast
+
+import networkx as nx
+import numpy as np
+
+from sssp_pipeline.api.like_scipy import searched_weights
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.networkx_info import NAME
+
+#: The types of weights that are added here as in NetworkX. Sums of other types, such as float32, are rounded otherwise.
+_WHOLE = frozenset({int, bool, np.int64})
+_DECIMAL = frozenset({float, np.float64})
+#: Integers up to here are exact as float64.
+_EXACT = 2**53
+
+#: An attribute of edges, a function of both ends and the attributes, or None for a weight of 1.
+Weight = Hashable | Callable[[Any, Any, Any], Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedGraph:
+    """The edges of a graph with one kind of weight."""
+
+    graph: CsrGraph
+    #: Whether a weight is a float, so that distances are floats too. `graph` may hold whole floats as integers.
+    is_float: bool
+    #: Whether the weight of some edge is None, which hides the edge.
+    has_hidden: bool
+
+
+class BackendGraph:
+    """A graph of NetworkX with its edges in arrays.
+
+    Parameters
+    ----------
+    original
+        The graph. It is kept, for `convert_to_nx` and for the attributes of its edges.
+    """
+
+    __networkx_backend__ = NAME
+
+    def __init__(self, original: nx.Graph) -> None:
+        adjacency: Mapping[Any, Mapping[Any, Any]] = original._adj
+        self.original = original
+        self.nodes: list[Any] = list(adjacency)
+        self.vertex_of: dict[Any, int] = {node: vertex for vertex, node in enumerate(self.nodes)}
+        n_vertices = len(self.nodes)
+        self._row_offsets = np.zeros(n_vertices + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, adjacency.values()), np.int64, n_vertices), out=self._row_offsets[1:])
+        ends = map(self.vertex_of.__getitem__, chain.from_iterable(adjacency.values()))
+        self._col_indices = np.fromiter(ends, np.uint32, int(self._row_offsets[-1]))
+        #: The attributes of each edge; of a multigraph, a dictionary of them for its parallel edges.
+        self._attributes = [found for of_node in adjacency.values() for found in of_node.values()]
+        self._weighted: dict[tuple[Any, bool], WeightedGraph | str] = {}
+
+    # ---- what NetworkX and the functions of the backend ask of a graph ----
+
+    @property
+    def _adj(self) -> dict[Any, int]:
+        return self.vertex_of
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.nodes)
+
+    def __contains__(self, node: Any) -> bool:
+        try:
+            return node in self.vertex_of
+        except TypeError:  # it cannot be hashed
+            return False
+
+    def is_directed(self) -> bool:
+        return bool(self.original.is_directed())
+
+    def is_multigraph(self) -> bool:
+        return bool(self.original.is_multigraph())
+
+    #: Reads `_adj` and `in` alone.
+    nbunch_iter = nx.Graph.nbunch_iter
+
+    # ---- edges with weights ----
+
+    def weighted(self, weight: Weight, *, inward: bool = False) -> WeightedGraph:
+        """Return the edges with their weights, each reversed if `inward`; an edge whose weight is None is left out.
+
+        Raises
+        ------
+        NotImplementedError
+            A weight is not a number, or sums of the weights are not the same here as in NetworkX.
+        """
+        inward = inward and self.is_directed()
+        key = (weight, inward)
+        # A function may return something else at the next call.
+        found = None if callable(weight) else self._weighted.get(key)
+        if found is None:
+            try:
+                found = self._made(weight, inward)
+            except _UnusableError as error:
+                found = str(error)
+            if not callable(weight):
+                self._weighted[key] = found
+        if isinstance(found, str):
+            raise NotImplementedError(found)
+        return found
+
+    def for_dijkstra(self, weight: Weight, *, inward: bool = False) -> WeightedGraph:
+        """Return `weighted`; raises `NotImplementedError` also if a weight is negative."""
+        found = self.weighted(weight, inward=inward)
+        if found.graph.traits.min_weight < 0:
+            raise NotImplementedError(
+                f"an edge has the weight {found.graph.traits.min_weight}, and Dijkstra's algorithm takes none below 0"
+            )
+        return found
+
+    def for_bellman_ford(self, weight: Weight) -> WeightedGraph:
+        """Return `weighted`; raises `NotImplementedError` also if a weight is None."""
+        found = self.weighted(weight)
+        if found.has_hidden:
+            raise NotImplementedError(
+                "the weight of an edge is None, which only Dijkstra's algorithm leaves out"
+            )
+        return found
+
+    def _made(self, weight: Weight, inward: bool) -> WeightedGraph:
+        if weight is None:
+            ones = np.ones(len(self._col_indices), np.uint32)
+            values, is_float, is_edge = ones, False, None
+        else:
+            values, is_float, is_edge = _as_array(self._values(weight, inward), len(self))
+        offsets, ends = self._row_offsets, self._col_indices
+        if is_edge is not None:
+            offsets = np.concatenate([[0], np.cumsum(is_edge)])[offsets]
+            ends, values = ends[is_edge], values[is_edge]
+        graph = CsrGraph(offsets, ends, searched_weights(values, len(self)))
+        return WeightedGraph(_reversed(graph) if inward else graph, is_float, is_edge is not None)
+
+    def _values(self, weight: Weight, inward: bool) -> list[Any]:
+        """Return the weight of each edge as NetworkX finds it; raises `_UnusableError` where it finds none."""
+        try:
+            if callable(weight):
+                function = weight if not inward else lambda u, v, found: weight(v, u, found)
+                starts = chain.from_iterable(
+                    [node] * degree
+                    for node, degree in zip(self.nodes, np.diff(self._row_offsets), strict=True)
+                )
+                ends = map(self.nodes.__getitem__, self._col_indices.tolist())
+                return list(map(function, starts, ends, self._attributes))
+            if self.is_multigraph():
+                return [min(edge.get(weight, 1) for edge in edges.values()) for edges in self._attributes]
+            return [found.get(weight, 1) for found in self._attributes]
+        # NetworkX raises the same, if its search comes to this edge.
+        except Exception as error:
+            raise _UnusableError(f"the weight of an edge raises {type(error).__name__}: {error}") from error
+
+
+class _UnusableError(Exception):
+    """Weights cannot be used; the message says why."""
+
+
+def _as_array(values: list[Any], n_vertices: int) -> tuple[np.ndarray, bool, np.ndarray | None]:
+    """Return `values` (E,) as an array, whether one of them is a float, and which are not None if one is."""
+    is_edge = None
+    kinds = set(map(type, values))
+    if type(None) in kinds:
+        kinds.remove(type(None))
+        is_edge = np.array([value is not None for value in values], bool)
+        values = [0 if value is None else value for value in values]
+    if unknown := kinds - _WHOLE - _DECIMAL:
+        names = ", ".join(sorted(kind.__qualname__ for kind in unknown))
+        raise _UnusableError(f"weights are of type {names}, and only int and float are added as in NetworkX")
+    is_float = bool(kinds & _DECIMAL)
+    try:
+        whole = [int(value) for value in values if type(value) in _WHOLE] if is_float else values
+        integers = np.array(whole, np.int64)
+    except OverflowError:
+        raise _UnusableError("a weight is an integer of more than 64 bits") from None
+    longest = n_vertices * max(int(integers.max(initial=0)), -int(integers.min(initial=0)))
+    if longest >= (_EXACT if is_float else 2**62):
+        kind = "beside floats " if is_float else ""
+        raise _UnusableError(f"integers {kind}may add up to {longest}, which is not exact")
+    if not is_float:
+        return integers, False, is_edge
+    floats = np.array(values, np.float64)
+    if not np.isfinite(floats).all():
+        raise _UnusableError("a weight is infinite or not a number")
+    if n_vertices * float(np.abs(floats).max()) > sys.float_info.max:
+        raise _UnusableError("the longest path may be infinite")
+    return floats, True, is_edge
+
+
+def _reversed(graph: CsrGraph) -> CsrGraph:
+    """Return `graph` with every edge reversed; the edges into a vertex are in the order of their starts."""
+    order = np.argsort(graph.col_indices, kind="stable")
+    starts = np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
+    offsets = np.zeros(graph.n_vertices + 1, np.int64)
+    np.cumsum(np.bincount(graph.col_indices, minlength=graph.n_vertices), out=offsets[1:])
+    return CsrGraph(offsets, starts[order], graph.weights[order])
+
+
+def convert_from_nx(graph: Any) -> BackendGraph:
+    """Return a graph of NetworkX for the backend; one of the backend is returned as it is."""
+    return graph if isinstance(graph, BackendGraph) else BackendGraph(cast(nx.Graph, graph))
