@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -99,12 +100,15 @@ class StoredRows:
             The file is cut or cannot be read.
         """
         try:
-            if files.is_local(self.url):
-                path = files.filesystem(self.url)[1]
-                return np.memmap(path, self.dtype, "r", shape=self.shape)[:, first:last]
-            return self._from_tiles(first, last)
+            is_local = files.is_local(self.url)
+            return self._mapped[:, first:last] if is_local else self._from_tiles(first, last)
         except ValueError as error:
             raise InputError(f"`{files.redacted(self.url)}` is cut", hint=OVERWRITE) from error
+
+    @cached_property
+    def _mapped(self) -> np.ndarray:
+        # Rows of a `memmap` are slow to make: each is an object of that class.
+        return np.asarray(np.memmap(files.filesystem(self.url)[1], self.dtype, "r", shape=self.shape))
 
     def _from_tiles(self, first: int, last: int) -> np.ndarray:
         n_sources, n_vertices = self.shape
