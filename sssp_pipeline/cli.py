@@ -10,8 +10,6 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,28 +29,21 @@ from sssp_pipeline.cli_options import (
     SaveWorkflow,
     To,
     Verbose,
-    check_words,
-    resume_command,
 )
-from sssp_pipeline.console import (
-    Console,
-    LogFormat,
-    Loudness,
-    columns,
-    console,
-    open_streams,
-    path_text,
-    table,
+from sssp_pipeline.cli_session import (
+    PROGRAM,
+    prepare_imports,
+    print_answer,
+    process,
+    reporting,
+    stdout_failure,
 )
-from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.storage.redaction import redacted, without_secrets
+from sssp_pipeline.console import Console, columns, open_streams, path_text, table
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.storage.redaction import redacted
 
 if TYPE_CHECKING:
     from sssp_pipeline.workflow.models import Workflow
-
-#: The exit code after Ctrl-C, as shells report it.
-EXIT_INTERRUPTED = 130
-PROGRAM = "sssp-pipeline"
 
 app = typer.Typer(
     name=PROGRAM,
@@ -85,16 +76,16 @@ def _top(
     ] = None,
 ) -> None:
     if version:
-        _print(__version__)
+        print_answer(__version__)
         raise typer.Exit
     if install_completion or show_completion:
         from sssp_pipeline import completion
 
         if install_completion:
-            with _reporting("text"):
-                _print(completion.install(install_completion, PROGRAM))
+            with reporting("text"):
+                print_answer(completion.install(install_completion, PROGRAM))
         if show_completion:
-            _print(completion.script(show_completion, PROGRAM))
+            print_answer(completion.script(show_completion, PROGRAM))
         raise typer.Exit
 
 
@@ -113,11 +104,11 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run all stages: ingest, solve, verify, report. A second run continues where the first one stopped."""
-    with _reporting(log, quiet, verbose, as_json) as progress:
+    with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, solves=True)
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
-        folder, record = run_pipeline(workflow, progress, overwrite=overwrite, began=_began)
+        folder, record = run_pipeline(workflow, progress, overwrite=overwrite, began=process.began)
         _show_run(folder.url, record, quiet, as_json)
 
 
@@ -136,14 +127,14 @@ def solve(
     as_json: Json = False,
 ) -> None:
     """Solve on an existing graph store, without verify and report."""
-    with _reporting(log, quiet, verbose, as_json) as progress:
+    with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(
             inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False, solves=True
         )
         from sssp_pipeline.pipeline.run import run as run_pipeline
 
         folder, record = run_pipeline(
-            workflow, progress, may_ingest=False, finish=False, overwrite=overwrite, began=_began
+            workflow, progress, may_ingest=False, finish=False, overwrite=overwrite, began=process.began
         )
         _show_run(folder.url, record, quiet, as_json)
 
@@ -165,15 +156,15 @@ def ingest(
     as_json: Json = False,
 ) -> None:
     """Convert the edge lists of the workflow into a graph store, and stop."""
-    with _reporting(log, quiet, verbose, as_json) as progress:
+    with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline.run import ingest_stage
 
         stored = ingest_stage(workflow, progress, remove_old_versions=remove_old_versions)
         if as_json:
-            _print(stored.manifest.model_dump_json())
+            print_answer(stored.manifest.model_dump_json())
         elif not quiet:
-            _print(redacted(stored.store))
+            print_answer(redacted(stored.store))
 
 
 @app.command(epilog="Example: sssp-pipeline plan roads.csv --from random:1000 --out results")
@@ -193,12 +184,12 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what a run would do and about how long it would take. Ingests the graph if the store does not hold it."""
-    with _reporting(log, quiet, verbose, as_json) as progress:
+    with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline.run import describe_plan
 
         facts = describe_plan(workflow, probe, progress)
-        _print(json.dumps(facts) if as_json else table(facts))
+        print_answer(json.dumps(facts) if as_json else table(facts))
 
 
 @app.command(epilog="Example: sssp-pipeline verify results --certificate")
@@ -224,8 +215,8 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Read the distances of a finished run and check them. The exit code is 3 if one is wrong."""
-    with _reporting(log, quiet, verbose, as_json) as progress:
-        _prepare_imports()
+    with reporting(log, quiet, verbose, as_json) as progress:
+        prepare_imports()
         from sssp_pipeline.pipeline.completed_run import verify_run
         from sssp_pipeline.pipeline.results.outputs import recorded_output
         from sssp_pipeline.workflow.cluster import cluster_named
@@ -235,7 +226,7 @@ def verify(
         record = verify_run(run_folder, store, "certificate" if certificate else "sample", progress, where)
         what = recorded_output(record).judged
         if as_json or not quiet:
-            _print(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
+            print_answer(json.dumps(record["verify"]) if as_json else f"every checked {what} is exact")
 
 
 @app.command(epilog="Example: sssp-pipeline export results skims.parquet --columns otaz,dtaz,TIME")
@@ -256,8 +247,8 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the distances of a finished run to one file: a matrix with a row for each source."""
-    with _reporting(log, quiet) as progress:
-        _prepare_imports()
+    with reporting(log, quiet) as progress:
+        prepare_imports()
         from sssp_pipeline.pipeline.results.matrix_export import export_matrix
         from sssp_pipeline.pipeline.results.run_folder import RunFolder
 
@@ -268,7 +259,7 @@ def export(
             RunFolder(run_folder), file, columns=names, sparse=sparse, unreached=unreached, progress=progress
         )
         if not quiet:
-            _print(redacted(file))
+            print_answer(redacted(file))
 
 
 @app.command(epilog="Example: sssp-pipeline path results --from 17 --to 42 --geojson")
@@ -303,12 +294,12 @@ def path(
     as_json: Json = False,
 ) -> None:
     """Show a shortest path of a finished run: its length and the ids of its vertices."""
-    with _reporting(log, as_json=as_json) as progress:
+    with reporting(log, as_json=as_json) as progress:
         if as_json and as_geojson:
             raise InputError("`--json` and `--geojson` contradict each other", hint="leave one of them out")
         if coordinates != "auto" and not as_geojson:
             raise InputError("`--coordinates` goes with `--geojson`", hint="add `--geojson`, or leave it out")
-        _prepare_imports()
+        prepare_imports()
         from sssp_pipeline.api.stored_run import open_run, path_of_words
 
         progress.about(run=redacted(run_folder))
@@ -319,10 +310,10 @@ def path(
             if coordinates == "auto":
                 unit = feature["properties"]["coordinates"]
                 progress.say(f"coordinates read as longitude and latitude in {unit}")
-            _print(json.dumps(feature))
+            print_answer(json.dumps(feature))
         else:
             facts = found.to_dict(cost)
-            _print(json.dumps(facts) if as_json else path_text(facts))
+            print_answer(json.dumps(facts) if as_json else path_text(facts))
 
 
 @app.command(epilog="Example: sssp-pipeline inspect results")
@@ -336,37 +327,37 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show the content of a graph store or a run folder, or how an edge list would be read. --set is for edge lists."""
-    with _reporting(log, as_json=as_json):
+    with reporting(log, as_json=as_json):
         from sssp_pipeline.pipeline.inspect import describe
 
         facts = describe(url, overrides)
-        _print(json.dumps(facts) if as_json else table(facts))
+        print_answer(json.dumps(facts) if as_json else table(facts))
 
 
 @app.command(epilog="Example: sssp-pipeline solvers")
 def solvers(as_json: Json = False) -> None:
     """List the solvers."""
-    with _reporting("text", as_json=as_json):
+    with reporting("text", as_json=as_json):
         from sssp_pipeline.kernels import SOLVERS
 
         rows = [{"name": s.name, "device": s.device, "summary": s.summary} for s in SOLVERS.values()]
-        _print(json.dumps(rows) if as_json else columns([tuple(row.values()) for row in rows]))
+        print_answer(json.dumps(rows) if as_json else columns([tuple(row.values()) for row in rows]))
 
 
 @app.command(epilog="Example: sssp-pipeline doctor")
 def doctor(as_json: Json = False) -> None:
     """Show what works on this machine, what does not, and how to fix it. The exit code is 1 if something is broken."""
-    with _reporting("text", as_json=as_json):
+    with reporting("text", as_json=as_json):
         from dataclasses import asdict
 
         from sssp_pipeline.pipeline.machine import diagnose
 
         checks = diagnose()
         if as_json:
-            _print(json.dumps([asdict(c) for c in checks]))
+            print_answer(json.dumps([asdict(c) for c in checks]))
         else:
             rows = [(c.state, c.name, c.detail + (f"\nhint: {c.hint}" if c.hint else "")) for c in checks]
-            _print(columns(rows))
+            print_answer(columns(rows))
     if any(c.state == "broken" for c in checks):
         raise typer.Exit(1)
 
@@ -376,13 +367,13 @@ def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("workflow.yaml"),
 ) -> None:
     """Write a commented workflow file to start from."""
-    with _reporting("text"):
+    with reporting("text"):
         from sssp_pipeline.workflow.inputs import check_workflow_name, write_new
 
         check_workflow_name(path)
         template = resources.files("sssp_pipeline").joinpath("workflow/template.yaml").read_text()
         write_new(path, template)
-        _print(
+        print_answer(
             f"wrote {path}; set graph.input and output.path in it, then: sssp-pipeline run {shlex.quote(str(path))}"
         )
 
@@ -407,14 +398,14 @@ def bench_run(
     log: Log = "text",
 ) -> None:
     """Check and time every solver on every graph. A second run continues where the first one stopped."""
-    with _reporting(log) as progress:
+    with reporting(log) as progress:
         from sssp_pipeline.bench.matrix import run_bench
         from sssp_pipeline.bench.variants import load_bench
 
         spec = load_bench(file, overrides)
         progress.about(run=str(output), name=spec.name)
         written = run_bench(spec, output, progress, graphs=graphs, again=again, prepare_only=prepare)
-        _print(str(written))
+        print_answer(str(written))
 
 
 @bench.command("report", epilog="Example: sssp-pipeline bench report bench/lines.jsonl --output page")
@@ -432,35 +423,18 @@ def bench_report(
     log: Log = "text",
 ) -> None:
     """Make tables and figures like those of the papers from lines: a Markdown page, CSV and, with matplotlib, SVG."""
-    with _reporting(log) as progress:
+    with reporting(log) as progress:
         from sssp_pipeline.bench.report import write_report
 
         written = write_report(lines, output, progress, baseline=baseline, subject=subject)
-        _print(str(written))
-
-
-#: Whether this process runs one command and nothing else.
-_is_own_process = False
-#: When this process began its command, as `time.perf_counter()` says it; None if it does other things too.
-_began: float | None = None
-#: The options that an interrupted run with a date in its path needs to continue in the same folder.
-_resume_options: list[str] = []
-
-
-def _prepare_imports() -> None:
-    """Leave out optional packages in a process that runs one command; importing them is slow."""
-    if _is_own_process:
-        from sssp_pipeline.lazy import leave_out_optional_packages
-
-        leave_out_optional_packages()
+        print_answer(str(written))
 
 
 def main() -> None:
     """Run the command line and exit with a code that the README documents."""
     import gc
 
-    global _is_own_process, _began
-    _is_own_process, _began = True, time.perf_counter()
+    process.is_own, process.began = True, time.perf_counter()
     sys.unraisablehook = interrupts.unraisable
     # Imports make 250,000 objects that live on. Fewer collections save a tenth of a second.
     gc.set_threshold(300_000, 20, 20)
@@ -470,7 +444,7 @@ def main() -> None:
     if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" in os.environ:
         from sssp_pipeline import completion
 
-        _print(completion.answer(app, PROGRAM))
+        print_answer(completion.answer(app, PROGRAM))
         return
     exit_code: int | str | None = 0
     try:
@@ -480,25 +454,7 @@ def main() -> None:
     sys.stdout.flush()
     # Frozen objects are skipped by the last collection, which would take a third of a second.
     gc.freeze()
-    sys.exit(exit_code or (1 if _stdout_failure() else 0))
-
-
-def _stdout_failure() -> OSError | None:
-    """Return why standard output could not be written. A reader such as `head` that closes early is no failure."""
-    failure: OSError | None = getattr(sys.stdout, "failure", None)
-    return None if isinstance(failure, BrokenPipeError) else failure
-
-
-def _print(text: str) -> None:
-    """Write the answer of a command to standard output; raise `SsspError` if that fails."""
-    if _shell is not None:
-        _shell.settle()
-    print(text, flush=True)
-    if (failure := _stdout_failure()) is not None:
-        raise SsspError(
-            f"standard output cannot be written: {failure.strerror}",
-            hint="send standard output elsewhere, and run the same command again",
-        )
+    sys.exit(exit_code or (1 if stdout_failure() else 0))
 
 
 def _load(
@@ -522,90 +478,28 @@ def _load(
         check_workflow_name(save_as)
     workflow = workflow_of(inputs, sources, targets, out, overrides, needs_input=needs_input)
     if workflow.is_dated:
-        _resume_options.extend(["--set", f"output.path={workflow.resolved()['output']['path']}"])
+        process.resume_options.extend(["--set", f"output.path={workflow.resolved()['output']['path']}"])
     progress.about(run=redacted(workflow.output.path), name=workflow.name)
     if save_as is not None:
         from sssp_pipeline.workflow.yaml_text import workflow_yaml
 
         write_new(save_as, workflow_yaml(workflow))
-    if solves and _is_own_process:
+    if solves and process.is_own:
         from sssp_pipeline.pipeline.solving.workers import fork_server
 
         fork_server.start_for(workflow.cluster)
-    _prepare_imports()
+    prepare_imports()
     return workflow
-
-
-#: The console of the command. Its moving line is removed before an answer is printed.
-_shell: Console | None = None
-
-
-@contextmanager
-def _reporting(
-    log: LogFormat, quiet: bool = False, verbose: bool = False, as_json: bool = False
-) -> Iterator[Console]:
-    """Give a console. Turn errors into messages and exit codes, and Ctrl-C into the command that continues.
-
-    With `as_json` an error is also written to standard output as a JSON object.
-    """
-    interrupts.install()
-    global _shell
-    loudness: Loudness = "quiet" if quiet else "verbose" if verbose else "normal"
-    shell = _shell = console(log, loudness=loudness)
-
-    def failed(message: str, hint: str | None, exit_code: int) -> typer.Exit:
-        message, hint = without_secrets(message), hint and without_secrets(hint)
-        shell.failed(message, hint, exit_code)
-        if as_json:
-            _print_failure(message, hint, exit_code)
-        return typer.Exit(exit_code)
-
-    try:
-        with shell:
-            if quiet and verbose:
-                raise InputError(
-                    "`--quiet` and `--verbose` contradict each other", hint="leave one of them out"
-                )
-            check_words(sys.argv[1:])
-            yield shell
-        shell.succeeded()
-    except SsspError as error:
-        raise failed(error.message, error.hint, error.exit_code) from None
-    except MemoryError as error:
-        raise failed(
-            f"not enough memory: {error or 'an allocation failed'}",
-            "use a machine with more memory, a smaller graph or a smaller `solve.batch`",
-            exit_code=1,
-        ) from None
-    except KeyboardInterrupt:
-        again = resume_command(PROGRAM, sys.argv[1:], _resume_options)
-        shell.interrupted(again, EXIT_INTERRUPTED)
-        if as_json:
-            _print_failure("interrupted", "run the same command again to go on", EXIT_INTERRUPTED)
-        from sssp_pipeline.pipeline.solving.workers import fork_server
-
-        fork_server.remove_socket()
-        # After a second Ctrl-C threads still solve. A normal exit would wait for them.
-        os._exit(EXIT_INTERRUPTED)
-    except Exception as error:
-        if as_json:
-            _print_failure(without_secrets(f"{type(error).__name__}: {error}"), "report this as a bug", 1)
-        shell.crashed(error)
-        raise typer.Exit(1) from None
-
-
-def _print_failure(message: str, hint: str | None, exit_code: int) -> None:
-    print(json.dumps({"error": message, "hint": hint, "exit_code": exit_code}), flush=True)
 
 
 def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> None:
     if as_json:
-        _print(json.dumps(record))
+        print_answer(json.dumps(record))
     elif not quiet:
         from sssp_pipeline.pipeline.results.outputs import recorded_output
 
         url = redacted(url).rstrip("/")
-        _print(f'results: {url}\nquery: duckdb -c "{recorded_output(record).query(url)}"')
+        print_answer(f'results: {url}\nquery: duckdb -c "{recorded_output(record).query(url)}"')
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from sssp_pipeline import __version__, cli
 from sssp_pipeline.cli import app
 from sssp_pipeline.cli_options import resume_command
+from sssp_pipeline.cli_session import process
 from sssp_pipeline.console import columns, console, duration, table
 from sssp_pipeline.pipeline import machine
 from sssp_pipeline.progress import in_bytes, plural
@@ -442,7 +443,7 @@ def test_small_words():
 def test_how_to_go_on_with_a_dated_run_names_its_folder(at, monkeypatch):
     Path("w.yaml").write_text(WORKFLOW.replace("path: run", "path: '${OUT}/{name}-{time}'"))
     monkeypatch.setenv("OUT", "runs")
-    monkeypatch.setattr(cli, "_resume_options", [])
+    monkeypatch.setattr(process, "resume_options", [])
     monkeypatch.setattr(sys, "argv", ["sssp-pipeline", "run", "w.yaml", "--overwrite", "-q"])
 
     def loaded():
@@ -450,14 +451,14 @@ def test_how_to_go_on_with_a_dated_run_names_its_folder(at, monkeypatch):
             return cli._load(["w.yaml"], [], [], None, [], None, told)
 
     def command_again():
-        return resume_command("sssp-pipeline", sys.argv[1:], cli._resume_options)
+        return resume_command("sssp-pipeline", sys.argv[1:], process.resume_options)
 
     begun = loaded()
     *command, override = shlex.split(command_again())
     assert command == ["sssp-pipeline", "run", "w.yaml", "-q", "--set"]
     assert re.fullmatch(r"output\.path=\$\{OUT\}/w-\d{6}", override)
     assert load_workflow("w.yaml", [override]).output.path == begun.output.path
-    cli._resume_options.clear()
+    process.resume_options.clear()
     Path("w.yaml").write_text(WORKFLOW)
     loaded()
     assert command_again() == "sssp-pipeline run w.yaml -q"

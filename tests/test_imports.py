@@ -67,7 +67,7 @@ ORDER = (
     ),
     "api",
     *("networkx_info", "networkx_backend"),
-    *("bench", "completion", "console", "cli_options", "cli"),
+    *("bench", "completion", "console", "cli_options", "cli_session", "cli"),
 )
 
 
@@ -130,7 +130,7 @@ def test_each_library_has_its_place(module):
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"
     if roots & {"typer", "rich"}:
-        assert relative in ("cli", "cli_options", "completion", "console")
+        assert relative in ("cli", "cli_options", "cli_session", "completion", "console")
 
 
 def test_every_package_that_is_imported_is_declared():
@@ -152,7 +152,7 @@ def test_every_package_that_is_imported_is_declared():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_only_the_command_line_prints(module):
-    if module in ("sssp_pipeline.cli", "sssp_pipeline.console"):
+    if module in ("sssp_pipeline.cli", "sssp_pipeline.cli_session", "sssp_pipeline.console"):
         return
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         is_print = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
