@@ -41,6 +41,10 @@ MAY_LACK_A_HINT = {
         "run_on",
     ): "stands for the answer of a worker; the error that lists the answers has a hint",
     ("bench/cases.py", "_naming"): "adds the name of the graph to an error, and keeps its hint",
+    (
+        "pipeline/planning/amounts.py",
+        "read_amounts",
+    ): "adds the name of the file to an error, and keeps its hint",
 }
 
 

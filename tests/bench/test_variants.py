@@ -18,7 +18,7 @@ graphs:
   - {name: a b, graph: {input: "generated:star"}}
   - name: star
     graph: {input: "generated:star", directd: false}
-  - {name: star, graph: {input: e.txt, format: text, coordinates: x.co}}
+  - {name: star, graph: {input: e.txt, format: text}}
   - {name: none}
   - {name: two, graph: {input: x}, store: y, hashed_weights: 0}
   - {name: typo, stor: y}
@@ -65,7 +65,6 @@ def test_every_fault_is_reported_at_once_with_its_line(load):
         "`b.yaml` line 2: `graphs[0].name` is `a b`, wanted text such as `grid-2048`",
         "`b.yaml` line 4: unknown key `directd` in `graphs[1].graph`",
         "`b.yaml` line 5: two graphs are called `star`",
-        "`b.yaml` line 5: `graph.coordinates` belongs to format `dimacs`, not `text`",
         "`b.yaml` line 6: graph `none` has neither `graph` nor `store`",
         "`b.yaml` line 7: `graphs[4].hashed_weights` is `0`, wanted an integer from 1 to 16,777,216 or `null`",
         "`b.yaml` line 7: graph `two` has both `graph` and `store`",

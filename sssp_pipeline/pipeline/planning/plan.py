@@ -30,9 +30,10 @@ from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.workflow.models import Solve
 
-#: The most bytes of distances in a batch, so that each thread can hold them. With a third of this, 16 threads write
-#: half as fast: each batch waits some times for Python's lock (docs/design/0012-assembled-pages.md).
-BATCH_BYTES = 3 * 2**25
+#: The most bytes of distances in a batch, so that each thread can hold them. Batches of half the size are written at two
+#: thirds of the rate, because each batch waits some times for Python's lock. With larger ones, pinning memory takes
+#: longer than it saves (docs/design/0012-assembled-pages.md).
+BATCH_BYTES = 2**26
 #: `BATCHES` makes no batch smaller than this: the overhead of tiny files would outweigh the gain.
 SMALL_BATCH_BYTES = 2**20
 #: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU

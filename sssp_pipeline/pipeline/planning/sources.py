@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -20,8 +21,12 @@ from sssp_pipeline.vertex_ids import MAX_LISTED, VertexIds, listed
 from sssp_pipeline.workflow.answers import Amounts
 from sssp_pipeline.workflow.vertices import Points, RandomVertices, Sources, Vertices
 
-#: Returns the vertices (n,) of points; the second argument is the key of the section that has them.
-Snap = Callable[[Points, str], np.ndarray]
+
+class Snap(Protocol):
+    """Finds the vertices of points."""
+
+    def __call__(self, spec: Points, key: str, /) -> np.ndarray:
+        """Return the vertices (n,) of the points `spec`, which are at `key` in the workflow."""
 
 
 @dataclass

@@ -65,7 +65,7 @@ def most_under_way(batch_bytes: int) -> int:
 #: Enough for the threads that write, for a copy, and for a batch that waits.
 _LEAST_UNDER_WAY, _MOST_UNDER_WAY = 4, 32
 #: The most bytes of distances of a task on the host, beyond the least number of batches.
-_UNDER_WAY_BYTES = 9 * 2**28
+_UNDER_WAY_BYTES = 3 * 2**29
 
 
 #: CPU seconds of Dask's client and scheduler for a task (benchmarks/results/scheduling.jsonl).
@@ -77,7 +77,7 @@ _SCHEDULING_FREE_S = 1.0
 #: With several batches per task, each thread or GPU gets at least this many tasks, so that all end at about one time.
 _TASKS_EACH = 4
 #: The most bytes of distances in a task of several small batches: as many as a large batch has.
-_SHARED_BYTES = 3 * 2**25
+_SHARED_BYTES = 2**26
 
 
 def with_shared_tasks(needs: Needs, n_solving: int) -> Needs:

@@ -78,7 +78,7 @@ def waiting(n_batches, expected_s, *, batch_mb=0, batches_per_task=1, on_gpu=Fal
         (waiting(4_000, 100.0), 8, 2),  # a twentieth of the time
         (waiting(4_000, 1000.0), 8, 1),
         (waiting(4_000, 0.1), 250, 4),  # four tasks each
-        (waiting(4_000, 0.1, batch_mb=30), 8, 3),  # as many distances as a large batch has
+        (waiting(4_000, 0.1, batch_mb=20), 8, 3),  # as many distances as a large batch has
         (waiting(4_000, 1000.0, batches_per_task=64, on_gpu=True), 8, 64),
         (waiting(1_000, 1000.0, batches_per_task=64, on_gpu=True), 100, 10),  # a task for each GPU
         (waiting(3, 1000.0, batches_per_task=64, on_gpu=True), 100, 1),
