@@ -30,8 +30,8 @@ from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.workflow.models import Solve
 
-#: The most bytes of distances in a batch, so that each thread can hold them. Batches of half the size are written at two
-#: thirds of the rate, because each batch waits some times for Python's lock. With larger ones, pinning memory takes
+#: The most bytes of distances in a batch, so that each thread can hold them. Batches of half the size are written at
+#: two thirds of the rate, because each batch waits some times for Python's lock. With larger ones, pinning memory takes
 #: longer than it saves (docs/design/0012-assembled-pages.md).
 BATCH_BYTES = 2**26
 #: `BATCHES` makes no batch smaller than this: the overhead of tiny files would outweigh the gain.
