@@ -71,21 +71,42 @@ def n_readers(graph_bytes: int) -> int:
 
 def load_ids(store: str, manifest: Manifest) -> VertexIds:
     """Return the input's ids of the stored graph; raises as `load_graph`."""
+    table = None
+    if manifest.ids.kind == "table":
+        table = _of_vertices(store, manifest, "original_id")["original_id"].combine_chunks()
+    return VertexIds(manifest.ids, table, manifest.n_vertices)
+
+
+def load_coordinates(store: str, manifest: Manifest) -> tuple[np.ndarray, np.ndarray]:
+    """Return x and y of all vertices, each (V,), as the input has them.
+
+    Raises
+    ------
+    InputError
+        The graph has no coordinates; or as `load_graph`.
+    """
+    if not manifest.coordinates:
+        raise InputError(
+            f"the graph store `{files.redacted(store)}` has no coordinates",
+            hint="ingest the graph with the positions of its vertices: `coordinates` in the section `graph`",
+        )
+    table = _of_vertices(store, manifest, "x", "y")
+    return table["x"].to_numpy(), table["y"].to_numpy()
+
+
+def _of_vertices(store: str, manifest: Manifest, *columns: str) -> pa.Table:
+    """Return columns of `vertices/`, a row for each vertex."""
 
     def load(part: Part) -> pa.Table:
         content = pa.BufferReader(_checked_content(store, part))
         with _decoding(store, part):
-            table = pq.read_table(content, columns=["original_id"], use_threads=False)
+            table = pq.read_table(content, columns=list(columns), use_threads=False)
         if table.num_rows != part.rows:
             raise _size_mismatch(store, part, table.num_rows, part.rows, "rows")
         return table
 
-    table = None
-    if manifest.ids.kind == "table":
-        with ThreadPoolExecutor(_FEWEST_READERS) as pool:
-            tables = list(pool.map(load, manifest.vertices))
-        table = pa.concat_tables(tables)["original_id"].combine_chunks()
-    return VertexIds(manifest.ids, table, manifest.n_vertices)
+    with ThreadPoolExecutor(_FEWEST_READERS) as pool:
+        return pa.concat_tables(list(pool.map(load, manifest.vertices)))
 
 
 def _read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:
