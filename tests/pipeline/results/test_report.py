@@ -22,7 +22,7 @@ class Page(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.open, self.elements, self.text, self.tables = [], [], [], {}
+        self.open, self.elements, self.text, self.tables, self.said = [], [], [], {}, []
         self.feed(html)
         assert self.open == []
 
@@ -54,6 +54,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text.append(data)
+        self.said.append((data, self.open[-1] if self.open else None))
         if self.open[-1:] == ["caption"]:
             self.caption += data
         elif self.open[-1:] in (["td"], ["th"]):
@@ -300,6 +301,9 @@ def test_can_be_used_with_keyboard_and_screen_reader():
     assert page.tags.count("caption") == page.tags.count("table")
     scrolling = [a for tag, a in page.elements if "scroll" in (a.get("class") or "") or tag == "pre"]
     assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-label"] for a in scrolling)
+    landmarks = [a["aria-label"] for _, a in page.elements if "aria-label" in a]
+    landmarks += [text for text, tag in page.said if tag == "h2"]
+    assert len(set(landmarks)) == len(landmarks)
     assert page.of("a")[0] == {"class": "skip", "href": "#main"}
 
 

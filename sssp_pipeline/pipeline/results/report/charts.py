@@ -203,6 +203,8 @@ _NEAR, _MIDDLE, _FAR = (255, 232, 120), (240, 100, 95), (140, 86, 220)
 _N_COLOURS = 12
 _UNREACHED = "rgb(118 118 118)"
 _MAP = 640
+#: The height of its legend, and the width of a colour there.
+_LEGEND, _STEP = 56, 24
 
 
 def coloured_map(
@@ -232,7 +234,7 @@ def coloured_map(
     low, high = float(values[reached].min()), float(values[reached].max())
     edges = np.linspace(low, high, _N_COLOURS + 1)
     kinds = np.where(reached, np.clip(np.searchsorted(edges, values, "right") - 1, 0, _N_COLOURS - 1), -1)
-    shapes = [_tag("rect", width=_MAP, height=height + 46, class_="night")]
+    shapes = [_tag("rect", width=_MAP, height=height + _LEGEND, class_="night")]
     rows = []
     # Unreached vertices first, then the far ones, so that near ones are on top.
     for kind in (-1, *range(_N_COLOURS - 1, -1, -1)):
@@ -242,20 +244,21 @@ def coloured_map(
             points = "".join(f"M{a} {b}h0" for a, b in places.T.tolist())
             shapes.append(_tag("path", d=points, stroke=colour, class_="points"))
         if kind >= 0:
-            begin = 10 + kind * 20
-            shapes.append(_tag("rect", x=begin, y=height + 8, width=20, height=10, fill=colour))
+            begin = 10 + kind * _STEP
+            shapes.append(_tag("rect", x=begin, y=height + 6, width=_STEP, height=16, fill=colour))
             count = f"{int((kinds == kind).sum()):,}"
             rows.append((number(edges[kind]), number(edges[kind + 1]), count))
+    end = 10 + _STEP * _N_COLOURS
     if source is not None:
         shapes.append(_tag("circle", cx=across[source], cy=down[source], r=6, class_="ring"))
     shapes += [
-        _tag("text", number(low), x=10, y=height + 34, class_="day"),
-        _tag("text", number(high), x=10 + 20 * _N_COLOURS, y=height + 34, text_anchor="end", class_="day"),
-        _tag("text", label, x=20 + 20 * _N_COLOURS, y=height + 17, class_="day"),
+        _tag("text", number(low), x=10, y=height + 44, class_="day"),
+        _tag("text", number(high), x=end, y=height + 44, text_anchor="end", class_="day"),
+        _tag("text", label, x=end + 10, y=height + 20, class_="day"),
     ]
     if not reached.all():
         rows.insert(0, ("unreached", "", f"{int((~reached).sum()):,}"))
-    svg = _svg(key, title, caption, shapes, height + 46, _MAP)
+    svg = _svg(key, title, caption, shapes, height + _LEGEND, _MAP)
     return Chart(title, caption, svg, Table(("from", "to", "vertices"), rows[::-1]))
 
 

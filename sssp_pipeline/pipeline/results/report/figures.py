@@ -147,8 +147,10 @@ def distance_charts(run: dict[str, Any], sample: Sample) -> list[Chart]:
         some = "every vertex" if row.step == 1 else f"one of {row.step} vertices"
         caption = (
             f"Distance from source {row.source} to {some}, {len(row.x):,} points at the coordinates of the input. "
-            f"The ring is the source. Grey points are unreached."
+            "The ring is the source."
         )
+        if np.isnan(row.distances).any():
+            caption += " Grey points are unreached."
         placed = coloured_map(
             "map", "Map", caption, row.x, row.y, row.distances, row.source_point, f"distance{unit}"
         )
