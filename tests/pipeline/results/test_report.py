@@ -203,9 +203,9 @@ def test_failures_and_retries():
     tables = rendered(table=table).tables
     assert tables["Attempts of the batches"][1:] == [["1", "1"], ["2", "1"], ["3", "1"]]
     assert tables["Batches that took several attempts"][1:] == [["1", "3", "host:1"], ["2", "2", "host:1"]]
-    page = rendered(run_record(skipped={"sources": 5, "targets": 0}))
+    page = rendered(run_record(skipped={"sources": 5, "targets": 0, "first": {"sources": ["x", "<y>"]}}))
     assert "Every batch was solved at its first attempt." in page.text
-    assert "5 sources that are not in the graph were skipped." in page.text
+    assert "5 sources that are not in the graph were skipped: x, <y> and others." in page.text
 
 
 def test_a_trace_is_shown_over_time():

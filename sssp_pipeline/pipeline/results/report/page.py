@@ -94,9 +94,10 @@ def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]
 
 
 def _skipped(run: dict[str, Any]) -> Iterable[str]:
-    for name in ("sources", "targets"):
-        if n_skipped := run.get("skipped", {}).get(name):
-            yield f"{n_skipped:,} {name} that are not in the graph were skipped."
+    skipped = run.get("skipped", {})  # release 0.1.0 skips none
+    for name, ids in skipped.get("first", {}).items():
+        some = ", ".join(ids) + (" and others" if skipped[name] > len(ids) else "")
+        yield f"{skipped[name]:,} {name} that are not in the graph were skipped: {some}."
 
 
 def _input_facts(workflow: dict[str, Any], graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
