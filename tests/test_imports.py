@@ -143,6 +143,7 @@ def test_every_package_that_is_imported_is_declared():
     named = {
         "yaml": "pyyaml",
         "llvmlite": "numba",
+        "markupsafe": "jinja2",
         "cupy": "cupy_cuda12x",
         "kr8s": "dask_kubernetes",
         "pydantic_core": "pydantic",

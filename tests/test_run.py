@@ -546,7 +546,7 @@ def test_a_task_of_several_batches_writes_the_same_files(
     distances = sum(p.stat().st_size for p in (tmp_path / "run" / "distances").iterdir())
     assert distances < sum(event["bytes"] for event in told) < distances + 8 * 20_000
     assert (max(event["done"] for event in told), told[0]["total"]) == (8, 8)
-    drop = ["solve_s", "teps", "worker"]
+    drop = ["solve_s", "teps", "worker", "solved_at"]
     assert folder.read_metrics().drop_columns(drop) == pq.read_table(
         undisturbed[0] / "metrics.parquet"
     ).drop_columns(drop)

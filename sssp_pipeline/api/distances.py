@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import xarray
 
 #: Columns of the metrics of a run that mean nothing for a call.
-_OF_RUNS = ("batch", "worker", "attempts")
+_OF_RUNS = ("batch", "worker", "attempts", "solved_at")
 #: What to do where paths are asked for and predecessors were not.
 NO_PREDECESSORS = "no predecessors were asked for"
 

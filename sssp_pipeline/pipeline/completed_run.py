@@ -14,7 +14,8 @@ from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
-from sssp_pipeline.pipeline.results.report import render_report
+from sssp_pipeline.pipeline.results.report.page import render_report
+from sssp_pipeline.pipeline.results.report.sample import read_sample
 from sssp_pipeline.pipeline.results.run_files import (
     METRICS_FILE,
     OVERWRITE,
@@ -88,7 +89,7 @@ def verify_run(
         still_ours = resources.enter_context(exclusive(folder.url))
         record["verify"] = asdict(verifying.verify_on(source))
         still_ours()
-        finish_run(folder, record, report=files.exists(folder.path(REPORT_FILE)))
+        finish_run(folder, record, stored, report=files.exists(folder.path(REPORT_FILE)))
     return record
 
 
@@ -144,10 +145,11 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
     check_files(folder.url, shapes)
 
 
-def finish_run(folder: RunFolder, record: dict[str, Any], *, report: bool) -> None:
+def finish_run(folder: RunFolder, record: dict[str, Any], stored: StoredGraph, *, report: bool) -> None:
     """Write the report, then run.json. Raise `RefutedError` if the verdict in `record` is that a distance is wrong."""
     if report:
-        files.write_atomic(folder.path(REPORT_FILE), render_report(record, folder.read_metrics()).encode())
+        page = render_report(record, folder.read_metrics(), read_sample(folder.url, record, stored))
+        files.write_atomic(folder.path(REPORT_FILE), page.encode())
     folder.finish(record)
     if record["verify"] is not None and (refuted := record["verify"]["refuted"]) is not None:
         raise RefutedError(refuted, hint=f"{OVERWRITE}; if that does not help, report a bug")

@@ -354,7 +354,7 @@ class _Job:
             record["timings"] = self.timings.seconds
             record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
         self.still_ours()
-        finish_run(self.folder, record, report=finish and self.workflow.report)
+        finish_run(self.folder, record, self.stored, report=finish and self.workflow.report)
         return record
 
     def _record(self, solved: Solved) -> dict[str, Any]:

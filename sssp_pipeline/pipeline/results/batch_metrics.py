@@ -45,7 +45,7 @@ _MOMENTS = "n_moments"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a batch was solved, and at which attempt."""
+    """Where a batch was solved, at which attempt, and when."""
 
     #: Host and process.
     worker: str
@@ -53,6 +53,8 @@ class Place:
     device: str
     #: Counts from 1.
     attempts: int
+    #: Seconds since 1970 in UTC by the clock of the worker when the batch was solved; None if not recorded.
+    solved_at: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +142,7 @@ def metrics_table(
         "worker": pa.repeat(place.worker, n_rows),
         "device": pa.repeat(place.device, n_rows),
         "attempts": pa.repeat(pa.scalar(place.attempts, pa.int64()), n_rows),
+        "solved_at": pa.repeat(_moment(place.solved_at), n_rows),
     }
     for name in _MEASURED:
         values = metrics_column(metrics, name)
@@ -152,6 +155,10 @@ def metrics_table(
             columns[name] = pc.divide(columns[name], float(scale))
     columns["trace"] = _traces(list(metrics_column(metrics, "trace")), scale)
     return pa.table(columns)
+
+
+def _moment(seconds: float | None) -> pa.Scalar:
+    return pa.scalar(None if seconds is None else round(seconds * 1000), pa.timestamp("ms", "UTC"))
 
 
 def _traces(traces: list[np.ndarray | None], scale: int | None) -> pa.Array:

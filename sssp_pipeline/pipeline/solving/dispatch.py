@@ -221,14 +221,15 @@ class _Commits:
                     hint="run the same command again, and leave the folder to it until it ends",
                 )
             self._is_checked = True
+        place = replace(self._place, solved_at=time.time())
         if self._threads is None or part.distances.nbytes < _SMALL_BYTES:
-            self._write(number, sources, part)
+            self._write(number, sources, part, place)
         else:
             if self._under_way is None:
                 self._under_way = threading.Semaphore(most_under_way(part.distances.nbytes) - _BEFORE)
             self._under_way.acquire()
             _UNDER_WAY.acquire()
-            writing = self._threads.submit(self._write, number, sources, part)
+            writing = self._threads.submit(self._write, number, sources, part, place)
             writing.add_done_callback(self._written)
         self.waited_s += time.perf_counter() - began
 
@@ -237,14 +238,12 @@ class _Commits:
         self._under_way.release()
         _UNDER_WAY.release()
 
-    def _write(self, number: int, sources: np.ndarray, part: Solution) -> None:
+    def _write(self, number: int, sources: np.ndarray, part: Solution, place: Place) -> None:
         with self._turn:
             began = time.perf_counter()
             n_bytes = 0
             try:
-                n_bytes = self._folder.commit_batch(
-                    number, sources, part, self._place, self._ids, self._output
-                )
+                n_bytes = self._folder.commit_batch(number, sources, part, place, self._ids, self._output)
             except Exception as error:
                 self._errors.append(error)
             with self._lock:

@@ -110,6 +110,7 @@ def test_metrics_hold_a_row_a_source_in_order(tmp_path):
         "worker": "w",
         "device": "cpu",
         "attempts": 2,
+        "solved_at": None,
         "solver": "dijkstra",
         "solve_s": 0.5,
         "vertices_processed": 3,

@@ -1,0 +1,138 @@
+"""The report of a run: one HTML page from `page.html.j2`. It has no scripts, and links only to the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import yaml
+
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.graph_store.units import in_input_unit
+from sssp_pipeline.pipeline.results.outputs import recorded_output
+from sssp_pipeline.pipeline.results.report import figures
+from sssp_pipeline.pipeline.results.report.sample import Sample
+from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
+from sssp_pipeline.progress import in_bytes
+
+#: The most files of distances that have a link.
+_MOST_LINKS = 20
+
+
+def render_report(run: dict[str, Any], metrics: pa.Table, sample: Sample) -> str:
+    """Return the report as HTML.
+
+    Parameters
+    ----------
+    run
+        The content of `run.json`.
+    metrics
+        The content of `metrics.parquet`, a row a source.
+    sample
+        Distances of a few sources.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["with_commas"] = lambda value: f"{value:,}" if isinstance(value, int) else str(value)
+    has_rows = metrics.num_rows > 0
+    output = recorded_output(run)
+    stored = [(name, size) for name, size in run.get("files", {}).items() if name != METRICS_FILE]
+    attempts, again = figures.attempts_tables(metrics)
+    machine = {key: value for key, value in run["hardware"].items() if value is not None}
+    return templates.get_template("page.html.j2").render(
+        run=run,
+        judged=output.judged,
+        summary=list(_summary(run, metrics)),
+        metrics_file=METRICS_FILE,
+        files=[(quote(name), name, f"{size:,} bytes") for name, size in stored[:_MOST_LINKS]],
+        n_files=len(stored),
+        stored_bytes=in_bytes(sum(size for _, size in stored)),
+        query=output.query(run["workflow"].get("output", {}).get("path", "results")),
+        solve_facts=list(_solve_facts(run, metrics)),
+        workers=figures.workers_table(metrics),
+        attempts=attempts,
+        again=again,
+        skipped=list(_skipped(run)),
+        time_charts=figures.time_charts(run, metrics),
+        sample=sample,
+        distance_charts=figures.distance_charts(run, sample),
+        distributions=figures.distributions(run, metrics) if has_rows else [],
+        central=figures.central_sources(run, metrics),
+        traces=figures.trace_charts(run, metrics),
+        input_facts=list(_input_facts(run["workflow"], run["graph"])),
+        graph_facts=list(_graph_facts(run["graph"])),
+        machine=list({**machine, **run["versions"]}.items()),
+        workflow=yaml.safe_dump(run["workflow"], sort_keys=False, allow_unicode=True),
+    )
+
+
+def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
+    """Yield what a reader wants first."""
+    if "finished" in run:
+        yield "finished", run["finished"].replace("T", " ").replace("+00:00", " UTC")
+    yield "sources", run["sources"]
+    yield "vertices", run["graph"]["n_vertices"]
+    yield "edges", run["graph"]["n_edges"]
+    yield "solver", run["solver"]
+    yield "wall time", f"{sum(run['timings'].values()):,.2f} s"
+    n_unreached, n_pairs = figures.unreached_pairs(run, metrics)
+    if n_pairs:
+        cutoff = run["workflow"].get("solve", {}).get("cutoff")
+        name = "unreached pairs" if cutoff is None else f"pairs unreached or beyond {cutoff}"
+        yield name, f"{n_unreached:,} ({n_unreached / n_pairs:.2%})"
+
+
+def _skipped(run: dict[str, Any]) -> Iterable[str]:
+    skipped = run.get("skipped", {})  # release 0.1.0 skips none
+    for name, ids in skipped.get("first", {}).items():
+        some = ", ".join(ids) + (" and others" if skipped[name] > len(ids) else "")
+        yield f"{skipped[name]:,} {name} that are not in the graph were skipped: {some}."
+
+
+def _input_facts(workflow: dict[str, Any], graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    given = workflow["graph"]["input"]
+    yield "input", given if isinstance(given, str) else ", ".join(given)
+    if graph.get("reading") is not None:  # runs of release 0.1.0 have none
+        yield from Reading.of_json(graph["reading"]).facts().items()
+
+
+def _graph_facts(graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    weights = graph["weights"]
+    yield "vertices", graph["n_vertices"]
+    yield "edges", graph["n_edges"]
+    low, high, mean = (in_input_unit(weights[key], weights.get("scale")) for key in ("min", "max", "mean"))
+    yield "weights", f"{weights['dtype']}, {low:,} to {high:,}, mean {mean:,.6g}"
+    if weights.get("scale") is not None:
+        yield "scale", weights["scale"]
+    yield "every edge has its reverse", "yes" if graph["symmetric"] else "no"
+    yield "ids", f"{graph['ids']['type']}, {graph['ids']['kind']}"
+    for key, count in graph["counts"].items():
+        yield key.replace("_", " "), count
+
+
+def _solve_facts(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]]:
+    yield "solver", f"{run['solver']} ({run['solver_reason']})"
+    yield "sources", run["sources"]
+    yield from recorded_output(run).facts()
+    yield "batches", run["batches"]
+    if not metrics.num_rows:
+        return
+    solve_s, reached, processed, relaxed = (
+        metrics[column].to_numpy() for column in ("solve_s", "reached", "vertices_processed", "edges_relaxed")
+    )
+    yield "solve_s per source", f"median {np.median(solve_s):.4g}, largest {solve_s.max():.4g}"
+    yield "solve_s in all", f"{solve_s.sum():,.2f}"
+    yield "distances per second of solving", f"{reached.sum() / max(solve_s.sum(), 1e-9):,.0f}"
+    yield "edges relaxed per second of solving", f"{relaxed.sum() / max(solve_s.sum(), 1e-9):,.0f}"
+    yield "vertices processed per vertex reached", f"{processed.sum() / max(reached.sum(), 1):.3f}"
