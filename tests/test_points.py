@@ -62,6 +62,14 @@ def test_points_are_targets_in_the_given_order(workflow):
     assert pq.read_table("given/snapped.parquet")["role"].to_pylist() == ["source"] * 3 + ["target"] * 3
 
 
+def test_the_nearest_points_of_each_source(workflow):
+    nearest = {"k": 2, "of": {"points": {"file": "depots.csv"}}}
+    run = sp.run(workflow({"ids": [1, 2]}, distances="nearest", nearest=nearest))
+    found = run.answers().select(["source", "vertex", "distance"]).to_pydict()
+    assert found == {"source": [1, 1, 2, 2], "vertex": [1, 3, 3, None], "distance": [0, 11, 6, None]}
+    assert {row["role"] for row in pq.read_table("run/snapped.parquet").to_pylist()} == {"target"}
+
+
 def test_a_run_is_found_again_unless_the_points_change(workflow):
     first = sp.run(workflow())
     written = Path("run/snapped.parquet").stat().st_mtime_ns

@@ -48,7 +48,7 @@ class Snapper:
         spec
             The file, and how to read it.
         key
-            The key of the section that has the points: "sources" or "output.targets".
+            The key of the section that has the points: "sources", or one for targets.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class Snapper:
             The graph has no coordinates, the file cannot be used, or a point is farther than `max_snap_m` from every
             vertex.
         """
-        key, what = f"{key}.points", "target" if key == "output.targets" else "source"
+        key, what = f"{key}.points", "source" if key == "sources" else "target"
         points = PointFile(key, spec).read()
         positions = self._stored.lon_lat(spec.coordinates)
         nearby = Nearby(positions)
