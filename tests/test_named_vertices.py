@@ -108,7 +108,9 @@ def test_what_is_skipped_is_told_and_recorded(tmp_path):
         "first": {"sources": ["11", "20"], "targets": ["12"]},
     }
     assert (record["sources"], record["targets"]) == (1, 2)
-    assert "sources that are not in the graph, skipped" in (tmp_path / "run/report.html").read_text()
+    report = (tmp_path / "run/report.html").read_text()
+    assert "Skipped 2 sources not in the graph: 11, 20." in report
+    assert "Skipped 1 target not in the graph: 12." in report
     assert pq.read_table(tmp_path / "run/distances")["vertex"].to_pylist() == [4, 1]
 
 

@@ -205,7 +205,7 @@ def test_failures_and_retries():
     assert tables["Batches that took several attempts"][1:] == [["1", "3", "host:1"], ["2", "2", "host:1"]]
     page = rendered(run_record(skipped={"sources": 5, "targets": 0, "first": {"sources": ["x", "<y>"]}}))
     assert "Every batch was solved at its first attempt." in page.text
-    assert "5 sources that are not in the graph were skipped: x, <y> and others." in page.text
+    assert "Skipped 5 sources not in the graph: x, <y> and others." in page.text
 
 
 def test_a_trace_is_shown_over_time():

@@ -17,7 +17,7 @@ from sssp_pipeline.pipeline.results.outputs import recorded_output
 from sssp_pipeline.pipeline.results.report import figures
 from sssp_pipeline.pipeline.results.report.sample import Sample
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
-from sssp_pipeline.progress import in_bytes
+from sssp_pipeline.progress import in_bytes, plural
 
 #: The most files of distances that have a link.
 _MOST_LINKS = 20
@@ -97,7 +97,8 @@ def _skipped(run: dict[str, Any]) -> Iterable[str]:
     skipped = run.get("skipped", {})  # release 0.1.0 skips none
     for name, ids in skipped.get("first", {}).items():
         some = ", ".join(ids) + (" and others" if skipped[name] > len(ids) else "")
-        yield f"{skipped[name]:,} {name} that are not in the graph were skipped: {some}."
+        one = "vertex" if name == "vertices" else name.removesuffix("s")
+        yield f"Skipped {plural(skipped[name], one)} not in the graph: {some}."
 
 
 def _input_facts(workflow: dict[str, Any], graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
