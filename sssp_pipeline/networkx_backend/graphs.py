@@ -188,7 +188,7 @@ def _as_array(values: list[Any], n_vertices: int) -> tuple[np.ndarray, bool, np.
         integers = np.array(whole, np.int64)
     except OverflowError:
         raise _UnusableError("a weight is an integer of more than 64 bits") from None
-    longest = n_vertices * max(int(integers.max(initial=0)), -int(integers.min(initial=0)))
+    longest = n_vertices * max(int(np.max(integers, initial=0)), -int(np.min(integers, initial=0)))
     if longest >= (_EXACT if is_float else 2**62):
         kind = "beside floats " if is_float else ""
         raise _UnusableError(f"integers {kind}may add up to {longest}, which is not exact")

@@ -79,7 +79,7 @@ def _of_rows(G: BackendGraph, nodes: list[Any], weight: Weight) -> Iterator[int 
     for row in rows_from(G, weighted, [G.vertex_of[node] for node in nodes]):
         _check_reaches_all(G, row.n_reached)
         # NetworkX takes the first of equal values, which is the integer 0 of the source.
-        yield row.length(int(row.distances.argmax())) or 0
+        yield row.length(int(np.argmax(row.distances))) or 0
 
 
 def _of_given_lengths(G: BackendGraph, nodes: list[Any], given: Any) -> Iterator[int | float]:
