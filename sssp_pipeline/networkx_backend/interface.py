@@ -17,9 +17,8 @@ import networkx as nx
 
 from sssp_pipeline.networkx_info import FUNCTIONS, NAME
 
-#: NetworkX is faster on graphs with fewer nodes: for calls that need a row of distances from every node, for those that
-#: need few rows, and for those with few rows of a graph that NetworkX has converted for an earlier call.
-#: `benchmarks/networkx_backend.py` measures them.
+#: NetworkX is faster on graphs with fewer nodes than this. Some calls need a row of distances from every node, others
+#: need few rows. A graph of an earlier call is converted already. `benchmarks/networkx_backend.py` measures them.
 _LEAST_NODES = {"all rows": 200, "few rows": 2000, "few rows, converted": 300}
 #: The arguments that functions of the backend have. A newer NetworkX may have more.
 _ARGUMENTS = frozenset(

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from sssp_pipeline.pipeline.results.report.sample import PlacedRow, Sample
 
-#: What may stand in any text of a run.
+#: A text that must be escaped.
 HOSTILE = '<script>alert(1)</script> & "x" \'</svg><img src=x onerror=alert(2)>'
 
 

@@ -19,7 +19,7 @@ from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
 N_VERTICES = 40
-#: Vertex 39 is reached by nobody and reaches nobody.
+#: Vertex 39 has no path from or to any other vertex.
 EDGES = [(v, w, 4 + (7 * v + w) % 9) for v in range(39) for w in (v + 1, (3 * v) % 39) if w < 39 and v != w]
 HEADER = """\
 graph: {input: edges.csv, store: graph, weights: {column: weight}}

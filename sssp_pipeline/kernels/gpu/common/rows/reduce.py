@@ -16,7 +16,7 @@ SEGMENT = 1024
 
 
 def reduce_unit(n_radii: int, n_amounts: int, *, harmonic: bool) -> Unit:
-    """Return what is compiled for reductions with so many radii and amounts."""
+    """Return the unit of kernels for `n_radii` radii and `n_amounts` amounts."""
     kernels = ("reduce_kernel", "harmonic_kernel") if harmonic else ("reduce_kernel",)
     macros = ("SSSP_RADII", n_radii), ("SSSP_AMOUNTS", n_amounts), ("SSSP_HARMONIC", int(harmonic))
     return Unit("reduce", kernels, macros)
