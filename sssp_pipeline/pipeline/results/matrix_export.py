@@ -9,12 +9,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
@@ -69,7 +70,8 @@ def export_matrix(
     ------
     InputError
         The run is not finished or has no distances, the options contradict each other, `url` exists, a file of the
-        run is damaged, or an array of integers has a pair without a path and `unreached` is None.
+        run is damaged, `unreached` is the distance of a path or does not fit the type of the distances, or an array of
+        integers has a pair without a path and `unreached` is None.
     """
     record = folder.read_run()
     output = recorded_output(record)
@@ -103,7 +105,10 @@ def export_matrix(
         raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
     dtype = output.form.dtype(np.dtype(record["graph"]["weights"]["dtype"]))
     _check_stand_in(unreached, dtype)
-    blocks = _counted(_blocks(folder, record, output, dtype), record["sources"], progress)
+    stored = _blocks(folder, record, output, dtype)
+    blocks = _counted(
+        (_with_null(block, output.form.unreached) for block in stored), record["sources"], progress
+    )
     if suffix == "npy":
         shape = record["sources"], output.n_columns(record["graph"]["n_vertices"])
         _write_npy(blocks, url, shape, dtype, unreached)
@@ -120,6 +125,29 @@ def _check_stand_in(unreached: float | None, dtype: np.dtype) -> None:
             f"`unreached` is {unreached}, which the distances' type {dtype} cannot hold",
             hint=f"choose a whole number from {limits.min} to {limits.max}",
         )
+
+
+def _with_null(block: Block, unreached: float | None) -> Block:
+    """Return `block` with NULL for the number that a run stored for pairs without a path, if it stored one."""
+    if unreached is None:
+        return block
+    kind = block.distances.type
+    is_reached = pc.not_equal(block.distances, pa.scalar(kind.to_pandas_dtype()(unreached).item(), kind))
+    return replace(block, distances=pc.if_else(is_reached, block.distances, pa.scalar(None, kind)))
+
+
+def _filled(block: Block, unreached: float, dtype: np.dtype) -> pa.ChunkedArray:
+    """Return the distances with `unreached` for NULL; raise `InputError` if it is the distance of a path."""
+    stand_in = pa.scalar(dtype.type(unreached).item(), block.distances.type)
+    place = pc.index(block.distances, stand_in).as_py()
+    if place >= 0:
+        source, vertex = divmod(place, len(block.vertices))
+        raise InputError(
+            f"`unreached` is {unreached}, which is also the distance from `{block.sources[source]}` to "
+            f"`{block.vertices[vertex]}`",
+            hint="choose a number that is no distance",
+        )
+    return block.distances.fill_null(stand_in)
 
 
 def _counted(blocks: Iterable[Block], n_sources: int, progress: Progress) -> Iterator[Block]:
@@ -148,9 +176,7 @@ def _write_parquet(
                 pa.DictionaryArray.from_arrays(place.astype(np.int32), of)
                 for place, of in zip(places, (block.sources, block.vertices), strict=True)
             ]
-            distances = block.distances
-            if unreached is not None:
-                distances = distances.fill_null(dtype.type(unreached).item())
+            distances = block.distances if unreached is None else _filled(block, unreached, dtype)
             table = pa.table([*ids, distances], columns)
             if sparse:
                 table = table.filter(distances.is_valid())
@@ -182,8 +208,8 @@ def _write_npy(
                     f"{dtype} has no number for that",
                     hint="name one as `unreached`, such as 4294967295, or write a `.parquet` file",
                 )
-            if distances.null_count:
-                distances = distances.fill_null(dtype.type(stand_in).item())
+            if stand_in is not None:
+                distances = _filled(block, stand_in, dtype)
             handle.write(distances.to_numpy().astype(dtype, copy=False))
 
 

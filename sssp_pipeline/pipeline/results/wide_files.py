@@ -34,6 +34,7 @@ from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.machine import free_memory_bytes
 from sssp_pipeline.pipeline.results.distance_files import (
     DistanceFormat,
     as_solved,
@@ -48,7 +49,7 @@ from sssp_pipeline.vertex_ids import VertexIds
 
 #: Vertices of a tile. Another number needs another `writer` in the identity of a run.
 TILE = 2**14
-#: Bytes of distances in a wide file. Unless they are mapped, they are in memory about twice while the file is written.
+#: Bytes of distances in a wide file, at least `LEAST_ROWS` rows.
 PART_BYTES = 2**28
 #: The fewest rows of a wide file, however many sources there are: the footer of each file describes every column.
 LEAST_ROWS = 1024
@@ -151,11 +152,11 @@ def write_wide_files(
             pq.write_table(table, handle, **_options(table.schema, form.compression))
         return last
 
-    # Mapped rows take no memory, so several files are written at a time.
-    is_mapped = files.is_local(folder) and form.scale is None
+    # Mapped rows take no memory. With NULL and stand-ins a file is in memory about twice, and so is one to upload.
+    n_writers = min(usable_cores(), free_memory_bytes() // (4 * PART_BYTES)) if files.is_local(folder) else 1
     with (
         ThreadPoolExecutor(_READERS) as readers,
-        ThreadPoolExecutor(usable_cores() if is_mapped else 1) as writers,
+        ThreadPoolExecutor(max(1, n_writers)) as writers,
     ):
         yield from writers.map(write, range(0, len(vertex), step))
 

@@ -67,6 +67,28 @@ def test_a_matrix_has_the_order_of_the_run(tmp_path, monkeypatch, layout, target
     ).rename_columns(["source", "vertex", "distance"])
 
 
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_what_a_run_stored_for_no_path_is_no_distance(tmp_path, layout):
+    found = stored(tmp_path, output={"layout": layout, "unreached": 999_999})
+    true = true_matrix(tmp_path)
+    found.export(tmp_path / "m.parquet")
+    table = pq.read_table(tmp_path / "m.parquet")["distance"]
+    np.testing.assert_array_equal(table.fill_null(2**32 - 1).to_numpy().reshape(true.shape), true)
+    found.export(tmp_path / "sparse.parquet", sparse=True)
+    assert pq.read_metadata(tmp_path / "sparse.parquet").num_rows == (true != 2**32 - 1).sum()
+    found.export(tmp_path / "m.npy", unreached=7_000_000)
+    np.testing.assert_array_equal(np.load(tmp_path / "m.npy"), np.where(true == 2**32 - 1, 7_000_000, true))
+
+
+@pytest.mark.parametrize("name", ["m.npy", "m.parquet"])
+def test_a_stand_in_that_is_a_distance_is_refused(tmp_path, name):
+    found = stored(tmp_path)
+    with pytest.raises(InputError) as caught:
+        found.export(tmp_path / name, unreached=0)
+    assert caught.value.message == "`unreached` is 0, which is also the distance from `77` to `77`"
+    assert not list(tmp_path.glob("*m.*"))
+
+
 def test_floats_and_scaled_weights_are_in_the_unit_of_the_input(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "edges.txt").write_text("a b 1.25\nb c 2.5\nd d 1\n")
