@@ -4,6 +4,9 @@
         [--layout long] [--rounds 3] [--solvers auto,adds-slots] [--targets 1000] [--cutoff 1000000]
         [--gpus 2]
 
+After each run, as many plain writes of 64 MiB as the run has bytes of distances are made into the same folder, by a
+thread for each core with a buffer of its own: `plain_mb_per_s`. `of_plain` is the run's rate beside this.
+
 The rate is that between the first and the last committed batch, so that it has neither the start of Dask nor
 compiling. The solvers take turns, so that a machine that slows down slows all of them. Each solver gives a line in
 `pipeline_solvers.jsonl`.
@@ -21,10 +24,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -35,10 +40,12 @@ import numpy as np
 from record import record
 
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.workflow.models import Graph
 
+_PLAIN_BYTES = 2**26
 TOO_FEW = "the batches were committed all at once: set more --sources"
 
 #: Of a round: name and value of each number.
@@ -116,6 +123,28 @@ def read_log(log: bytes) -> Log:
     return Log(commits, first_batches, merge_s)
 
 
+def plain_mb_per_s(folder: Path, n_bytes: int) -> float:
+    """Return the rate of writing `n_bytes` to new files below `folder`, by a thread for each core."""
+    n_threads = usable_cores()
+    n_files = max(1, n_bytes // _PLAIN_BYTES // n_threads)
+    buffers = [np.full(_PLAIN_BYTES, i, np.uint8) for i in range(n_threads)]
+
+    def write(thread: int) -> None:
+        for i in range(n_files):
+            descriptor = os.open(folder / f"plain-{thread}-{i}", os.O_CREAT | os.O_WRONLY)
+            os.write(descriptor, buffers[thread])
+            os.close(descriptor)
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    began = time.perf_counter()
+    with ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(write, range(n_threads)))
+    seconds = time.perf_counter() - began
+    shutil.rmtree(folder)
+    return n_files * n_threads * _PLAIN_BYTES / seconds / 1e6
+
+
 def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
     """Return the solver that ran, and the seconds and rates of the command, its GPU and its writing threads."""
     outcome = run_command(workflow, run, solver)
@@ -131,11 +160,17 @@ def by_solver(workflow: Path, run: Path, solver: str) -> tuple[str, Measured]:
     # What the first call solved, it had solved before the first commit.
     solved_s = float(solve_s.sum() - solve_s[outcome.first_batches].sum())
     on_gpu = solver_named(printed["solver"]).device == "gpu"
+    written, plain = n_bytes * share / span_s / 1e6, None
+    if any((run / "distances").glob("*")):
+        shutil.rmtree(run)
+        plain = plain_mb_per_s(run, n_bytes)
     return printed["solver"], {
         "command_s": outcome.command_s,
         "span_s": span_s,
         "sources_per_s": printed["sources"] * share / span_s,
-        "written_mb_per_s": n_bytes * share / span_s / 1e6,
+        "written_mb_per_s": written,
+        "plain_mb_per_s": plain,
+        "of_plain": None if plain is None else written / plain,
         "solve_ms": 1e3 * float(solve_s.sum()) / printed["sources"],
         "gpu_busy": solved_s / span_s if on_gpu else None,
         "cores_writing": printed["thread_s"]["write"] * share / span_s,
@@ -212,7 +247,7 @@ def main() -> None:
     for name in names:
         found = medians(rounds[name])
         record("pipeline_solvers", **about, rounds=given.rounds, asked_for=name, solver=ran[name], **found)
-    shutil.rmtree(run)
+    shutil.rmtree(run, ignore_errors=True)
 
 
 if __name__ == "__main__":

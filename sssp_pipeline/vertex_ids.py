@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -44,6 +45,12 @@ class IdMapping(BaseModel):
     first_id: int = 0
 
 
+@lru_cache(2)
+def _counted(first: int, n: int) -> pa.Array:
+    """Return (n,) int64 the numbers from `first`. The last ones are kept, because each batch of a run asks for them."""
+    return pa.array(np.arange(first, first + n, dtype=np.int64))
+
+
 @dataclass(frozen=True, eq=False)
 class VertexIds:
     """The input's ids of all vertices."""
@@ -59,8 +66,7 @@ class VertexIds:
         """Return the ids of all vertices in vertex order, (V,) int64 or large_string."""
         if self.table is not None:
             return self.table
-        first = self.mapping.first_id
-        return pa.array(np.arange(first, first + self.n_vertices, dtype=np.int64))
+        return _counted(self.mapping.first_id, self.n_vertices)
 
     def originals(self, vertices: np.ndarray) -> pa.Array:
         """Return the ids of `vertices` (n,)."""
@@ -68,10 +74,16 @@ class VertexIds:
             return self.table.take(pa.array(vertices, pa.int64()))
         return pa.array(vertices.astype(np.int64) + self.mapping.first_id)
 
+    def names(self, vertices: np.ndarray) -> list[int] | list[str]:
+        """Return the ids of `vertices` (n,), which are few, as Python's own values."""
+        if self.table is not None:
+            names: list[str] = self.originals(vertices).to_pylist()
+            return names
+        return [vertex + self.mapping.first_id for vertex in vertices.tolist()]
+
     def original(self, vertex: int) -> int | str:
         """Return the id of one vertex."""
-        value: int | str = self.originals(np.array([vertex]))[0].as_py()
-        return value
+        return self.names(np.array([vertex]))[0]
 
     def typed(self, ids: Sequence[int | str]) -> Sequence[int | str]:
         """Return `ids` from a command line, as `typed_ids` does if the graph's ids are integers."""

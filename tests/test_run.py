@@ -259,12 +259,27 @@ def test_a_run_without_distances_goes_on_where_it_stopped(tmp_path, monkeypatch,
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("solver", [name for name, s in SOLVERS.items() if s.device == "gpu"])
-def test_a_gpu_reduces_to_the_same(tmp_path, solver, digests):
-    for name, output in (("to", {"targets": {"ids": [9, 3, 1600]}}), ("none", {"distances": "none"})):
+def test_a_gpu_stores_the_same_bytes_of_a_part_of_a_row(tmp_path, solver, digests):
+    for name, output, cutoff in (
+        ("to", {"targets": {"ids": [9, 3, 1600]}}, None),
+        ("none", {"distances": "none"}, None),
+        ("near", {}, 9000),
+        ("near-zstd", {"compression": "zstd"}, 9000),
+        ("near-wide", {"layout": "wide"}, 9000),
+        ("near-number", {"unreached": 10**6}, 9000),
+        ("near-to", {"targets": {"ids": [9, 3, 1600, 800]}}, 9000),
+    ):
         tables = []
         for one in (solver, "dijkstra"):
             folder, _ = run(
-                made(tmp_path, f"{name}-{one}", output=output, solve={"solver": one}, verify="off"), Quiet()
+                made(
+                    tmp_path,
+                    f"{name}-{one}",
+                    output=output,
+                    solve={"solver": one, "cutoff": cutoff},
+                    verify="off",
+                ),
+                Quiet(),
             )
             columns = ["source", "reached", "max_distance", "mean_distance"]
             tables.append((folder.read_metrics().select(columns), digests(tmp_path / f"{name}-{one}")))

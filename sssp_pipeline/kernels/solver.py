@@ -60,7 +60,8 @@ class SolveOptions:
     #: Seconds that a search may take, from one source or from those that a GPU searches together. A GPU gives up a
     #: search at the deadline. A CPU raises the error when the source is done.
     deadline_s: float = DEADLINE_S
-    #: Whether a GPU finds facts about the rows (`Solution.facts`). A writer of the rows then need not read them.
+    #: Whether a GPU finds facts about rows of distances (`Solution.facts`), so that a writer need not read the rows. If
+    #: no predecessors are wanted, the GPU also packs the rows, as `RowFacts` says.
     row_facts: bool = False
 
     def __post_init__(self) -> None:
@@ -198,7 +199,7 @@ class Solution:
     predecessors: np.ndarray | None
     #: One entry for each source, in the order of the sources.
     metrics: Sequence[SourceMetrics] = field(default_factory=list)
-    #: Facts about `distances`; None if they were not asked for, or not found.
+    #: Facts about `distances`, which may be packed; None if they were not asked for, or not found.
     facts: RowFacts | None = None
 
     def parts(self, ends: Sequence[int]) -> Parts:

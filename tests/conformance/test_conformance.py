@@ -31,7 +31,7 @@ from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.reductions import Reductions
-from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.kernels.solver import Solution, SolveOptions
 
 EXAMPLES = settings(
     deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
@@ -457,20 +457,35 @@ def test_parts_together_are_the_whole(solver, dtype):
         SolveOptions(cutoff=300, row_facts=True),
         SolveOptions(kept=Targets(np.array([7, 399])), row_facts=True),
         SolveOptions(kept=Nothing(), row_facts=True),
-        SolveOptions(kept=Reductions((5,), None, harmonic=True), row_facts=True),
+        SolveOptions(predecessors=True, row_facts=True),
+        SolveOptions(kept=Reductions((5,), None, harmonic=True)),
         SolveOptions(kept=Nearest(3)),
     ):
-        whole = solver.solve(graph, sources, options)
+        whole = solver.solve(graph, sources, replace(options, row_facts=False))
         parts = list(solver.solve_parts(graph, sources, options, [1, 30, 31, 60]))
         assert [len(part.distances) for part in parts] == [1, 29, 1, 29]
-        assert_array_equal(np.concatenate([part.distances for part in parts]), whole.distances)
+        assert_array_equal(np.concatenate([unpacked(part) for part in parts]), whole.distances)
         assert [m.source for part in parts for m in part.metrics] == sources.tolist()
         assert [m.reached for part in parts for m in part.metrics] == [m.reached for m in whole.metrics]
         if options.predecessors:
             assert_array_equal(np.concatenate([part.predecessors for part in parts]), whole.predecessors)
-        for rows, facts in ((part.distances, part.facts) for part in parts if part.facts is not None):
-            assert_array_equal(facts.least[:, 0], rows.min(axis=1))
-            assert_array_equal(facts.largest[:, 0], rows.max(axis=1))
+
+
+def unpacked(part: Solution) -> np.ndarray:
+    """Return the rows of `part` as they are without `row_facts`."""
+    if part.facts is None:
+        return part.distances
+    return part.facts.unpacked(part.distances, unreached_distance(part.distances.dtype))
+
+
+@EVERY_SOLVER
+def test_packed_rows_do_not_hide_a_path_that_is_too_long(solver):
+    edges = [(0, 1, 2**32 - 2), (1, 2, 1), (3, 4, 2**32 - 2)]
+    graph = weighted(5, edges, np.dtype("uint32"))
+    with pytest.raises(InputError, match="from `0` to `2` is longer"):
+        solver.solve(graph, np.array([4, 0]), SolveOptions(row_facts=True))
+    solution = solver.solve(graph, np.array([3]), SolveOptions(row_facts=True))
+    assert_array_equal(unpacked(solution)[0], oracle(graph, 3))
 
 
 @EVERY_SOLVER

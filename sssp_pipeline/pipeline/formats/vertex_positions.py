@@ -89,7 +89,7 @@ class VertexPositions:
         counts = np.bincount(found[rows], minlength=ids.n_vertices)
         place = f"`{files.redacted(self.url)}`"
         if len(missing := np.flatnonzero(counts == 0)):
-            first = ids.originals(missing[:10]).to_pylist()
+            first = ids.names(missing[:10])
             raise InputError(
                 f"{place} has no position of {len(missing):,} of {ids.n_vertices:,} vertices: "
                 + listed(first, len(missing)),

@@ -194,7 +194,7 @@ def _without_repeats(vertices: np.ndarray, place: str, what: str, ids: VertexIds
         return vertices
     again = np.flatnonzero(counts > 1)
     again = again[np.argsort(firsts[again])]
-    first = ids.originals(unique[again[:MAX_LISTED]]).to_pylist()
+    first = ids.names(unique[again[:MAX_LISTED]])
     if len(again) == 1:
         message = f"{place}{what} `{first[0]}` is named {int(counts[again[0]])} times"
     else:

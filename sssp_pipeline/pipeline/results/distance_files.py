@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.kernels.row_facts import RowFacts
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
+    from sssp_pipeline.pipeline.results import compaction
     from sssp_pipeline.pipeline.results import parquet_pages as pages
     from sssp_pipeline.vertex_ids import VertexIds
 else:
@@ -36,6 +37,7 @@ else:
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
     pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.graph_store.units")
     pages = LazyModule("sssp_pipeline.pipeline.results.parquet_pages")
+    compaction = LazyModule("sssp_pipeline.pipeline.results.compaction")
     row_facts = LazyModule("sssp_pipeline.kernels.row_facts")
 
 #: The key of an identity that says how files are written. Other bytes for the same distances need another value.
@@ -92,7 +94,7 @@ def write_distances(
     if solution.predecessors is not None:
         columns.append(("predecessor", vertex.type))
     writer = pages.PageWriter(handle, pa.schema(columns), form.compression)
-    names = ids.originals(sources).to_pylist()
+    names = ids.names(sources)
     ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
     rows = _Rows.of(solution.distances, form, solution.facts)
     for some, vertices in _long_groups(len(sources), len(vertex)):
@@ -123,20 +125,17 @@ def _long_groups(n_sources: int, n_vertices: int) -> Iterator[tuple[slice, slice
 class _Rows:
     """Rows of distances as they are written, before unreached ones become NULL or something else."""
 
-    #: (S, n).
+    #: (S, n), packed if `facts` says so.
     values: np.ndarray
     form: DistanceFormat
-    #: (S, K): the least and the largest value of each segment of `row_facts.SEGMENT` vertices.
-    least: np.ndarray
-    largest: np.ndarray
-    #: (S, K) uint32: as in `RowFacts`; None if a GPU did not find them.
-    remainders: np.ndarray | None
+    #: Of segments of `row_facts.SEGMENT` vertices. Without remainders if a GPU did not find them.
+    facts: RowFacts
 
     @staticmethod
     def of(values: np.ndarray, form: DistanceFormat, facts: RowFacts | None = None) -> _Rows:
         """Return the rows `values` (S, n) as they were solved, with the `facts` that a GPU found."""
-        if facts is not None and form.scale is None:
-            return _Rows(values, form, facts.least, facts.largest, facts.remainders)
+        if facts is not None:
+            return _Rows(values, form, facts)
         values = as_written(values, form)
         # Threads that write take turns in Python, so all rows are read by two calls for each segment. `reduceat` needs
         # only two calls, and does not let other threads run.
@@ -145,44 +144,52 @@ class _Rows:
         least, largest = (
             np.stack([find(segment, axis=1) for segment in segments], axis=1) for find in (np.min, np.max)
         )
-        return _Rows(values, form, least, largest, None)
+        return _Rows(values, form, row_facts.RowFacts(least, largest, None))
 
     def chunk(self, some: slice, vertices: slice) -> pages.Chunk:
         """Return the chunk with the distances from `some` sources to some `vertices`, which are whole segments.
 
         Raises as `write_distances`.
         """
-        form, segments = self.form, slice(vertices.start // row_facts.SEGMENT, None)
-        if vertices.stop < self.values.shape[1]:
-            segments = slice(segments.start, vertices.stop // row_facts.SEGMENT)
-        limits = self.least[some, segments].min(), self.largest[some, segments].max()
+        segments = slice(vertices.start // row_facts.SEGMENT, -(-vertices.stop // row_facts.SEGMENT))
+        facts, compression = self.facts.part(some, segments), self.form.compression
         # In memory they follow each other: there is one source, or all vertices of each.
         row = self.values[some, vertices].reshape(-1)
-        unreached = self.unreached
+        lengths = np.tile(self.lengths[segments], len(facts.least))
+        if facts.bits is not None:
+            return _packed_chunk(row, facts, lengths, compression)
+        limits = facts.least.min(), facts.largest.max()
         # "Unreached" is the largest value of each type.
-        has_null = limits[1] == unreached
-        if form.unreached is not None:
-            return pages.plain_chunk(with_stand_in(row, form.unreached), form.compression)
-        if has_null:
-            return pages.plain_chunk(row, form.compression, null=unreached)
-        if self.remainders is None:
-            return pages.plain_chunk(row, form.compression, pages.Known(limits))
-        of_parts = self.remainders[some, segments]
-        n_bytes = self.n_bytes[segments]
-        if len(of_parts) > 1:
-            n_bytes = np.tile(n_bytes, len(of_parts))
-        return pages.plain_chunk(row, form.compression, pages.Known(limits, of_parts.ravel(), n_bytes))
+        unreached = csr.unreached_distance(row.dtype)
+        if self.form.unreached is not None:
+            return pages.plain_chunk(with_stand_in(row, self.form.unreached), compression)
+        if limits[1] == unreached:
+            return pages.plain_chunk(row, compression, null=unreached)
+        if facts.remainders is None:
+            return pages.plain_chunk(row, compression, pages.Known(limits))
+        known = pages.Known(limits, facts.remainders.ravel(), lengths * row.itemsize)
+        return pages.plain_chunk(row, compression, known)
 
     @cached_property
-    def unreached(self) -> np.generic:
-        return csr.unreached_distance(self.values.dtype)
-
-    @cached_property
-    def n_bytes(self) -> np.ndarray:
-        """The bytes of each segment, (K,) int64."""
+    def lengths(self) -> np.ndarray:
+        """The values of each segment, (K,) int64."""
         n_columns = self.values.shape[1]
-        ends = np.append(np.arange(0, n_columns, row_facts.SEGMENT), n_columns)
-        return np.diff(ends) * self.values.itemsize
+        return np.diff(np.append(np.arange(0, n_columns, row_facts.SEGMENT), n_columns))
+
+
+def _packed_chunk(row: np.ndarray, facts: RowFacts, lengths: np.ndarray, compression: str) -> pages.Chunk:
+    """Return the chunk of the packed values `row` (n,) with `facts` about its segments, which have `lengths` (k,)."""
+    assert facts.n_present is not None, "packed rows have it"
+    assert facts.remainders is not None, "a GPU that packs finds them"
+    n_present = facts.n_present.ravel().astype(np.int64)
+    begins = np.cumsum(lengths) - lengths
+    present = [row[begin : begin + n] for begin, n in zip(begins.tolist(), n_present.tolist(), strict=True)]
+    known = None
+    if (has_values := n_present > 0).any():
+        limits = facts.least.ravel()[has_values].min(), facts.largest.ravel()[has_values].max()
+        known = pages.Known(limits, facts.remainders.ravel(), n_present * row.itemsize)
+    bits = compaction.joined_bits(facts.bits, n_present, lengths)
+    return pages.packed_chunk(present, len(row), bits, compression, known)
 
 
 def with_stand_in(values: np.ndarray, unreached: float) -> np.ndarray:

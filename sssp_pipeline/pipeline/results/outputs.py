@@ -169,6 +169,11 @@ class RowOutput(ABC):
         del urls, ids, n_sources, noted
         return self
 
+    @property
+    def reads_facts(self) -> bool:
+        """Whether `write` can use facts about distances that a GPU finds, and packed rows (`kernels/row_facts.py`)."""
+        return False
+
     # ---- verdicts ----
 
     @abstractmethod
@@ -245,6 +250,10 @@ class VertexDistances(FileOutput):
     def _is_wide(self) -> bool:
         return self.form.layout == "wide"
 
+    @property
+    def reads_facts(self) -> bool:
+        return not self._is_wide and self.form.unreached is None and self.form.scale is None
+
     def batch_file(self, batch: int) -> str:
         return tiles_file(batch) if self._is_wide else super().batch_file(batch)
 
@@ -281,7 +290,7 @@ class VertexDistances(FileOutput):
             wide_files.StoredRows(url, (len(sources), len(vertex)), dtype)
             for url, sources in zip(urls, batches, strict=True)
         ]
-        names = list(map(str, ids.originals(np.concatenate(batches)).to_pylist()))
+        names = list(map(str, ids.names(np.concatenate(batches))))
         return wide_files.write_wide_files(stored, folder, names, vertex, self.form)
 
     def difference(self, source: int | str, stored: Any, true: Solution, ids: VertexIds) -> str | None:

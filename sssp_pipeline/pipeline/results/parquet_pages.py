@@ -240,23 +240,48 @@ def plain_chunk(
     missing
         (n,) which of them are NULL; None if none is.
     """
-    n_values, levels, present = len(values), _all_there(len(values)), np.ascontiguousarray(values)
-    scratch: np.ndarray | None = None
-    if null is not None or missing is not None:
-        bits = np.empty((n_values + 7) // 8, np.uint8)
-        if missing is not None:
-            bits[:] = np.packbits(~missing, bitorder="little")
-            present = values[~missing]
-        else:
-            scratch = compaction.scratch_of(values.nbytes)
-            present = scratch[: values.nbytes].view(values.dtype)
-            present = present[: compaction.compact(values, null, bits, present)]
-        # A run of bit-packed levels, in groups of eight: 1 for a value, 0 for NULL.
-        if len(present) < n_values:
-            levels = _length_first(varint(len(bits) << 1 | 1) + bits.tobytes())
+    n_values, present = len(values), np.ascontiguousarray(values)
+    bits, scratch = np.empty(0, np.uint8), None
+    if missing is not None:
+        bits, present = np.packbits(~missing, bitorder="little"), values[~missing]
+    elif null is not None:
+        bits, scratch = np.empty((n_values + 7) // 8, np.uint8), compaction.scratch_of(values.nbytes)
+        present = scratch[: values.nbytes].view(values.dtype)
+        present = present[: compaction.compact(values, null, bits, present)]
     if known is None and len(present):
         known = Known((present.min(), present.max()))
-    content = present.data.cast("B") if len(present) else b""
+    return packed_chunk([present], n_values, bits, compression, known, scratch)
+
+
+def packed_chunk(
+    present: Sequence[np.ndarray],
+    n_values: int,
+    bits: np.ndarray,
+    compression: str,
+    known: Known | None,
+    scratch: np.ndarray | None = None,
+) -> Chunk:
+    """Return the chunk of `n_values` values in PLAIN encoding, of which those that are not NULL are `present`.
+
+    Parameters
+    ----------
+    present
+        One or more arrays, one after the other. The chunk refers to them if nothing is compressed.
+    bits
+        (ceil(n_values / 8),) uint8: a bit for each value, the lowest first: 1 if it is not NULL. It is not read if all
+        values are present.
+    compression, known
+        As in `plain_chunk`. `known` is None if no value is present.
+    scratch
+        As in `Chunk`.
+    """
+    n_present = sum(map(len, present))
+    if n_present == n_values:
+        levels = _all_there(n_values)
+    else:  # a run of bit-packed levels, in groups of eight
+        header = varint(len(bits) << 1 | 1)
+        levels = [(len(header) + len(bits)).to_bytes(4, "little") + header, bits.data]
+    content = [part.data.cast("B") for part in present if len(part)]
     page = _page(_DATA_PAGE, _PLAIN, n_values, levels, content, compression, known)
     return Chunk(
         page.buffers,
@@ -265,7 +290,7 @@ def plain_chunk(
         page.n_bytes,
         page.uncompressed_bytes,
         0,
-        n_values - len(present),
+        n_values - n_present,
         _plain_limits(*known.limits) if known else None,
         scratch,
     )
@@ -279,8 +304,8 @@ def source_chunk(names: Sequence[int] | Sequence[str], n_rows: int, compression:
     width = (len(names) - 1).bit_length()
     run, n_bytes = varint(n_rows << 1), (width + 7) // 8
     indices = bytes([width]) + b"".join(run + i.to_bytes(n_bytes, "little") for i in range(len(names)))
-    dictionary = _page(_DICTIONARY_PAGE, _PLAIN, len(names), b"", b"".join(entries), compression)
-    data = _page(_DATA_PAGE, _RLE_DICTIONARY, n_values, _all_there(n_values), indices, compression)
+    dictionary = _page(_DICTIONARY_PAGE, _PLAIN, len(names), [], [b"".join(entries)], compression)
+    data = _page(_DATA_PAGE, _RLE_DICTIONARY, n_values, _all_there(n_values), [indices], compression)
     return Chunk(
         (*dictionary.buffers, *data.buffers),
         n_values,
@@ -335,7 +360,7 @@ class RepeatedColumn:
         """Return the column of `ids`. The last few are kept, because all batches of a run have the same vertices."""
         with _lock:
             for column in _columns:
-                if column.compression == compression and column.ids.equals(ids):
+                if column.compression == compression and (column.ids is ids or column.ids.equals(ids)):
                     return column
             _columns.append(RepeatedColumn(ids, compression))
             return _columns[-1]
@@ -371,24 +396,22 @@ def _page(
     kind: int,
     encoding: int,
     n_values: int,
-    levels: bytes,
-    content: bytes | memoryview,
+    levels: Sequence[bytes | memoryview],
+    content: Sequence[bytes | memoryview],
     compression: str,
     known: Known | None = None,
 ) -> _Page:
     """Return a page of `levels` and `content`, of which something may be `known`, with its header."""
-    body = [memoryview(part) for part in (levels, content) if len(part)]
-    n_plain = len(levels) + len(content)
+    body = [memoryview(part) for part in (*levels, *content) if len(part)]
+    n_plain = sum(map(len, body))
     if compression != "none":
         codec = pa.Codec("lz4_raw" if compression == "lz4" else compression)
         body = [memoryview(codec.compress(b"".join(body), asbytes=True))]
     n_body = sum(len(part) for part in body)
     if compression == "none" and known is not None and known.remainders is not None:
-        checksum = appended(crc32(levels), known.remainders, known.n_bytes)
+        checksum = appended(_crc32_of(levels), known.remainders, known.n_bytes)
     else:
-        checksum = 0
-        for part in body:
-            checksum = crc32(part, checksum)
+        checksum = _crc32_of(body)
     if kind == _DICTIONARY_PAGE:
         about = {7: thrift.struct({1: thrift.i32(n_values), 2: thrift.i32(encoding)})}
     else:
@@ -416,13 +439,18 @@ def _encodings(numbers: tuple[int, ...]) -> Value:
     return thrift.list_of([thrift.i32(number) for number in numbers])
 
 
-def _all_there(n_values: int) -> bytes:
-    """Return the definition levels of a page without NULL."""
-    return _length_first(varint(n_values << 1) + b"\1")
+def _crc32_of(parts: Iterable[bytes | memoryview]) -> int:
+    """Return the checksum of `parts`, one after the other."""
+    checksum = 0
+    for part in parts:
+        checksum = crc32(part, checksum)
+    return checksum
 
 
-def _length_first(levels: bytes) -> bytes:
-    return len(levels).to_bytes(4, "little") + levels
+def _all_there(n_values: int) -> list[bytes | memoryview]:
+    """Return the definition levels of a page without NULL, their length first."""
+    levels = varint(n_values << 1) + b"\1"
+    return [len(levels).to_bytes(4, "little") + levels]
 
 
 def _plain_limits(least: Any, largest: Any) -> tuple[bytes, bytes]:

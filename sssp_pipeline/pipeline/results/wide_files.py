@@ -68,7 +68,7 @@ def write_rows(
         A wide file cannot hold them: `form.unreached` is the distance of a reached vertex, or the id of a source is
         the name of another column.
     """
-    if "vertex" in ids.originals(sources).to_pylist():
+    if "vertex" in ids.names(sources):
         raise UnsolvableError(
             "a source has the id `vertex`, which is the name of another column of the wide layout",
             hint="set `output.layout: long`",

@@ -40,7 +40,7 @@ from sssp_pipeline.kernels.solver import Parts, Solution, SolveOptions, Solver, 
 from sssp_pipeline.pipeline.graph_store.stored_graph import resident_graph
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.batch_metrics import Place
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput
+from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving import worker_metrics
 from sssp_pipeline.pipeline.solving.task import Task, TaskDone
@@ -157,7 +157,7 @@ def _solved(task: SolveTask) -> TaskDone:
 def _parts(task: SolveTask, solver: Solver, graph: CsrGraph, output: RowOutput) -> Parts:
     """Yield the solution of each batch of a task."""
     sources = np.concatenate([sources for _, sources in task.batches])
-    options = replace(task.options, kept=output.kept, row_facts=isinstance(output, FileOutput))
+    options = replace(task.options, kept=output.kept, row_facts=output.reads_facts)
     if task.limit_s is not None:
         options = replace(options, deadline_s=min(task.limit_s, options.deadline_s))
     ends = np.cumsum([len(sources) for _, sources in task.batches]).tolist()

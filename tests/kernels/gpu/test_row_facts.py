@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,35 +17,78 @@ from sssp_pipeline.kernels.host.crc32 import appended
 pytestmark = pytest.mark.gpu
 
 
+#: Values of a segment in these tests, unless a test says otherwise.
+SEGMENT = 992
+
+
+def found(rows: np.ndarray, *, packs: bool) -> tuple[np.ndarray, row_facts.RowFacts]:
+    """Return `rows` as they are on the device after the search for facts, and the facts with their bits."""
+    cupy = pytest.importorskip("cupy")
+    finder = facts_on_device.FactsOnDevice(len(rows) + 1, rows.shape[1], rows.dtype, packs=packs)
+    on_device = cupy.asarray(rows.view(f"u{rows.itemsize}"))
+    facts = finder.launch(on_device)
+    cupy.cuda.get_current_stream().synchronize()
+    bits = finder.bits[: len(rows)].get() if packs else None
+    return on_device.get().view(rows.dtype), replace(facts(), bits=bits)
+
+
+def rows_of(dtype: str, n_columns: int) -> np.ndarray:
+    """Return rows with all, no and some vertices reached, and some that are reached in their first half only."""
+    kind = np.dtype(dtype)
+    rows = (np.random.default_rng(n_columns).random((8, n_columns)) * 1e6).astype(kind)
+    rows[3, ::3] = rows[5] = rows[6, n_columns // 2 :] = rows[7, 5:] = unreached_distance(kind)
+    rows[4] = 0
+    return rows
+
+
+def assert_same_remainders(row: np.ndarray, remainders: np.ndarray, n_present: np.ndarray) -> None:
+    """`row` has the values that are present, without gaps."""
+    wanted = zlib.crc32(b"levels" + row.tobytes())
+    assert appended(zlib.crc32(b"levels"), remainders, n_present.astype(np.int64) * row.itemsize) == wanted
+
+
 @pytest.mark.parametrize("n_columns", [1, 255, 256, 257, 1000, 5000])
 @pytest.mark.parametrize("dtype", ["uint32", "int32", "float32", "uint64", "int64", "float64"])
 def test_facts_are_those_of_the_values(monkeypatch, dtype, n_columns):
-    cupy = pytest.importorskip("cupy")
-    monkeypatch.setattr(facts_on_device, "SEGMENT", 1000)
-    monkeypatch.setattr(row_facts, "SEGMENT", 1000)
-    kind = np.dtype(dtype)
-    rows = (np.random.default_rng(n_columns).random((7, n_columns)) * 1e6).astype(kind)
-    rows[3, ::3] = unreached_distance(kind)
-    rows[4] = 0
-    find = facts_on_device.FactsOnDevice(8, n_columns, kind)
-    facts = find.launch(cupy.asarray(rows.view(f"u{kind.itemsize}")))
-    cupy.cuda.get_current_stream().synchronize()
-    facts = facts()
-    for segment, begin in enumerate(range(0, n_columns, 1000)):
-        part = rows[:, begin : begin + 1000]
+    monkeypatch.setattr(facts_on_device, "SEGMENT", SEGMENT)
+    monkeypatch.setattr(row_facts, "SEGMENT", SEGMENT)
+    rows = rows_of(dtype, n_columns)
+    unchanged, facts = found(rows, packs=False)
+    assert_array_equal(unchanged, rows)
+    for segment, begin in enumerate(range(0, n_columns, SEGMENT)):
+        part = rows[:, begin : begin + SEGMENT]
         assert_array_equal(facts.least[:, segment], part.min(axis=1))
         assert_array_equal(facts.largest[:, segment], part.max(axis=1))
-    ends = [*range(0, n_columns, 1000), n_columns]
-    n_bytes = np.diff(ends) * kind.itemsize
+    lengths = np.diff([*range(0, n_columns, SEGMENT), n_columns])
     for row, remainders in zip(rows, facts.remainders, strict=True):
-        assert appended(zlib.crc32(b"levels"), remainders, n_bytes) == zlib.crc32(b"levels" + row.tobytes())
+        assert_same_remainders(row, remainders, lengths)
+
+
+@pytest.mark.parametrize("n_columns", [1, 31, 32, 255, 992, 1000, 5000, 9000])
+@pytest.mark.parametrize("segment", [SEGMENT, 2**19])
+@pytest.mark.parametrize("dtype", ["uint32", "int32", "float32", "uint64", "int64", "float64"])
+def test_packed_rows_have_no_unreached_vertices(monkeypatch, dtype, segment, n_columns):
+    monkeypatch.setattr(facts_on_device, "SEGMENT", segment)
+    monkeypatch.setattr(row_facts, "SEGMENT", segment)
+    rows = rows_of(dtype, n_columns)
+    unreached = unreached_distance(rows.dtype)
+    packed, facts = found(rows, packs=True)
+    assert_array_equal(facts.unpacked(packed, unreached), rows)
+    for k, begin in enumerate(range(0, n_columns, segment)):
+        parts = [part[part != unreached] for part in rows[:, begin : begin + segment]]
+        assert facts.n_present[:, k].tolist() == list(map(len, parts))
+        for i, part in enumerate(parts):
+            assert_array_equal(packed[i, begin : begin + len(part)], part)
+            if len(part):
+                assert (facts.least[i, k], facts.largest[i, k]) == (part.min(), part.max())
+    for row, remainders, n_present in zip(rows, facts.remainders, facts.n_present, strict=True):
+        assert_same_remainders(row[row != unreached], remainders, n_present)
 
 
 def test_facts_of_a_large_row():
-    cupy = pytest.importorskip("cupy")
     rows = np.random.default_rng(0).integers(0, 2**32 - 1, (3, 2 * row_facts.SEGMENT + 3), np.uint32)
-    facts = facts_on_device.FactsOnDevice(3, rows.shape[1], rows.dtype).launch(cupy.asarray(rows))
-    cupy.cuda.get_current_stream().synchronize()
-    n_bytes = 4 * np.array([row_facts.SEGMENT, row_facts.SEGMENT, 3])
-    for row, remainders in zip(rows, facts().remainders, strict=True):
-        assert appended(0, remainders, n_bytes) == zlib.crc32(row.tobytes())
+    rows[1] |= np.where(rows[2] & 1, np.uint32(2**32 - 1), np.uint32(0))
+    packed, facts = found(rows, packs=True)
+    assert_array_equal(facts.unpacked(packed, unreached_distance(rows.dtype)), rows)
+    for row, remainders, n_present in zip(rows, facts.remainders, facts.n_present, strict=True):
+        assert_same_remainders(row[row != 2**32 - 1], remainders, n_present)

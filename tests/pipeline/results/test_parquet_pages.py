@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from dataclasses import replace
 from itertools import cycle, product
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from written_files import write_file
@@ -254,27 +255,84 @@ def test_values_beside_null_are_not_overwritten_before_they_are_uploaded(monkeyp
         assert table.to_pydict() == expected(distances, None, ids, "long")
 
 
+def facts_of(distances: np.ndarray) -> RowFacts:
+    """Return the facts about rows (S, n), as a GPU finds them if it does not pack the rows."""
+    begins = range(0, distances.shape[1], row_facts.SEGMENT)
+    parts = [distances[:, begin : begin + row_facts.SEGMENT] for begin in begins]
+    remainders = [[remainder(part[i]) for part in parts] for i in range(len(distances))]
+    return RowFacts(
+        np.stack([part.min(axis=1) for part in parts], axis=1),
+        np.stack([part.max(axis=1) for part in parts], axis=1),
+        np.array(remainders, np.uint32),
+    )
+
+
+def remainder(values: np.ndarray) -> int:
+    return zlib.crc32(values.tobytes(), 2**32 - 1) ^ (2**32 - 1)
+
+
+def packed(distances: np.ndarray) -> Solution:
+    """Return the solution with the rows (S, n) packed, as a GPU packs them; what has no meaning is random."""
+    rng, unreached = np.random.default_rng(0), unreached_distance(distances.dtype)
+    rows, facts = distances.copy(), facts_of(distances)
+    n_present = np.empty(facts.least.shape, np.uint32)
+    bits = rng.integers(0, 2**32, (len(rows), row_facts.n_words(rows.shape[1])), np.uint32)
+    for i, k in np.ndindex(n_present.shape):
+        segment = rows[i, k * row_facts.SEGMENT : (k + 1) * row_facts.SEGMENT]
+        present = segment[is_there := segment != unreached]
+        n_present[i, k] = len(present)
+        if len(present) == len(segment):
+            continue
+        words = np.packbits(np.append(is_there, np.zeros(-len(segment) % 32, bool)), bitorder="little")
+        at = k * row_facts.SEGMENT // 32
+        bits[i, at : at + len(words) // 4] = words.view(np.uint32)
+        segment[: len(present)], segment[len(present) :] = present, rng.integers(0, 100)
+        facts.remainders[i, k] = remainder(present)
+        if len(present):
+            facts.least[i, k], facts.largest[i, k] = present.min(), present.max()
+        else:
+            facts.least[i, k], facts.largest[i, k] = unreached, 0
+    is_complete = (distances != unreached).all()
+    return Solution(rows, None, [], replace(facts, n_present=n_present, bits=None if is_complete else bits))
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("dtype", ["uint32", "float64"])
-def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, dtype):
-    monkeypatch.setattr(row_facts, "SEGMENT", 16)
+def test_facts_of_a_gpu_give_the_same_bytes(tmp_path, monkeypatch, dtype, compression):
+    monkeypatch.setattr(row_facts, "SEGMENT", 32)
     monkeypatch.setattr(distance_files, "GROUP_ROWS", 3 * N)
-    ids, form = IDS["table"], DistanceFormat("long", None, "none", False)
+    ids, form = IDS["table"], DistanceFormat("long", None, compression, False)
     for pattern in PATTERNS.values():
         distances = distances_of(dtype, pattern)
-        parts = [distances[:, begin : begin + 16] for begin in range(0, N, 16)]
-        facts = RowFacts(
-            np.stack([part.min(axis=1) for part in parts], axis=1),
-            np.stack([part.max(axis=1) for part in parts], axis=1),
-            np.array(
-                [
-                    [zlib.crc32(part[i].tobytes(), 2**32 - 1) ^ (2**32 - 1) for part in parts]
-                    for i in range(len(SOURCES))
-                ],
-                np.uint32,
-            ),
-        )
-        paths = [
-            written(tmp_path / name, Solution(distances, None, [], found), ids, form)
-            for name, found in (("with", facts), ("without", None))
-        ]
-        assert Path(paths[0]).read_bytes() == Path(paths[1]).read_bytes()
+        if dtype == "float64":
+            distances = np.abs(distances)
+        plain = Solution(distances, None)
+        for solution in (replace(plain, facts=facts_of(distances)), packed(distances)):
+            paths = [
+                written(tmp_path / name, some, ids, form) for name, some in (("a", plain), ("b", solution))
+            ]
+            assert Path(paths[0]).read_bytes() == Path(paths[1]).read_bytes()
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=200)
+def test_packed_rows_of_any_shape_give_the_same_bytes(data):
+    n_sources, n_columns = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 200))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    shape = n_sources, n_columns
+    distances = rng.integers(0, 1000, shape).astype(
+        data.draw(st.sampled_from(["uint32", "int64", "float32"]))
+    )
+    share = rng.choice([0, 0, 0.1, 0.9, 1], (n_sources, 1))
+    distances[rng.random(shape) < share] = unreached_distance(distances.dtype)
+    vertex, form = pa.array(np.arange(n_columns)), DistanceFormat("long", None, "none", False)
+    ids = VertexIds(IdMapping(kind="offset", type="int64", first_id=0), None, n_columns + n_sources)
+    contents = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(row_facts, "SEGMENT", 32)
+        patched.setattr(distance_files, "GROUP_ROWS", 64)
+        for solution in (Solution(distances, None), packed(distances)):
+            sink = io.BytesIO()
+            write_distances(sink, np.arange(n_sources), solution, ids, form, vertex)
+            contents.append(sink.getvalue())
+    assert contents[0] == contents[1]

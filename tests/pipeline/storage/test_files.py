@@ -44,11 +44,13 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_disk_reads_the_same_when_arrow_meets_it(tmp_path, monkeypatch):
-    url, opened = str(tmp_path / "file"), pa.OSFile
-    monkeypatch.setattr(pa, "OSFile", lambda path, mode: opened("/dev/full", mode))
-    with pytest.raises(InputError) as caught:
-        files.write_atomic(url, b"some")
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_full_disk_reads_the_same_whatever_meets_it(tmp_path, monkeypatch, plain):
+    url, kind = str(tmp_path / "file"), (files if plain else pa, "_PlainFile" if plain else "OSFile")
+    opened = getattr(*kind)
+    monkeypatch.setattr(*kind, lambda path, **mode: opened("/dev/full", **mode))
+    with pytest.raises(InputError) as caught, files.open_atomic(url, plain=plain) as handle:
+        handle.write(b"some")
     assert caught.value.message == f"`{url}` cannot be written: No space left on device"
     assert files_below(tmp_path) == []
 

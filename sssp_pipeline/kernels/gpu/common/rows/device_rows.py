@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,8 +82,10 @@ class Summariser:
 
         self._fetched = fetch(self.words[: n_rows * _SUMMARY.itemsize])
 
-    def finish(self, rows: Any, sources: np.ndarray) -> np.ndarray:
-        """Return the counts of `rows`, (n,) of `_SUMMARY`. The last launch must be over.
+    def finish(self, row: Callable[[int], Any], sources: np.ndarray) -> np.ndarray:
+        """Return the counts of the rows of the last launch, (n,) of `_SUMMARY`. The launch must be over.
+
+        `row` returns one of these rows (V,), on the device.
 
         Raises
         ------
@@ -97,7 +100,7 @@ class Summariser:
             most = largest_distance(dtype) - self._graph.traits.max_weight
             for i, furthest in enumerate(self._furthest(summaries).tolist()):
                 if furthest > most:
-                    self._refuse_too_long(rows[i], int(sources[i]))
+                    self._refuse_too_long(row(i), int(sources[i]))
         return summaries
 
     def metrics(

@@ -1,4 +1,4 @@
-"""Facts about rows on the device (`row_facts.cu`)."""
+"""Facts about rows on the device, and rows without their unreached vertices (`row_facts.cu`)."""
 
 from __future__ import annotations
 
@@ -12,42 +12,62 @@ from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, cupy_module, loa
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.host import crc32
-from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts, n_segments
+from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts, n_segments, n_words
 
-_BLOCK = 256
-_FACTS = np.dtype([("least", "u8"), ("largest", "u8"), ("remainder", "u4"), ("unused", "u4")])
+#: As in `row_facts.cu`.
+_BLOCK, _PACK_BLOCK = 256, 512
+_FACTS = np.dtype([("least", "u8"), ("largest", "u8"), ("remainder", "u4"), ("n_present", "u4")])
 
-ROW_FACTS = Unit("row_facts", ("row_facts_kernel",))
+ROW_FACTS = Unit("row_facts", ("row_facts_kernel", "pack_kernel"))
 
 
 class FactsOnDevice:
-    """Finds the facts about up to `n_rows` rows of `n_columns` distances of `dtype` at a time."""
+    """Finds the facts about up to `n_rows` rows of `n_columns` distances of `dtype` at a time.
 
-    def __init__(self, n_rows: int, n_columns: int, dtype: np.dtype) -> None:
+    If it `packs`, it also packs the rows, as `RowFacts` says. `bits` is then the device array (n_rows, words) uint32 of
+    that class, otherwise it is None.
+    """
+
+    def __init__(self, n_rows: int, n_columns: int, dtype: np.dtype, *, packs: bool) -> None:
         self._dtype, self._n_columns, self._n_segments = dtype, n_columns, n_segments(n_columns)
-        self._kernel = load_kernels(ROW_FACTS, dtype)["row_facts_kernel"]
+        self._kernels = load_kernels(ROW_FACTS, dtype)
         self._tables = Sent(_tables(dtype.itemsize))
         self._facts = cupy_module().empty(n_rows * self._n_segments * _FACTS.itemsize, np.uint8)
+        self.bits = cupy_module().empty((n_rows, n_words(n_columns)), np.uint32) if packs else None
 
     def launch(self, rows: Any) -> Callable[[], RowFacts]:
-        """Enqueue the search for facts about `rows` (n, columns); return what gives them once the device got there."""
+        """Enqueue the search for facts about `rows` (n, columns), and their packing.
+
+        Returns what gives the facts, without their bits, once the device got there.
+        """
         n_blocks = len(rows) * self._n_segments
         sizes = np.uint64(self._n_columns), np.uint32(self._n_segments), np.uint32(SEGMENT)
-        self._kernel(n_blocks, _BLOCK, (rows, *sizes, self._tables.on_device, self._facts))
+        self._find(n_blocks, rows, *sizes, is_packed=False)
+        if self.bits is not None:
+            words_a_row = np.uint64(self.bits.shape[1])
+            self._kernels["pack_kernel"](
+                n_blocks, _PACK_BLOCK, (rows, *sizes, words_a_row, self._facts, self.bits)
+            )
+            self._find(n_blocks, rows, *sizes, is_packed=True)
         words = fetch(self._facts[: n_blocks * _FACTS.itemsize])
 
         def facts() -> RowFacts:
             found = words.view(_FACTS).reshape(len(rows), self._n_segments)
             bits = bits_type(self._dtype)
             least, largest = (found[name].astype(bits).view(self._dtype) for name in ("least", "largest"))
-            return RowFacts(least, largest, found["remainder"])
+            n_present = None if self.bits is None else found["n_present"]
+            return RowFacts(least, largest, found["remainder"], n_present)
 
         return facts
 
+    def _find(self, n_blocks: int, rows: Any, *sizes: np.generic, is_packed: bool) -> None:
+        args = (rows, *sizes, np.uint32(is_packed), self._tables.on_device, self._facts)
+        self._kernels["row_facts_kernel"](n_blocks, _BLOCK, args)
+
 
 def facts_bytes(n_columns: int) -> int:
-    """Return the device memory that `FactsOnDevice` takes for each row."""
-    return n_segments(n_columns) * _FACTS.itemsize
+    """Return the most device memory that `FactsOnDevice` takes for each row."""
+    return n_segments(n_columns) * _FACTS.itemsize + n_words(n_columns) * 4
 
 
 @cache

@@ -1,25 +1,40 @@
 // Facts about each segment of rows on the device: the least and the largest value, and the remainder of the bytes, from
-// which the host makes CRC-32 checksums. All GPU solvers of many sources share it.
+// which the host makes CRC-32 checksums. Segments with unreached vertices can be packed: a bit for each value says
+// whether its vertex is reached, and the values of reached vertices move to the front. All GPU solvers of many sources
+// share it.
 //
-// Returns: facts (n, segments_a_row), by rows.
-// Idea: the bytes of a segment are a polynomial over {0, 1}. A thread takes every 256th value. It multiplies its
-//     remainder by x to the number of bits between two of its values, with four look-ups, and adds the next value. At
-//     the end it multiplies by x to the number of bits behind its last value. The sum of all threads is the remainder.
-// Needs: distances are not negative, so their bits have the order of the distances. Tables as `row_facts.py` makes them.
-// Launch: 256 threads a block, a block for each segment.
+// Returns: facts (n, segments_a_row), by rows. `pack_kernel` also returns bits (n, words_a_row), the lowest bit first.
+//     Segments without unreached vertices get no bits.
+// Idea
+//     Remainder: the bytes of a segment are a polynomial over {0, 1}. A thread takes every 256th value. It multiplies
+//     its remainder by x to the number of bits between two of its values, with four look-ups, and adds the next value.
+//     At the end it multiplies by x to the number of bits behind its last value. The sum of all threads is the
+//     remainder.
+//     Packing: a block walks through its segment tile by tile. A ballot is a word of bits, and its bits also give the
+//     new places. Values move in place, because no value moves backwards: a tile is read before it is written, and it
+//     is written to places at or before its own.
+// Needs: distances are not negative, so their bits have the order of the distances. Tables as `facts_on_device.py` makes
+//     them. A segment starts at a multiple of 32 values.
+// Launch: a block for each segment; kThreads threads, or kPackThreads. First `row_facts_kernel` with `is_packed` 0, then
+//     `pack_kernel`, then `row_facts_kernel` with `is_packed` 1, which looks at packed segments only.
 //
 // References: `host/crc32.py` explains the arithmetic.
 
 #include "device_graph.cuh"
+#include "warp.cuh"
 
 constexpr word32 kThreads = 256;
+constexpr word32 kPackThreads = 512;
+constexpr word32 kPackWarps = kPackThreads / 32;
+constexpr word32 kBallots = 8;  // of a warp, in a tile
+constexpr word32 kTile = kPackThreads * kBallots;
 constexpr word32 kWords = SSSP_BITS / 32;  // of a value
 
 struct Facts {
     word64 least;  // bits of a distance
     word64 largest;
     word32 remainder;
-    word32 unused;
+    word32 n_present;  // values, those of unreached vertices left out once the segment is packed
 };
 
 // Multipliers, in the order of `row_facts.py`.
@@ -47,7 +62,10 @@ __device__ __forceinline__ word32 product(word32 a, word32 b) {
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     row_facts_kernel(const distance_bits* rows, word64 n_columns, word32 segments_a_row, word32 segment_size,
-                     const Tables* tables, Facts* facts) {
+                     word32 is_packed, const Tables* tables, Facts* facts) {
+    if (is_packed && facts[blockIdx.x].largest != kUnreached) {
+        return;
+    }
     __shared__ word32 stride[4][256];
     __shared__ word32 word[4][256];
     for (word32 i = threadIdx.x; i < 4 * 256; i += kThreads) {
@@ -58,7 +76,8 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 
     const word64 row = blockIdx.x / segments_a_row;
     const word64 begin = static_cast<word64>(blockIdx.x % segments_a_row) * segment_size;
-    const word32 n = static_cast<word32>(min(static_cast<word64>(segment_size), n_columns - begin));
+    const word32 n = is_packed ? facts[blockIdx.x].n_present
+                               : static_cast<word32>(min(static_cast<word64>(segment_size), n_columns - begin));
     const distance_bits* const values = rows + row * n_columns + begin;
     word64 least = ~word64{0};
     word64 largest = 0;
@@ -86,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     }
     __shared__ Facts of_warps[kThreads / 32];
     if (threadIdx.x % 32 == 0) {
-        of_warps[threadIdx.x / 32] = {least, largest, remainder, 0};
+        of_warps[threadIdx.x / 32] = {least, largest, remainder, n};
     }
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -95,6 +114,59 @@ extern "C" __global__ void __launch_bounds__(kThreads)
             largest = max(largest, of_warps[warp].largest);
             remainder ^= of_warps[warp].remainder;
         }
-        facts[blockIdx.x] = {least, largest, remainder, 0};
+        facts[blockIdx.x] = {least, largest, remainder, n};
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(kPackThreads)
+    pack_kernel(distance_bits* rows, word64 n_columns, word32 segments_a_row, word32 segment_size, word64 words_a_row,
+                Facts* facts, word32* bits) {
+    if (facts[blockIdx.x].largest != kUnreached) {
+        return;
+    }
+    __shared__ word32 of_warps[kPackWarps];
+    const word64 row = blockIdx.x / segments_a_row;
+    const word64 begin = static_cast<word64>(blockIdx.x % segments_a_row) * segment_size;
+    const word32 n = facts[blockIdx.x].n_present;
+    distance_bits* const values = rows + row * n_columns + begin;
+    word32* const words = bits + row * words_a_row + begin / 32;
+    const word32 warp = threadIdx.x / 32;
+    const word32 lane = threadIdx.x % 32;
+    word32 n_packed = 0;
+    for (word32 tile = 0; tile < n; tile += kTile) {
+        const word32 first = tile + warp * 32 * kBallots;
+        distance_bits value[kBallots];
+        word32 present[kBallots];
+        word32 n_of_warp = 0;
+#pragma unroll
+        for (word32 k = 0; k < kBallots; ++k) {
+            const word32 i = first + 32 * k + lane;
+            value[k] = i < n ? values[i] : kUnreached;
+            present[k] = __ballot_sync(kWholeWarp, value[k] != kUnreached);
+            if (lane == 0 && i < n) {
+                words[i / 32] = present[k];
+            }
+            n_of_warp += __popc(present[k]);
+        }
+        if (lane == 0) {
+            of_warps[warp] = n_of_warp;
+        }
+        __syncthreads();  // the whole tile is read
+        word32 place = n_packed;
+        for (word32 w = 0; w < kPackWarps; ++w) {
+            place += w < warp ? of_warps[w] : 0;
+            n_packed += of_warps[w];
+        }
+#pragma unroll
+        for (word32 k = 0; k < kBallots; ++k) {
+            if (present[k] >> lane & 1) {
+                values[place + rank_in(present[k])] = value[k];
+            }
+            place += __popc(present[k]);
+        }
+        __syncthreads();  // `of_warps` is read
+    }
+    if (threadIdx.x == 0) {
+        facts[blockIdx.x].n_present = n_packed;
     }
 }

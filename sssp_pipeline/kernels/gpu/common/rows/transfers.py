@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
+from sssp_pipeline.kernels.gpu.common.rows.pinned_memory import pinned_memory
 
 
 class Sent:
@@ -41,14 +42,14 @@ def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
 def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
     """Return uninitialised pinned host memory, which the GPU copies fastest, or plain memory if none is left.
 
-    The memory returns to CuPy's pool when the array and all its views are deleted.
+    The memory returns to a pool when the array and all its views are deleted.
     """
     cupy = cupy_module()
     count = shape[0] * shape[1]
     if count == 0:
         return np.empty(shape, dtype)
     try:
-        memory = cupy.cuda.alloc_pinned_memory(count * dtype.itemsize)
-    except cupy.cuda.runtime.CUDARuntimeError:
+        memory = pinned_memory(count * dtype.itemsize)
+    except (OSError, cupy.cuda.runtime.CUDARuntimeError):
         return np.empty(shape, dtype)
     return np.frombuffer(memory, dtype, count).reshape(shape)

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.csr import CsrGraph, unreached_distance
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, drop_others, free_bytes
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice, facts_bytes
-from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host
+from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     GPU_LOCK,
     GpuSolver,
@@ -179,18 +179,22 @@ class _Part:
     n_filled: int = 0
     metrics: list[MetricsColumns] = field(default_factory=list)
     facts: list[RowFacts] = field(default_factory=list)
+    #: As in `RowFacts`, of all its rows; None as long as every value is present.
+    bits: np.ndarray | None = None
 
     def take(self, buffer: _Buffer, rows: slice, stream: Any) -> None:
         """Enqueue the copy of `rows` of the batch that `buffer` holds."""
-        n_rows = rows.stop - rows.start
-        buffer.copy(rows, self.rows[self.n_filled : self.n_filled + n_rows], stream)
-        self.n_filled += n_rows
+        places = slice(self.n_filled, self.n_filled + rows.stop - rows.start)
+        self.n_filled = places.stop
+        if buffer.bits is not None and self.bits is None:
+            self.bits = pinned_array((len(self.rows), buffer.bits.shape[1]), np.dtype(np.uint32))
+        buffer.copy(rows, self.rows[places], None if self.bits is None else self.bits[places], stream)
         self.metrics.append(buffer.metrics[rows])
         if buffer.facts is not None:
             self.facts.append(buffer.facts.part(rows))
 
     def solution(self) -> Solution:
-        facts = RowFacts.joined(self.facts) if self.facts else None
+        facts = replace(RowFacts.joined(self.facts), bits=self.bits) if self.facts else None
         return Solution(self.rows, None, MetricsColumns.joined(self.metrics), facts)
 
 
@@ -287,8 +291,11 @@ class _Buffer:
         self._summariser = Summariser(name, graph, options, n_rows)
         self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype)
         n_columns = kept.n_columns(graph.n_vertices)
-        has_facts = options.row_facts and n_columns > 0 and kept.dtype(dtype) == dtype
-        self._find_facts = FactsOnDevice(n_rows, n_columns, dtype).launch if has_facts else None
+        packs = not options.predecessors  # they are found in whole rows
+        has_facts = options.row_facts and n_columns > 0
+        self._finder = FactsOnDevice(n_rows, n_columns, dtype, packs=packs) if has_facts else None
+        self._unreached = unreached_distance(dtype).view(bits_type(dtype))
+        self._is_whole_row = kept.is_whole_row
         #: What is copied of the rows.
         self._wanted = self._rows[:0]
         self._sources = np.empty(0, np.uint32)
@@ -302,6 +309,8 @@ class _Buffer:
         #: Of the batch that was finished last.
         self.metrics: MetricsColumns
         self.facts: RowFacts | None = None
+        #: `RowFacts.bits` on the device, if an unreached vertex was left out of a row.
+        self.bits: Any = None
 
     def launch(self, search: BatchSearch, sources: np.ndarray) -> None:
         """Enqueue the search from `sources`, its counts and its facts."""
@@ -314,7 +323,7 @@ class _Buffer:
             self._ended.record()
             self._summariser.launch(rows)
             self._wanted = self._reduce(rows, self._summariser.words)
-            self._facts = self._find_facts(self._wanted) if self._find_facts else None
+            self._facts = self._finder.launch(self._wanted) if self._finder else None
             self._ready.record()
 
     def finish(self) -> None:
@@ -322,12 +331,29 @@ class _Buffer:
         sources = self._sources
         self._ready.synchronize()
         counts = self._counts()
-        summaries = self._summariser.finish(self._rows[: len(sources)], sources)
+        self.facts = None if self._facts is None else self._facts()
+        summaries = self._summariser.finish(self._row, sources)
         share_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / len(sources)
         self.metrics = self._summariser.metrics(sources, counts, summaries, share_s)
-        self.facts = None if self._facts is None else self._facts()
+        self.bits = None
+        if self._finder is not None and self.facts is not None and self.facts.n_present is not None:
+            is_complete = int(np.sum(self.facts.n_present)) == self._wanted.size
+            self.bits = None if is_complete else self._finder.bits
 
-    def copy(self, rows: slice, into: np.ndarray, stream: Any) -> None:
-        """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns), host memory."""
+    def copy(self, rows: slice, into: np.ndarray, bits_into: np.ndarray | None, stream: Any) -> None:
+        """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns), host memory.
+
+        If `bits` is there, its rows are copied to `bits_into` (n, words).
+        """
         copy_to_host(self._wanted[rows], into, stream)
+        if self.bits is not None and bits_into is not None:
+            copy_to_host(self.bits[rows], bits_into, stream)
         self._copied.record(stream)
+
+    def _row(self, i: int) -> Any:
+        """Return the distances (V,) of row `i` to every vertex, on the device."""
+        if self._finder is None or self._finder.bits is None or self.facts is None or not self._is_whole_row:
+            return self._rows[i]
+        rows = slice(i, i + 1)
+        facts = replace(self.facts.part(rows), bits=self._finder.bits[rows].get())
+        return cupy_module().asarray(facts.unpacked(self._rows[rows].get(), self._unreached)[0])

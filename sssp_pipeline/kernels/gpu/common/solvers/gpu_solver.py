@@ -238,7 +238,7 @@ class _StreamSearch:
         sources, self._source = np.array([self._source]), -1
         with self.cuda_stream:
             counts = self._search.finish()
-            summaries = self._summariser.finish(self._rows, sources)
+            summaries = self._summariser.finish(self._rows.__getitem__, sources)
         solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
         return replace(self._summariser.metrics(sources, counts, summaries, solve_s)[0], trace=counts.trace)
 
