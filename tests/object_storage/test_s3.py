@@ -19,7 +19,7 @@ from sssp_pipeline.errors import InputError, SsspError, StoreUnavailableError
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.run import run
-from sssp_pipeline.pipeline.storage import files, lease, retries
+from sssp_pipeline.pipeline.storage import files, lease, parts_upload, retries
 from sssp_pipeline.progress import Quiet
 
 pytestmark = pytest.mark.slow
@@ -200,24 +200,31 @@ def test_a_store_that_keeps_no_condition_is_told(bucket, monkeypatch, caplog):
     ]
 
 
+def uploads(bucket: str) -> list[dict]:
+    """Return the uploads in parts that are neither completed nor given up."""
+    answer = s3fs.S3FileSystem().call_s3("list_multipart_uploads", Bucket=bucket.removeprefix("s3://"))
+    return answer.get("Uploads", [])
+
+
 def test_a_large_object_is_there_whole_or_not_at_all(swift, bucket, monkeypatch):
-    """It goes up in parts, and the store fails after the first."""
+    """It goes up in parts, and the store fails before the first."""
     monkeypatch.setattr(retries, "RETRY_S", 0.0)
     monkeypatch.setattr(retries, "_outages", defaultdict(retries._Outage))
-    part_bytes = 6 << 20  # s3fs has 50 MB
-    monkeypatch.setattr(s3fs.S3FileSystem._pipe_file, "__defaults__", (part_bytes, None, "overwrite"))
+    part_bytes = 6 << 20
+    monkeypatch.setattr(parts_upload, "_PART_BYTES", part_bytes)
+    monkeypatch.setattr(parts_upload, "_WHOLE_BYTES", part_bytes)
     content = os.urandom(3 * part_bytes)
-    url, call = files.join(bucket, "big"), s3fs.S3FileSystem._call_s3
+    url, call = files.join(bucket, "big"), s3fs.S3FileSystem.call_s3
     calls = []
 
-    async def stopping(self, method, *args, **kwargs):
-        answer = await call(self, method, *args, **kwargs)
+    def stopping(self, method, *args, **kwargs):
         calls.append(method)
-        if method == "upload_part" and calls.count(method) == 1:
+        answer = call(self, method, *args, **kwargs)
+        if method == "create_multipart_upload" and calls.count(method) == 1:
             swift.stop("object")
         return answer
 
-    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", stopping)
+    monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", stopping)
     try:
         with pytest.raises(SsspError):
             files.write_atomic(url, content)
@@ -226,6 +233,11 @@ def test_a_large_object_is_there_whole_or_not_at_all(swift, bucket, monkeypatch)
     assert "upload_part" in calls
     assert "complete_multipart_upload" not in calls
     assert files.list_files(bucket) == []
+    with pytest.raises(ZeroDivisionError), files.open_atomic(url) as handle:
+        handle.write(content)
+        raise ZeroDivisionError
+    assert files.list_files(bucket) == []
+    assert uploads(bucket)[1:] == [], "at most the one that the stopped store could not give up"
     files.write_atomic(url, content)
     assert files.list_files(bucket) == ["big"]
     assert files.read_bytes(url) == content

@@ -30,12 +30,13 @@ from sssp_pipeline.pipeline.storage.error_texts import reading as reading
 from sssp_pipeline.pipeline.storage.error_texts import writing as writing
 from sssp_pipeline.pipeline.storage.file_locks import remove_if_free
 from sssp_pipeline.pipeline.storage.filesystems import CHOOSE_A_FOLDER as CHOOSE_A_FOLDER
-from sssp_pipeline.pipeline.storage.filesystems import HTTP_SCHEMES, call, is_of_machine, pipe_copy
+from sssp_pipeline.pipeline.storage.filesystems import HTTP_SCHEMES, call, is_of_machine, is_s3, pipe_copy
 from sssp_pipeline.pipeline.storage.filesystems import filesystem as filesystem
 from sssp_pipeline.pipeline.storage.filesystems import is_local as is_local
 from sssp_pipeline.pipeline.storage.filesystems import is_object_store as is_object_store
 from sssp_pipeline.pipeline.storage.filesystems import is_read_only as is_read_only
 from sssp_pipeline.pipeline.storage.filesystems import join as join
+from sssp_pipeline.pipeline.storage.parts_upload import PartsUpload
 from sssp_pipeline.pipeline.storage.redaction import STANDARD_INPUT as STANDARD_INPUT
 from sssp_pipeline.pipeline.storage.redaction import redacted as redacted
 from sssp_pipeline.pipeline.storage.retries import http_status
@@ -43,6 +44,8 @@ from sssp_pipeline.pipeline.storage.retries import http_status
 if TYPE_CHECKING:
     pass
 
+#: What Arrow collects before it calls Python, to which its writes to an object store go.
+_BUFFER_BYTES = 2**22
 #: Buffers that a system call takes at most (IOV_MAX of Linux and macOS).
 _MOST_BUFFERS = 1024
 TEMP_PREFIX = ".sssp-partial-"
@@ -316,6 +319,19 @@ def open_atomic(url: str, *, plain: bool = False) -> Iterator[Any]:
 
     fs, path = filesystem(url)
     with writing(url):
+        if is_s3(fs):
+            upload = PartsUpload(url, fs, path, copies=not plain)
+            try:
+                if plain:
+                    yield upload
+                else:
+                    with pa.BufferedOutputStream(pa.PythonFile(upload, "w"), _BUFFER_BYTES) as handle:
+                        yield handle
+                upload.finish()
+            except BaseException:
+                upload.abort()
+                raise
+            return
         if not is_of_machine(fs):
             # Not every filesystem can cancel an upload, so the upload starts when the whole content is there.
             collected, content = _Collected(), pa.BufferOutputStream()

@@ -131,6 +131,11 @@ def is_of_machine(fs: Any) -> bool:
     return "file" in _protocols(fs)
 
 
+def is_s3(fs: Any) -> bool:
+    """Return whether `fs` is S3, or a store that speaks its protocol."""
+    return "s3" in _protocols(fs)
+
+
 def is_object_store(url: str) -> bool:
     """Return whether `url` is in an object store, which can create an object only if there is none yet."""
     return url.partition("://")[0] in _OBJECT_STORES
