@@ -23,7 +23,7 @@ AZURITE := .azurite
 # Tests run in as many processes as there are cores; more than 8 gain little, as each of them collects all tests.
 PYTEST = $(BIN)/pytest -q -n logical --maxprocesses 8
 
-.PHONY: help quickstart lint check test test-slow test-s3 swift test-azure azurite install install-dev docs format bench lock clean
+.PHONY: help quickstart lint check test test-slow test-s3 swift test-azure azurite install install-dev docs notebooks format bench lock clean
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
@@ -33,6 +33,7 @@ help:
 	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
 	@echo "make docs         write the generated reference pages"
+	@echo "make notebooks    run docs/notebooks/ and write what they show"
 	@echo "make format       format the code and sort its imports"
 	@echo "make bench        measure solvers, ingest, writing and a run on made graphs"
 	@echo "make lock         resolve the dependencies again (needs uv)"
@@ -70,6 +71,9 @@ azurite: $(AZURITE)/.installed
 
 docs: install-dev
 	$(BIN)/python docs/generate.py
+
+notebooks: install-dev
+	$(BIN)/python docs/run_notebooks.py
 
 format: install-dev
 	$(BIN)/ruff check --fix .

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 from sssp_pipeline.kernels import SOLVERS
@@ -26,6 +28,44 @@ def test_a_program_prints_its_help(benchmark_module, monkeypatch, capsys, name):
         program.main()
     assert ended.value.code == 0
     assert "usage:" in capsys.readouterr().out.lower()
+
+
+@pytest.mark.medium
+def test_every_program_of_jobs_finds_the_same(benchmark_module, monkeypatch, tmp_path):
+    jobs, record = benchmark_module("jobs"), benchmark_module("record")
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    small = [
+        "jobs.py",
+        "--share",
+        "0.01",
+        "--seconds",
+        "0.01",
+        "--with",
+        "sssp-pipeline,scipy,igraph,networkx",
+    ]
+    monkeypatch.setattr(sys, "argv", small)
+    jobs.main()
+    lines = [json.loads(line) for line in (tmp_path / "jobs.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 4 * len(jobs.JOBS)
+    for line in lines:
+        assert line["is_extrapolated"] == (line["solved"] < line["sources"])
+        assert line["total_s"] >= 0
+    with pytest.raises(SystemExit, match="scipy finds another max_distance"):
+        jobs.check_same("scipy", {"max_distance": np.ones(2)}, {"max_distance": np.zeros(2)})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--with", "scippy"], "unknown program `scippy`; programs: sssp-pipeline, networkit"),
+        (["--jobs", "citty"], "unknown job `citty`; jobs: all-sources, city, radii"),
+    ],
+)
+def test_jobs_names_what_it_does_not_know(benchmark_module, monkeypatch, capsys, arguments, message):
+    monkeypatch.setattr(sys, "argv", ["jobs.py", *arguments])
+    with pytest.raises(SystemExit):
+        benchmark_module("jobs").main()
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["adds", "auto", "many-sources", "scaling"])
