@@ -232,7 +232,9 @@ def verify(
 @app.command(epilog="Example: sssp-pipeline export results skims.parquet --columns otaz,dtaz,TIME")
 def export(
     run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What to write: `.parquet` or `.npy`.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="What to write: `.parquet`, `.npy` or `.zarr`.")
+    ],
     columns: Annotated[
         str, typer.Option(metavar="A,B,C", help="Names in a Parquet file: of source, vertex and distance.")
     ] = "source,vertex,distance",
@@ -241,12 +243,12 @@ def export(
     ] = False,
     unreached: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Number for pairs without a path. Default: NULL, in `.npy` infinity."),
+        typer.Option(metavar="N", help="Number for pairs without a path. Default: NULL, in arrays infinity."),
     ] = None,
     log: Log = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Write the distances of a finished run to one file: a matrix with a row for each source."""
+    """Write the distances of a finished run to one file or Zarr group: a matrix with a row for each source."""
     with reporting(log, quiet) as progress:
         prepare_imports()
         from sssp_pipeline.pipeline.results.matrix_export import export_matrix

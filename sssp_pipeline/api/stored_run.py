@@ -275,13 +275,13 @@ class StoredRun:
         sparse: bool = False,
         unreached: float | None = None,
     ) -> None:
-        """Write the distances to one file: a matrix with a row for each source, in the order of the run.
+        """Write the distances to one file or Zarr group: a matrix with a row for each source, in the order of the run.
 
         Parameters
         ----------
         url
-            A name that ends in `.parquet` (a row for each pair) or `.npy` (an array (S, n) of the type of the
-            distances).
+            A name that ends in `.parquet` (a row for each pair), or in `.npy` or `.zarr` (an array (S, n) of the type
+            of the distances; Zarr has the ids too).
         columns
             Names in a Parquet file: of the source, of the vertex and of the distance.
         sparse
@@ -293,7 +293,7 @@ class StoredRun:
         ------
         InputError
             The run has no distances, the options contradict each other, the file exists, or an array of integers has
-            a pair without a path and `unreached` is None.
+            a pair without a path and `unreached` is None. Or the package zarr is needed and missing.
         """
         export_matrix(self._folder, os.fspath(url), columns=columns, sparse=sparse, unreached=unreached)
 
