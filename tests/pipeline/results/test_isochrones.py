@@ -501,7 +501,7 @@ def test_a_damaged_run_leaves_nothing(make_run):
 @pytest.mark.data
 def test_the_roads_of_new_york(data_file, tmp_path):
     store = sp.ingest(
-        data_file("USA-road-t.NY.gr.gz"), tmp_path / "ny", coordinates=str(data_file("USA-road-d.NY.co.gz"))
+        data_file("USA-road-t.NY.gr.gz"), tmp_path / "ny", coordinates=data_file("USA-road-d.NY.co.gz")
     )
     graph, positions, limit = store.graph(), store.lon_lat(), 60_000
     areas = ReachedAreas(graph, positions, 100)
