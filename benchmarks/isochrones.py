@@ -2,8 +2,8 @@
 
     python benchmarks/isochrones.py --data FOLDER [--sources 20] [--limits 100000,200000,400000] [--buffer-m 100]
 
-The graph has travel times. An area is measured twice from each source: the first time the tree still makes the groups that
-it needs, the second time it has them all. Ingest and search are not timed.
+The graph has travel times. An area is measured twice from each source: the first time the tree still makes the groups
+that it needs, the second time it has them all. Ingest and search are not timed.
 """
 
 from __future__ import annotations
