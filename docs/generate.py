@@ -7,6 +7,7 @@ python docs/generate.py --check    exits 1 and names the pages that differ
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -77,11 +78,12 @@ def _section_tables(
         inner = section_of(value)
         # How headings such as "`graphs[].sources`" are linked to.
         anchor = elsewhere.get(key, "#" + "".join((*path, key)).replace("[]", ""))
-        values = f"[a section]({anchor})" if inner else wanted(value)
+        values = re.sub(r"a section with `\w+`(, `\w+`)*", f"[a section]({anchor})", wanted(value))
         if key in section.get("required", ()):
             default = "required"
         else:
-            default = "" if inner else f"`{json.dumps(value.get('default'))}`".replace('"', "")
+            has_default = not inner or not isinstance(value.get("default", {}), dict)
+            default = f"`{json.dumps(value.get('default'))}`".replace('"', "") if has_default else ""
         yield f"| `{key}` | {values} | {default} | {_cell(value['description'])} |"
     yield ""
     for key, value in properties(part).items():

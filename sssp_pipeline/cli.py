@@ -18,6 +18,7 @@ import typer
 
 from sssp_pipeline import __version__, interrupts
 from sssp_pipeline.cli_options import (
+    Coordinates,
     From,
     Inputs,
     Json,
@@ -232,7 +233,9 @@ def verify(
 @app.command(epilog="Example: sssp-pipeline export results skims.parquet --columns otaz,dtaz,TIME")
 def export(
     run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What to write: `.parquet` or `.npy`.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="What to write: `.parquet`, `.npy` or `.zarr`.")
+    ],
     columns: Annotated[
         str, typer.Option(metavar="A,B,C", help="Names in a Parquet file: of source, vertex and distance.")
     ] = "source,vertex,distance",
@@ -241,12 +244,12 @@ def export(
     ] = False,
     unreached: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Number for pairs without a path. Default: NULL, in `.npy` infinity."),
+        typer.Option(metavar="N", help="Number for pairs without a path. Default: NULL, in arrays infinity."),
     ] = None,
     log: Log = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Write the distances of a finished run to one file: a matrix with a row for each source."""
+    """Write the distances of a finished run to one file or Zarr group: a matrix with a row for each source."""
     with reporting(log, quiet) as progress:
         prepare_imports()
         from sssp_pipeline.pipeline.results.matrix_export import export_matrix
@@ -283,13 +286,7 @@ def path(
         bool,
         typer.Option("--geojson", help="Print a Feature of GeoJSON. The graph store must have coordinates."),
     ] = False,
-    coordinates: Annotated[
-        Literal["auto", "degrees", "microdegrees"],
-        typer.Option(
-            metavar="auto|degrees|microdegrees",
-            help="Unit of the coordinates, for --geojson. `auto` takes the one that fits the numbers.",
-        ),
-    ] = "auto",
+    coordinates: Coordinates = "auto",
     log: Log = "text",
     as_json: Json = False,
 ) -> None:
@@ -314,6 +311,44 @@ def path(
         else:
             facts = found.to_dict(cost)
             print_answer(json.dumps(facts) if as_json else path_text(facts))
+
+
+@app.command(epilog="Example: sssp-pipeline isochrones results areas.parquet --limits 600,1200")
+def isochrones(
+    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The GeoParquet file to write.")],
+    limits: Annotated[
+        str, typer.Option(metavar="A,B,…", help="Largest distances, in the unit of the weights.")
+    ],
+    sources: Annotated[
+        list[str],
+        typer.Option(
+            "--from", metavar="ID", help="A source of the run; may be repeated. Default: every source."
+        ),
+    ] = [],  # noqa: B006
+    buffer_m: Annotated[
+        float, typer.Option(metavar="METRES", help="How far a place may be from a reached road.")
+    ] = 100,
+    coordinates: Coordinates = "auto",
+    store: Annotated[
+        str | None, typer.Option(help="Graph store, when it is not where the run found it.")
+    ] = None,
+    log: Log = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Write the area that is reached within each limit, for each source of a finished run, as GeoParquet."""
+    with reporting(log, quiet) as progress:
+        prepare_imports()
+        from sssp_pipeline.api.stored_run import isochrones_of_words, open_run
+
+        progress.about(run=redacted(run_folder))
+        progress.stage("isochrones")
+        areas = isochrones_of_words(open_run(run_folder), limits, sources, buffer_m, coordinates, store)
+        if coordinates == "auto":
+            progress.say(f"coordinates read as longitude and latitude in {areas.coordinates}")
+        areas.write(file, progress)
+        if not quiet:
+            print_answer(redacted(file))
 
 
 @app.command(epilog="Example: sssp-pipeline inspect results")

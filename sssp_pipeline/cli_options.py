@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -69,6 +69,13 @@ Overwrite = Annotated[
     bool,
     typer.Option(
         "--overwrite", help="First remove the earlier run from the output folder. Other files stay."
+    ),
+]
+Coordinates = Annotated[
+    Literal["auto", "degrees", "microdegrees"],
+    typer.Option(
+        metavar="auto|degrees|microdegrees",
+        help="Unit of the coordinates of the graph. `auto` takes the one that fits the numbers.",
     ),
 ]
 Json = Annotated[

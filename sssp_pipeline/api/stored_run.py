@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.answers import Answer
 from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
 from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
@@ -275,13 +276,13 @@ class StoredRun:
         sparse: bool = False,
         unreached: float | None = None,
     ) -> None:
-        """Write the distances to one file: a matrix with a row for each source, in the order of the run.
+        """Write the distances to one file or Zarr group: a matrix with a row for each source, in the order of the run.
 
         Parameters
         ----------
         url
-            A name that ends in `.parquet` (a row for each pair) or `.npy` (an array (S, n) of the type of the
-            distances).
+            A name that ends in `.parquet` (a row for each pair), or in `.npy` or `.zarr` (an array (S, n) of the type
+            of the distances; Zarr has the ids too).
         columns
             Names in a Parquet file: of the source, of the vertex and of the distance.
         sparse
@@ -293,9 +294,66 @@ class StoredRun:
         ------
         InputError
             The run has no distances, the options contradict each other, the file exists, or an array of integers has
-            a pair without a path and `unreached` is None.
+            a pair without a path and `unreached` is None. Or the package zarr is needed and missing.
         """
         export_matrix(self._folder, os.fspath(url), columns=columns, sparse=sparse, unreached=unreached)
+
+    def isochrones(
+        self,
+        limits: Sequence[float],
+        sources: Any = None,
+        *,
+        buffer_m: float = BUFFER_M,
+        coordinates: str = "auto",
+        store: Store | None = None,
+    ) -> pa.Table:
+        """Return the area that is reached within each limit, for each source: a table that is a GeoParquet file.
+
+        A place is in the area if it is at most `buffer_m` metres from a reached part of an edge. The guide
+        `docs/guides/isochrones.md` says more. `pyarrow.parquet.write_table` writes the table as valid GeoParquet.
+
+        Parameters
+        ----------
+        limits
+            Distances in the unit of the weights, such as `[600, 1200]`.
+        sources
+            Ids of sources: one, or any sequence. None means every source.
+        buffer_m
+            In metres.
+        coordinates
+            "degrees", "microdegrees" (millionths of a degree, as in the DIMACS road networks), or "auto" for the unit
+            that fits the numbers.
+        store
+            As for `path`.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each source and limit: `source`, `limit`, `geometry` (WKB, a Polygon or MultiPolygon in
+            longitude and latitude), `bbox`. Sources have the order of the run, limits ascend.
+
+        Raises
+        ------
+        InputError
+            The run has no such source, or not the distances to all vertices; a limit is above the cutoff, or it is no
+            number; the graph store is gone, has no coordinates or has negative weights; an isochrone crosses the
+            meridian at 180 degrees; or shapely is missing.
+        """
+        return self._isochrones(limits, sources, buffer_m, coordinates, store).table()
+
+    def _isochrones(
+        self, limits: Sequence[float], sources: Any, buffer_m: float, coordinates: str, store: Store | None
+    ) -> Isochrones:
+        wanted = None if sources is None else self._wanted(sources)
+        return Isochrones(
+            self._folder,
+            self.record,
+            self.graph(store),
+            limits,
+            wanted,
+            buffer_m=buffer_m,
+            coordinates=coordinates,
+        )
 
     def _long(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
         """Yield the rows of each file that holds some of the sources, first one without rows."""
@@ -342,6 +400,29 @@ class StoredRun:
         dtype = form.dtype(np.dtype(self.record["graph"]["weights"]["dtype"]))
         fields = [("source", kind), ("vertex", kind), ("distance", pa.from_numpy_dtype(dtype))]
         return pa.schema([*fields, ("predecessor", kind)] if form.predecessors else fields)
+
+
+def isochrones_of_words(
+    run: StoredRun, limits: str, sources: Sequence[str], buffer_m: float, coordinates: str, store: str | None
+) -> Isochrones:
+    """Return the isochrones of `run` that a command line names; no `sources` mean every source.
+
+    Raises
+    ------
+    InputError
+        As `StoredRun.isochrones`.
+    """
+    numbers: list[float] = []
+    for word in limits.split(","):
+        try:
+            numbers.append(int(word) if word.strip().isdecimal() else float(word))
+        except ValueError as error:
+            raise InputError(
+                f"`--limits {limits}`: `{word}` is not a number",
+                hint="separate limits by commas, such as `--limits 600,1200`",
+            ) from error
+    ids = typed_ids(sources) if pa.types.is_integer(run.sources.type) else sources
+    return run._isochrones(numbers, ids or None, buffer_m, coordinates, store)
 
 
 def path_of_words(run: StoredRun, source: str, target: str, store: str | None) -> Path:

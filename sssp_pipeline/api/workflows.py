@@ -81,7 +81,10 @@ def ingest(
         The input or an option cannot be used, or the store holds another graph.
     """
     urls = os.fspath(edges) if isinstance(edges, str | os.PathLike) else [os.fspath(url) for url in edges]
-    graph = {"input": urls, "store": os.fspath(store), **options}
+    plain = {
+        key: os.fspath(value) if isinstance(value, os.PathLike) else value for key, value in options.items()
+    }
+    graph = {"input": urls, "store": os.fspath(store), **plain}
     # A workflow has sources and an output. Ingest uses neither.
     unused = {"sources": {"all": True}, "output": {"path": f"{os.fspath(store)}-run"}}
     workflow = workflow_from_dict({"graph": graph, **unused})

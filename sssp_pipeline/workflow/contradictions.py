@@ -69,7 +69,7 @@ def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     chosen: list[Path] = [("sources",), ("output", "targets"), ("output", "nearest", "of")]
     keys: list[Path] = [(*path, *name) for path in chosen for name in (("file",), ("points", "file"))]
     keys.append(("output", "reduce", "amounts", "file"))
-    for path in [("graph", "input"), ("graph", "coordinates"), *keys]:
+    for path in [("graph", "input"), ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
         value: Any = data
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None

@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from sssp_pipeline.pipeline.storage.files import redacted
 from sssp_pipeline.workflow.answers import Nearest, Reduce
@@ -60,6 +60,34 @@ class Weights(Section):
     """Unit of the weights. It is copied to the graph store and the results, and changes nothing."""
 
 
+class Coordinates(Section):
+    """The file with the positions of all vertices, and the names of its columns."""
+
+    file: Text
+    """URL of a CSV file with a header, or of a Parquet, GeoParquet or Arrow file."""
+
+    id: Text | None = None
+    """Column of the vertex ids. `null` takes the one named `id`."""
+
+    lon: Text | None = None
+    """Column of the longitudes, in degrees. `null` takes the geometry of GeoParquet, or else the column named `lon`,
+    `lng` or `longitude`."""
+
+    lat: Text | None = None
+    """Column of the latitudes, in degrees. `null` takes the geometry of GeoParquet, or else the column named `lat` or
+    `latitude`."""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The columns that are named, by their keys."""
+        return self.model_dump(exclude={"file"}, exclude_none=True)
+
+
+def _without_empty_names(given: str | Coordinates | None) -> str | Coordinates | None:
+    """Return the file alone if no column is named: both spellings mean the same graph."""
+    return given.file if isinstance(given, Coordinates) and not given.names else given
+
+
 class Graph(Section):
     """The input, how to read it, and the place of the graph store."""
 
@@ -84,9 +112,9 @@ class Graph(Section):
     columns: Columns = Columns()
     """Columns of a CSV or Parquet input."""
 
-    coordinates: Text | None = None
+    coordinates: Annotated[Text | Coordinates | None, AfterValidator(_without_empty_names)] = None
     """URL of the positions of all vertices: a CSV, Parquet or GeoParquet file with the columns `id`, `lon` and `lat`,
-    or the `.co` file of a DIMACS graph."""
+    or the `.co` file of a DIMACS graph. `{file: URL, id: NAME, lon: NAME, lat: NAME}` names other columns."""
 
     directed: bool | Literal["reversed"] = True
     """Whether an edge leads one way only. `false` adds the reverse of every edge. `reversed` reverses every edge."""
@@ -130,6 +158,12 @@ class Graph(Section):
     def inputs(self) -> list[str]:
         """The URLs of `input` as a list, globs not yet expanded."""
         return [self.input] if isinstance(self.input, str) else list(self.input)
+
+    @property
+    def positions(self) -> Coordinates | None:
+        """`coordinates` as a section."""
+        given = self.coordinates
+        return Coordinates(file=given) if isinstance(given, str) else given
 
 
 class Solve(Section):

@@ -64,10 +64,11 @@ def test_the_default_store_is_another_for_every_graph_and_stays_the_same_for_one
         {"weights": {"unit": "m"}},
         {"weights": {"dtype": "float32"}},
         {"coordinates": "edges.co"},
+        {"coordinates": {"file": "edges.co", "lon": "x"}},
     ]
     stores = [workflow_from_dict(described(graph=graph)).store for graph in [{}, *same]]
     assert set(stores) == {stores[0]}
-    assert len({stores[0], *(workflow_from_dict(described(graph=graph)).store for graph in other)}) == 7
+    assert len({stores[0], *(workflow_from_dict(described(graph=graph)).store for graph in other)}) == 8
 
 
 def test_a_secret_of_a_url_does_not_change_the_default_store(described):

@@ -15,6 +15,7 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import open_decompresse
 from sssp_pipeline.pipeline.formats.point_files import PointFile, PointTable
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds, listed
+from sssp_pipeline.workflow.models import Coordinates
 from sssp_pipeline.workflow.vertices import Points
 
 #: The beginning of a file in which the problem line of DIMACS is searched.
@@ -36,12 +37,12 @@ def is_dimacs_coordinates(url: str) -> bool:
 
 
 class _PositionFile(PointFile):
-    """A table of vertices. Its columns have the usual names, as the workflow has no keys for them."""
+    """A table of vertices."""
 
     wanted = "write a CSV file with a header, or a Parquet file, with the columns `id`, `lon` and `lat`; or GeoParquet"
 
     def _naming(self, part: str) -> str:
-        return f"name its column `{part}`"
+        return f"name the column: `graph.coordinates: {{file: {files.redacted(self.url)}, {part}: NAME}}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +53,21 @@ class VertexPositions:
     points: PointTable
 
     @classmethod
-    def read(cls, url: str) -> VertexPositions:
-        """Return the table in the file `url`.
+    def read(cls, spec: Coordinates) -> VertexPositions:
+        """Return the table that `spec` names.
 
         Raises
         ------
         InputError
             The file has no ids; or as `PointFile.read`.
         """
-        file = _PositionFile("graph.coordinates", Points(file=url))
+        url = spec.file
+        file = _PositionFile("graph.coordinates", Points(file=url, id=spec.id, lon=spec.lon, lat=spec.lat))
         points = file.read()
         if points.ids is None:
             raise InputError(
                 f"`{files.redacted(url)}` has no column `id`, which says of which vertex a position is",
-                hint=file.wanted,
+                hint=file._naming("id"),
             )
         if None in points.ids:
             raise InputError(

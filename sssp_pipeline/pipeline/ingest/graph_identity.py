@@ -21,14 +21,17 @@ from sssp_pipeline.workflow import models as workflow
 
 #: Options in a manifest that do not belong to the identity of the graph. Only release 0.1.0 wrote `release`.
 _NOT_OF_THE_GRAPH = ("reader", "release", "max_line_bytes")
+#: Options that are URLs.
+_URLS = ("input", "coordinates", "coordinates.file")
 
 
 def options_of(spec: workflow.Graph) -> dict[str, Any]:
     """Return the options of `spec` for a manifest: its options and its input without secrets, and the `READER`."""
     options = spec.model_dump(mode="json", exclude={"store"})
     options["input"] = [storage.redacted(url) for url in spec.inputs]
-    if spec.coordinates is not None:
-        options["coordinates"] = storage.redacted(spec.coordinates)
+    if spec.positions is not None:
+        file = storage.redacted(spec.positions.file)
+        options["coordinates"] = {"file": file, **spec.positions.names} if spec.positions.names else file
     return _without_secrets(options) | {"reader": READER}
 
 
@@ -97,7 +100,7 @@ def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _is_same(key: str, old: Any, new: Any) -> bool:
-    return bool(_absolute(old) == _absolute(new) if key in ("input", "coordinates") else old == new)
+    return bool(_absolute(old) == _absolute(new) if key in _URLS else old == new)
 
 
 def _absolute(value: Any) -> Any:

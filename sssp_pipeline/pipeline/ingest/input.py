@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated
@@ -34,7 +35,7 @@ def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
     if any(is_generated(url) for url in spec.inputs):
         return spec.inputs, [{"url": url} for url in spec.inputs]
     urls = storage.expand(spec.inputs)
-    read = [*urls, spec.coordinates] if spec.coordinates else urls
+    read = [*urls, spec.positions.file] if spec.positions else urls
     return urls, [storage.fingerprint(url) for url in read]
 
 
@@ -43,7 +44,9 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = 
 
     A table of coordinates is not opened: `open_positions` does that.
     """
-    co = spec.coordinates if any(map(is_generated, urls)) or not _has_position_table(spec) else None
+    co = spec.positions.file if spec.positions else None
+    if co is not None and not any(map(is_generated, urls)) and _has_position_table(spec):
+        co = None
     options = ReadOptions(
         format=spec.format,
         encoding=spec.encoding,
@@ -72,13 +75,22 @@ def open_positions(spec: workflow.Graph, edge_list: EdgeList) -> VertexPositions
     InputError
         The table cannot be used, or it is a file of DIMACS; or as `VertexPositions.read`.
     """
-    if spec.coordinates is None or edge_list.read_coordinates is not None:
+    if spec.positions is None or edge_list.read_coordinates is not None:
         return None
-    return VertexPositions.read(spec.coordinates)
+    return VertexPositions.read(spec.positions)
 
 
 def _has_position_table(spec: workflow.Graph) -> bool:
-    return spec.coordinates is not None and not is_dimacs_coordinates(spec.coordinates)
+    """Return whether the coordinates are a table; raise `InputError` if columns of a DIMACS file are named."""
+    if spec.positions is None or not is_dimacs_coordinates(spec.positions.file):
+        return spec.positions is not None
+    if spec.positions.names:
+        key = next(iter(spec.positions.names))
+        raise InputError(
+            f"`{storage.redacted(spec.positions.file)}` is a DIMACS file, whose columns have no names",
+            hint=f"remove `graph.coordinates.{key}`",
+        )
+    return False
 
 
 def chunks_of(edge_list: EdgeList, spec: workflow.Graph, n_threads: int) -> Iterator[EdgeChunk]:

@@ -16,14 +16,11 @@ import pyarrow as pa
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.formats.point_files import PointFile, PointTable
-from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
+from sssp_pipeline.pipeline.graph_store.coordinates import EARTH_RADIUS_M, LonLat
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.vertices import Points
-
-#: The mean radius of the Earth (IUGG).
-EARTH_RADIUS_M = 6_371_008.8
 
 
 class Snapper:

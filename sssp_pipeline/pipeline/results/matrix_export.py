@@ -1,4 +1,4 @@
-"""The distances of a finished run as one file: a matrix with a row for each source, in the order of the run.
+"""The distances of a finished run as one file or Zarr group: a matrix with a row for each source, in their order.
 
 The matrix is read and written in blocks of some sources, so it may be larger than memory. Its columns are the vertices,
 or the targets in the order in which the workflow names them.
@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import VertexDistances, recorded_output
+from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.results.zarr_matrix import write_zarr
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, Quiet
 
@@ -56,7 +58,8 @@ def export_matrix(
     Parameters
     ----------
     url
-        A name that ends in `.parquet` (a row for each pair) or `.npy` (an array (S, n) of the type of the distances).
+        A name that ends in `.parquet` (a row for each pair), or in `.npy` or `.zarr` (an array (S, n) of the type of
+        the distances; Zarr has the ids too).
     columns
         Names in a Parquet file: of the source, of the vertex and of the distance.
     sparse
@@ -71,24 +74,24 @@ def export_matrix(
     InputError
         The run is not finished or has no distances, the options contradict each other, `url` exists, a file of the
         run is damaged, `unreached` is the distance of a path or does not fit the type of the distances, or an array of
-        integers has a pair without a path and `unreached` is None.
+        integers has a pair without a path and `unreached` is None. Or the package zarr is needed and missing.
     """
     record = folder.read_run()
     output = recorded_output(record)
-    if not isinstance(output, VertexDistances):
+    if not isinstance(output, VertexDistances) or isinstance(output, ReachedPairs):
         raise InputError(
             f"`{files.redacted(folder.url)}` holds no matrix of distances",
             hint="run it with `output.distances: full`",
         )
     suffix = url.rpartition(".")[2]
-    if suffix not in ("parquet", "npy"):
+    if suffix not in ("parquet", "npy", "zarr"):
         raise InputError(
-            f"`{files.redacted(url)}` names no format: it must end in .parquet or .npy",
+            f"`{files.redacted(url)}` names no format: it must end in .parquet, .npy or .zarr",
             hint="name a file such as `matrix.parquet`",
         )
-    if suffix == "npy" and (sparse or tuple(columns) != COLUMNS):
+    if suffix != "parquet" and (sparse or tuple(columns) != COLUMNS):
         raise InputError(
-            f"an array (.npy) has no {'sparse form' if sparse else 'names of columns'}",
+            f"an array (.{suffix}) has no {'sparse form' if sparse else 'names of columns'}",
             hint="write a `.parquet` file, or leave the option out",
         )
     if sparse and unreached is not None:
@@ -109,11 +112,15 @@ def export_matrix(
     blocks = _counted(
         (_with_null(block, output.form.unreached) for block in stored), record["sources"], progress
     )
-    if suffix == "npy":
-        shape = record["sources"], output.n_columns(record["graph"]["n_vertices"])
-        _write_npy(blocks, url, shape, dtype, unreached)
-    else:
+    if suffix == "parquet":
         _write_parquet(blocks, url, list(columns), dtype, sparse, unreached)
+        return
+    shape = record["sources"], output.n_columns(record["graph"]["n_vertices"])
+    numbers = ((block.sources, block.vertices, _numbers(block, unreached, dtype)) for block in blocks)
+    if suffix == "npy":
+        _write_npy(url, (rows for _, _, rows in numbers), shape, dtype)
+    else:
+        write_zarr(url, numbers, shape, dtype, unreached)
 
 
 def _check_stand_in(unreached: float | None, dtype: np.dtype) -> None:
@@ -190,27 +197,30 @@ def _write_parquet(
             writer.write_table(table)
 
 
-def _write_npy(
-    blocks: Iterable[Block], url: str, shape: tuple[int, int], dtype: np.dtype, unreached: float | None
-) -> None:
+def _numbers(block: Block, unreached: float | None, dtype: np.dtype) -> np.ndarray:
+    """Return the distances (k, n) as an array, which has no NULL; raises as `export_matrix`."""
+    distances = block.distances
+    stand_in = np.inf if unreached is None and dtype.kind == "f" else unreached
+    if distances.null_count and stand_in is None:
+        source, vertex = divmod(distances.is_valid().index(False).as_py(), len(block.vertices))
+        raise InputError(
+            f"there is no path from `{block.sources[source]}` to `{block.vertices[vertex]}`, and an array of "
+            f"{dtype} has no number for that",
+            hint="name one as `unreached`, such as 4294967295, or write a `.parquet` file",
+        )
+    if stand_in is not None:
+        distances = _filled(block, stand_in, dtype)
+    return distances.to_numpy().astype(dtype, copy=False).reshape(len(block.sources), -1)
+
+
+def _write_npy(url: str, blocks: Iterable[np.ndarray], shape: tuple[int, int], dtype: np.dtype) -> None:
     with files.open_atomic(url, plain=True) as handle:
         header = io.BytesIO()
         about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_2_0(header, about)
         handle.write(header.getvalue())
-        stand_in = np.inf if unreached is None and dtype.kind == "f" else unreached
-        for block in blocks:
-            distances = block.distances
-            if distances.null_count and stand_in is None:
-                source, vertex = divmod(distances.is_valid().index(False).as_py(), len(block.vertices))
-                raise InputError(
-                    f"there is no path from `{block.sources[source]}` to `{block.vertices[vertex]}`, and an array of "
-                    f"{dtype} has no number for that",
-                    hint="name one as `unreached`, such as 4294967295, or write a `.parquet` file",
-                )
-            if stand_in is not None:
-                distances = _filled(block, stand_in, dtype)
-            handle.write(distances.to_numpy().astype(dtype, copy=False))
+        for rows in blocks:
+            handle.write(rows)
 
 
 def _blocks(

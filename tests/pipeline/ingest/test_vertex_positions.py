@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -94,18 +95,18 @@ def test_rows_of_no_vertex_are_counted(ingest):
         (
             "lon,lat\n1,2\n",
             "`places.csv` has no column `id`, which says of which vertex a position is",
-            "write a CSV file with a header, or a Parquet file, with the columns `id`, `lon` and `lat`; or GeoParquet",
+            "name the column: `graph.coordinates: {file: places.csv, id: NAME}`",
         ),
         ("id,lon,lat\n,1,2\n", "`places.csv` line 2 has no `id`", "leave out positions of no vertex"),
         (
             "id,x,y\nAyr,1,2\n",
             "`places.csv` has no column that may hold the longitudes: its columns are `id`, `x`, `y`",
-            "name its column `lon`; the first line must name the columns",
+            "name the column: `graph.coordinates: {file: places.csv, lon: NAME}`; the first line must name the columns",
         ),
         (
             "id,ID,lon,lat\nAyr,Ayr,1,2\n",
             "`places.csv` has 2 columns that may hold the ids: its columns are `id`, `ID`, `lon`, `lat`",
-            "name its column `id`",
+            "name the column: `graph.coordinates: {file: places.csv, id: NAME}`",
         ),
         (
             "id,lon,lat\nAyr,583960,4507523\n",
@@ -124,6 +125,105 @@ def test_refused(ingest, places, message, hint):
         ingest(places=places)
     assert (caught.value.message, caught.value.hint) == (message, hint)
     assert not Path("store/manifest.json").exists()
+
+
+#: No column has a usual name, and some have the usual name of another one.
+ODD = "osmid,lat,x,id\nCork,-8.5,51.9,1\nAyr,-4.6,55.5,2\nBude,-4.5,50.8,3\n"
+NAMES = {"id": "osmid", "lon": "lat", "lat": "x"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_may_be_named(ingest, kind):
+    given = {"file": f"odd.{kind}", **NAMES}
+    Path("odd.csv").write_text(ODD)
+    pq.write_table(csv.read_csv("odd.csv"), "odd.parquet")
+    ingest()
+    named = sp.ingest("roads.csv", "named", coordinates=given)
+    true = sp.open_store("store").lon_lat()
+    assert named.lon_lat().lon.tolist() == true.lon.tolist()
+    assert named.lon_lat().lat.tolist() == true.lat.tolist()
+    # The same graph again is not ingested again, other columns are another graph.
+    written = Path("named/manifest.json").stat().st_mtime_ns
+    sp.ingest("roads.csv", "named", coordinates=given)
+    assert Path("named/manifest.json").stat().st_mtime_ns == written
+    moved = sp.ingest(
+        "roads.csv", "named", coordinates={**given, "file": str(Path(f"odd.{kind}").absolute())}
+    )
+    assert moved.manifest.content_id == named.manifest.content_id
+    with pytest.raises(InputError) as caught:
+        sp.ingest("roads.csv", "named", coordinates={**given, "lon": "id"})
+    assert caught.value.message == (
+        "`named` holds another graph: `graph.coordinates.lon` is `lat` there and `id` here"
+    )
+
+
+def test_a_file_without_names_is_the_file(ingest):
+    ingest()
+    written = Path("store/manifest.json").stat().st_mtime_ns
+    for same in ({"file": "places.csv"}, {"file": "places.csv", "id": None}, Path("places.csv")):
+        sp.ingest("roads.csv", "store", coordinates=same)
+    assert Path("store/manifest.json").stat().st_mtime_ns == written
+
+
+def test_one_name_is_enough_where_the_others_are_usual(ingest):
+    Path("places.csv").write_text(PLACES.replace("id,", "osmid,"))
+    Path("roads.csv").write_text(ROADS)
+    assert (
+        sp.ingest("roads.csv", "store", coordinates={"file": "places.csv", "id": "osmid"}).lon_lat().lat[1]
+        == 50.8
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "message", "hint"),
+    [
+        (
+            {**NAMES, "id": "osm"},
+            "`odd.csv` has no column `osm`: its columns are `osmid`, `lat`, `x`, `id`",
+            "name the column: `graph.coordinates: {file: odd.csv, id: NAME}`; the first line must name the columns",
+        ),
+        (
+            {**NAMES, "lat": "osmid"},
+            "`odd.csv` line 2: `Cork` in column `osmid` is not a number",
+            "write degrees with a point before the decimals, such as -73.98",
+        ),
+        (
+            {"column": "osmid"},
+            "workflow: unknown key `column` in `graph.coordinates`",
+            "Keys: file, id, lon, lat",
+        ),
+        (
+            {"id": 1},
+            "workflow: `graph.coordinates.id` is `1`, wanted text or `null`",
+            "correct `graph.coordinates.id`",
+        ),
+    ],
+)
+def test_wrong_names(ingest, names, message, hint):
+    ingest()
+    Path("odd.csv").write_text(ODD)
+    with pytest.raises(InputError) as caught:
+        sp.ingest("roads.csv", "wrong", coordinates={"file": "odd.csv", **names})
+    assert caught.value.message == message
+    assert caught.value.hint.startswith(hint)
+    assert not Path("wrong/manifest.json").exists()
+
+
+def test_columns_without_a_file_and_columns_of_a_dimacs_file(ingest):
+    with pytest.raises(InputError, match=r"no key `file` in `graph\.coordinates`"):
+        sp.ingest("roads.csv", "wrong", coordinates={"id": "osmid"})
+    Path("g.gr").write_text("p sp 2 1\na 1 2 5\n")
+    Path("g.co").write_text("p aux sp co 2\nv 1 1 2\nv 2 3 4\n")
+    with pytest.raises(InputError) as caught:
+        sp.ingest("g.gr", "wrong", coordinates={"file": "g.co", "lon": "x"})
+    assert caught.value.message == "`g.co` is a DIMACS file, whose columns have no names"
+    assert caught.value.hint == "remove `graph.coordinates.lon`"
+    assert sp.ingest("g.gr", "right", coordinates={"file": "g.co"}).manifest.coordinates
+
+
+def test_standard_input_is_read_once(ingest):
+    with pytest.raises(InputError, match=r"`graph\.input` and `graph\.coordinates\.file` are both `-`"):
+        sp.ingest("-", "wrong", coordinates={"file": "-", "id": "osmid"})
 
 
 def test_a_table_that_is_missing(ingest):

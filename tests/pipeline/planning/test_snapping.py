@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.point_files import PointFile
-from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
-from sssp_pipeline.pipeline.planning.snapping import EARTH_RADIUS_M, Nearby
+from sssp_pipeline.pipeline.graph_store.coordinates import EARTH_RADIUS_M, LonLat
+from sssp_pipeline.pipeline.planning.snapping import Nearby
 from sssp_pipeline.workflow.vertices import Points
 
 CRS84 = {"name": "WGS 84 (CRS84)", "id": {"authority": "OGC", "code": "CRS84"}}

@@ -80,7 +80,7 @@ def test_what_a_run_stored_for_no_path_is_no_distance(tmp_path, layout):
     np.testing.assert_array_equal(np.load(tmp_path / "m.npy"), np.where(true == 2**32 - 1, 7_000_000, true))
 
 
-@pytest.mark.parametrize("name", ["m.npy", "m.parquet"])
+@pytest.mark.parametrize("name", ["m.npy", "m.parquet", "m.zarr"])
 def test_a_stand_in_that_is_a_distance_is_refused(tmp_path, name):
     found = stored(tmp_path)
     with pytest.raises(InputError) as caught:
@@ -116,10 +116,19 @@ def test_floats_and_scaled_weights_are_in_the_unit_of_the_input(tmp_path, monkey
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("m.csv", {}, r"m\.csv` names no format: it must end in \.parquet or \.npy"),
+        ("m.csv", {}, r"m\.csv` names no format: it must end in \.parquet, \.npy or \.zarr"),
         ("m", {}, r"m` names no format"),
         ("m.npy", {"sparse": True}, r"an array \(\.npy\) has no sparse form"),
         ("m.npy", {"columns": ("a", "b", "c")}, r"an array \(\.npy\) has no names of columns"),
+        ("m.zarr", {"sparse": True}, r"an array \(\.zarr\) has no sparse form"),
+        ("m.zarr", {"columns": ("a", "b", "c")}, r"an array \(\.zarr\) has no names of columns"),
+        ("m.zarr", {}, "there is no path from `77` to `.*`, and an array of uint32 has no number for that"),
+        (
+            "m.zarr",
+            {"unreached": 2**32},
+            "`unreached` is 4294967296, which the distances' type uint32 cannot hold",
+        ),
+        ("taken.zarr", {"unreached": 2**32 - 1}, r"taken\.zarr` exists"),
         ("m.parquet", {"columns": ("a", "b")}, "`columns` is 'a, b', not three different names"),
         ("m.parquet", {"columns": ("a", "b", "a")}, "not three different names"),
         ("m.parquet", {"sparse": True, "unreached": 1}, "`sparse` and `unreached` contradict each other"),
@@ -131,6 +140,7 @@ def test_floats_and_scaled_weights_are_in_the_unit_of_the_input(tmp_path, monkey
 def test_what_cannot_be_written_is_one_error_and_leaves_nothing(tmp_path, name, options, message):
     found = stored(tmp_path)
     (tmp_path / "taken.npy").write_text("mine")
+    (tmp_path / "taken.zarr").mkdir()
     before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(InputError, match=message):
         found.export(tmp_path / name, **options)
@@ -144,15 +154,18 @@ def test_a_run_without_distances_has_no_matrix(tmp_path):
         found.export(tmp_path / "m.npy")
 
 
-def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "unreached"), [("m.parquet", None), ("m.npy", 2**32 - 1), ("m.zarr", 2**32 - 1)]
+)
+def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path, name, unreached):
     found = stored(tmp_path)
     path = tmp_path / "run" / "distances" / "batch-00001.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
     with pytest.raises(
         InputError, match=r"batch-00001\.parquet` is damaged: it has 3279 rows, not 2 times 1640"
     ):
-        found.export(tmp_path / "m.parquet")
-    assert not list(tmp_path.glob("*m.parquet"))
+        found.export(tmp_path / name, unreached=unreached)
+    assert not list(tmp_path.glob("*m.*"))
 
 
 def test_on_the_command_line(tmp_path, monkeypatch):

@@ -1,0 +1,222 @@
+"""Isochrones of a finished run: for each source and limit the area that is reached within the limit.
+
+The distances are read from the run, a source at a time. `reached_area` says what an area is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.results.geoparquet import (
+    BOUNDS,
+    BOUNDS_TYPE,
+    GEOMETRY,
+    Described,
+    bounds_column,
+    write_geoparquet,
+)
+from sssp_pipeline.pipeline.results.outputs import AllDistances, FileOutput, StoredRow, recorded_output
+from sssp_pipeline.pipeline.results.reached_area import ReachedAreas, shapely_module
+from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress, Quiet
+
+#: How far a place may be from a reached road, in metres.
+BUFFER_M = 100
+
+
+class Isochrones:
+    """The isochrones of some sources of a finished run.
+
+    Parameters
+    ----------
+    folder, record
+        The run and the content of its run.json.
+    stored
+        Its graph.
+    limits
+        Distances in the unit of the weights, in any order.
+    sources
+        Ids of sources of the run, in any order; None means every source.
+    buffer_m
+        How far a place may be from a reached part of an edge, in metres.
+    coordinates
+        The unit of the coordinates: "degrees", "microdegrees" or "auto".
+
+    Raises
+    ------
+    InputError
+        The run has no distances to every vertex; a limit or the buffer cannot be used, or is beyond the cutoff; the
+        graph has no coordinates or negative weights; or shapely is missing.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        record: dict[str, Any],
+        stored: StoredGraph,
+        limits: Sequence[float],
+        sources: pa.Array | None = None,
+        *,
+        buffer_m: float = BUFFER_M,
+        coordinates: str = "auto",
+    ) -> None:
+        shapely_module()
+        self._folder, self._record, self._stored = folder, record, stored
+        output = recorded_output(record)
+        place = files.redacted(folder.url)
+        if not isinstance(output, AllDistances | ReachedPairs):
+            raise InputError(
+                f"`{place}` does not hold the distances to every reached vertex, which isochrones need",
+                hint="run it with `output.distances: full` or `reached`, and without `output.targets`",
+            )
+        self._output: FileOutput = output
+        self._limits = _checked_limits(limits, record["identity"]["cutoff"])
+        if not _is_number(buffer_m) or not 0 < buffer_m < math.inf:
+            raise InputError(
+                f"the buffer is `{buffer_m}`, not a positive number of metres", hint="a street needs about 50"
+            )
+        if stored.manifest.weights.min < 0:
+            raise InputError(
+                f"the graph of `{place}` has negative weights: along such an edge the distance falls",
+                hint="isochrones need weights of zero or more",
+            )
+        self._sources, self._buffer_m, self._unit = sources, float(buffer_m), coordinates
+        self._described = Described()
+        #: How the coordinates were read: a key of `coordinates.UNITS`.
+        self.coordinates = stored.lon_lat(coordinates).unit
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns: `source`, `limit`, `geometry` and `bbox`; what the polygons mean is in the metadata."""
+        is_whole = all(isinstance(limit, int) for limit in self._limits)
+        about = {"buffer_m": self._buffer_m, "limit_unit": self._record["graph"]["weights"]["unit"]}
+        fields = [
+            ("source", self._stored.ids.column().type),
+            ("limit", pa.int64() if is_whole else pa.float64()),
+            (GEOMETRY, pa.binary()),
+            (BOUNDS, BOUNDS_TYPE),
+        ]
+        return pa.schema(fields, {"isochrones": json.dumps(about)})
+
+    def table(self) -> pa.Table:
+        """Return all isochrones, with the metadata of GeoParquet; raises as `write`."""
+        tables = list(self._tables(Quiet()))
+        table = pa.concat_tables([self.schema.empty_table(), *tables])
+        return table.replace_schema_metadata(self.schema.metadata | self._described.metadata())
+
+    def write(self, url: str, progress: Progress) -> None:
+        """Write all isochrones to the GeoParquet file `url`, which must not exist; some sources are held in memory.
+
+        Raises
+        ------
+        InputError
+            `url` exists, does not end in .parquet or cannot be written; an isochrone crosses the meridian at 180
+            degrees; or a file of the run is damaged.
+        """
+        if not url.endswith(".parquet"):
+            raise InputError(
+                f"`{files.redacted(url)}` does not end in .parquet", hint="isochrones are GeoParquet files"
+            )
+        if files.exists(url):
+            raise InputError(f"`{files.redacted(url)}` exists", hint="choose another name, or remove it")
+        write_geoparquet(url, self._tables(progress), self.schema, self._described)
+
+    def _tables(self, progress: Progress) -> Iterator[pa.Table]:
+        """Yield the isochrones of one source after another, in the order of the run."""
+        areas = ReachedAreas(self._stored.graph(), self._stored.lon_lat(self._unit), self._buffer_m)
+        n_sources = self._record["sources"] if self._sources is None else len(self._sources)
+        found = map_in_order(partial(self._around, areas), self._rows(), usable_cores())
+        for done, (table, kinds, bounds) in enumerate(found, start=1):
+            self._described.add(kinds, bounds)
+            yield table
+            progress.advance(done, n_sources, "sources")
+
+    def _around(self, areas: ReachedAreas, stored: StoredRow) -> tuple[pa.Table, list[str], np.ndarray]:
+        """Return the isochrones of one source, their types, and their bounds (n, 4)."""
+        shapely, schema, scale = shapely_module(), self.schema, self._stored.manifest.weights.scale
+        source, row = stored
+        try:
+            found = [areas.around(row, scaled_limit(limit, scale) or 0) for limit in self._limits]
+        except ValueError as error:
+            raise InputError(
+                f"the isochrone of source `{source}` cannot be drawn: {error}",
+                hint="choose a smaller limit or other sources",
+            ) from error
+        bounds = shapely.bounds(found)
+        columns = [
+            pa.repeat(pa.scalar(source, schema.field("source").type), len(found)),
+            pa.array(self._limits, schema.field("limit").type),
+            pa.array(shapely.to_wkb(found), pa.binary()),
+            bounds_column(bounds),
+        ]
+        return pa.table(columns, schema=schema), [area.geom_type for area in found], bounds
+
+    def _rows(self) -> Iterator[StoredRow]:
+        """Yield the id of each source and its distances (V,) in the type of the weights."""
+        metrics, folder = self._folder.read_metrics(), self._folder
+        dtype = self._stored.manifest.traits.weight_dtype
+        wide_paths = folder.wide_paths() if self._output.form.layout == "wide" else []
+        # Release 0.1.0 has a wide file for each batch.
+        urls_of = (
+            [wide_paths] if wide_paths else [[folder.batch_path(b)] for b in range(self._record["batches"])]
+        )
+        names = metrics["source"].combine_chunks()
+        batch = np.zeros(len(names), np.int64) if wide_paths else metrics["batch"].to_numpy()
+        is_wanted = np.ones(len(names), bool)
+        if self._sources is not None:
+            is_wanted = pc.is_in(names, value_set=self._sources).to_numpy(zero_copy_only=False)
+        for number, urls in enumerate(urls_of):
+            of_batch = np.flatnonzero(batch == number)
+            wanted = of_batch[is_wanted[of_batch]]
+            if not len(wanted):
+                continue
+            rows = self._output.read(urls, (wanted - of_batch[0]).tolist(), self._stored.ids, dtype)
+            for place in wanted.tolist():
+                name, row = next(rows, (-1, None))
+                if name != names[place].as_py():
+                    raise InputError(
+                        f"`{files.redacted(urls[0])}` is damaged: it holds source `{name}`, not `{names[place]}`",
+                        hint=OVERWRITE,
+                    )
+                yield name, row
+
+
+def _checked_limits(limits: Sequence[float], cutoff: float | None) -> list[float]:
+    """Return `limits` in ascending order."""
+    for limit in limits:
+        if not _is_number(limit) or not 0 <= limit < math.inf:
+            raise InputError(
+                f"the limit `{limit}` is not a number of zero or more",
+                hint="name limits in the unit of the weights, such as 600,1200",
+            )
+    if not len(limits) or len(set(limits)) < len(limits):
+        raise InputError(
+            f"the limits are {', '.join(map(str, limits)) or 'missing'}: there must be one, and none twice",
+            hint="name limits in the unit of the weights, such as 600,1200",
+        )
+    if cutoff is not None and max(limits) > cutoff:
+        raise InputError(
+            f"the limit {max(limits)} is above the cutoff of the run, {cutoff}: longer distances are not stored",
+            hint="run it with a larger `solve.cutoff`, or choose smaller limits",
+        )
+    return sorted(int(limit) if isinstance(limit, int | np.integer) else float(limit) for limit in limits)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -1,0 +1,529 @@
+"""Isochrones: areas with known answers, a definition by brute force, the file, and wrong input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import sssp_pipeline as sp
+from sssp_pipeline.cli import app
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store.coordinates import EARTH_RADIUS_M, LonLat
+from sssp_pipeline.pipeline.results import geoparquet
+from sssp_pipeline.pipeline.results.reached_area import ReachedAreas, _along_curve
+
+shapely = pytest.importorskip("shapely", reason="the extra `places` is not installed")
+
+#: Metres of a degree of latitude.
+DEGREE_M = EARTH_RADIUS_M * np.pi / 180
+#: An area lies between this share of the buffer and the whole of it, as circles have 16 corners.
+LEAST_SHARE = np.cos(np.pi / 16)
+
+
+def graph_of(n_vertices, edges, dtype=np.uint32):
+    """Return the graph with `edges` (u, v, weight)."""
+    u, v, w = (np.array(column) for column in zip(*edges, strict=True)) if edges else ([], [], [])
+    u = np.array(u, np.int64)
+    order = np.argsort(u, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(u, minlength=n_vertices))])
+    return CsrGraph(offsets, np.array(v, np.uint32)[order], np.array(w, dtype)[order])
+
+
+def metres_to_reached(graph, positions, distances, limit, lon, lat):
+    """Return how far places (n,) are from the reached part of a graph, by looking at every edge."""
+    nearest = np.full(len(lon), np.inf)
+    unreached = np.inf if distances.dtype.kind == "f" else np.iinfo(distances.dtype).max
+    for u in range(graph.n_vertices):
+        if distances[u] == unreached or distances[u] > limit:
+            continue
+        ends = [(u, 0.0)]
+        for edge in range(graph.row_offsets[u], graph.row_offsets[u + 1]):
+            weight = float(graph.weights[edge])
+            left = limit - float(distances[u])
+            ends.append((int(graph.col_indices[edge]), 1.0 if weight <= left else left / weight))
+        for v, share in ends:
+            # A plane around the place, in metres.
+            shrink = np.cos(np.radians(lat))
+            ax, ay = (positions.lon[u] - lon) * shrink * DEGREE_M, (positions.lat[u] - lat) * DEGREE_M
+            bx = ax + share * (positions.lon[v] - positions.lon[u]) * shrink * DEGREE_M
+            by = ay + share * (positions.lat[v] - positions.lat[u]) * DEGREE_M
+            dx, dy = bx - ax, by - ay
+            squared = dx * dx + dy * dy
+            along = np.where(squared > 0, -(ax * dx + ay * dy) / np.where(squared > 0, squared, 1), 0)
+            along = np.clip(along, 0, 1)
+            nearest = np.minimum(nearest, np.hypot(ax + along * dx, ay + along * dy))
+    return nearest
+
+
+def solved(graph, source):
+    """Return the distances (V,) of a source, by Bellman and Ford's algorithm."""
+    found = [np.inf] * graph.n_vertices
+    found[source] = 0
+    for _ in range(graph.n_vertices):
+        for u in range(graph.n_vertices):
+            for edge in range(graph.row_offsets[u], graph.row_offsets[u + 1]):
+                v = graph.col_indices[edge]
+                found[v] = min(found[v], found[u] + graph.weights[edge].item())
+    dtype = graph.weight_dtype
+    missing = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return np.array([missing if d == np.inf else d for d in found], dtype)
+
+
+# ---- known answers ----
+
+
+@pytest.mark.parametrize("lat", [0.0, 60.0, -33.5])
+@pytest.mark.parametrize("is_two_way", [False, True])
+def test_a_straight_street_is_reached_up_to_the_limit(lat, is_two_way):
+    edges = [(0, 1, 100), (1, 2, 100)] + [(1, 0, 100), (2, 1, 100)] * is_two_way
+    positions = LonLat(np.array([10.0, 10.01, 10.02]), np.full(3, lat), "degrees")
+    area = ReachedAreas(graph_of(3, edges), positions, 200).around(np.array([0, 100, 200], np.uint32), 150)
+    radius = 200 / DEGREE_M
+    wide = radius / np.cos(np.radians(lat))
+    west, south, east, north = area.bounds
+    assert (west, south, east, north) == pytest.approx(
+        (10 - wide, lat - radius, 10.015 + wide, lat + radius), abs=1e-12
+    )
+    assert area.geom_type == "Polygon"
+    assert area.exterior.is_ccw
+    circle = 0.5 * 16 * np.sin(np.pi / 8) * radius * wide
+    assert area.area == pytest.approx(2 * radius * 0.015 + circle, rel=1e-9)
+
+
+def lattice(n):
+    """Return an n by n grid of unit edges, both ways, with 0.01 degrees between neighbours on the equator."""
+    edges = []
+    for x in range(n):
+        for y in range(n):
+            near = [(x + dx, y + dy) for dx, dy in ((0, 1), (1, 0), (0, -1), (-1, 0))]
+            edges += [(x * n + y, a * n + b, 1) for a, b in near if 0 <= a < n and 0 <= b < n]
+    x, y = np.divmod(np.arange(n * n), n)
+    return graph_of(n * n, edges), LonLat(x / 100, y / 100 - n / 200, "degrees"), x, y
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2.5, 3, 20])
+def test_a_grid_of_unit_edges(limit):
+    n, centre = 11, 5
+    graph, positions, x, y = lattice(n)
+    distances = (np.abs(x - centre) + np.abs(y - centre)).astype(np.uint32)
+    area = ReachedAreas(graph, positions, 100).around(distances, limit)
+    inside = shapely.contains_xy(area, positions.lon, positions.lat)
+    # The next vertex is half an edge away at least, which is 556 m.
+    np.testing.assert_array_equal(inside, distances <= limit)
+    assert area.geom_type == "Polygon"
+    assert area.is_valid
+    # A block is a hole when all its corners are reached; at 2.5 some of the roads around it end halfway.
+    whole = distances <= np.floor(limit)
+    corner = whole.reshape(n, n)
+    n_blocks = int((corner[1:, 1:] & corner[:-1, 1:] & corner[1:, :-1] & corner[:-1, :-1]).sum())
+    assert len(area.interiors) == n_blocks == {0: 0, 1: 0, 2.5: 4, 3: 12, 20: 100}[limit]
+    # Blocks are 1,112 m wide: from 560 m on they are filled.
+    filled = ReachedAreas(graph, positions, 560).around(distances, limit)
+    assert not filled.interiors
+    assert filled.covers(area)
+
+
+def test_larger_limits_hold_smaller_ones():
+    graph, positions, x, y = lattice(9)
+    distances = (x + y).astype(np.uint32)
+    areas = ReachedAreas(graph, positions, 50)
+    found = [areas.around(distances, limit) for limit in (0.5, 1, 4.25, 9, 16)]
+    for inner, outer in pairwise(found):
+        assert inner.difference(outer).area < 1e-9 * inner.area
+
+
+def test_a_one_way_road_is_not_entered_from_its_end():
+    positions = LonLat(np.array([0, 0.01, 0.02]), np.zeros(3), "degrees")
+    graph = graph_of(3, [(0, 1, 10), (2, 1, 10)])
+    unreached = 2**32 - 1
+    area = ReachedAreas(graph, positions, 10).around(np.array([0, 10, unreached], np.uint32), 1000)
+    assert area.bounds[2] == pytest.approx(0.01 + 10 / DEGREE_M)
+
+
+@pytest.mark.parametrize("edges", [[], [(0, 0, 3)], [(1, 0, 3)]], ids=["no-edge", "loop", "incoming"])
+def test_a_vertex_without_a_road_away_from_it_is_a_circle(edges):
+    positions = LonLat(np.array([7.0, 8.0]), np.array([50.0, 50.0]), "degrees")
+    area = ReachedAreas(graph_of(2, edges), positions, 30).around(np.array([0, 2**32 - 1], np.uint32), 5)
+    assert (area.bounds[1], area.bounds[3]) == pytest.approx((50 - 30 / DEGREE_M, 50 + 30 / DEGREE_M))
+    assert shapely.contains_xy(area, 7, 50)
+    assert not shapely.contains_xy(area, 8, 50)
+
+
+# ---- brute force ----
+
+
+@st.composite
+def cases(draw):
+    n = draw(st.integers(1, 12))
+    dtype = draw(st.sampled_from([np.uint32, np.int64, np.float32, np.float64]))
+    weight = st.integers(0, 9) if np.dtype(dtype).kind != "f" else st.floats(0, 9, width=16)
+    edges = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1), weight), max_size=4 * n))
+    seed = draw(st.integers(0, 2**32 - 1))
+    limit = draw(st.integers(0, 30)) + draw(st.sampled_from([0, 0.5, 1 / 3]))
+    return n, edges, dtype, seed, limit
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_a_place_is_in_the_area_if_it_is_near_a_reached_road(case):
+    n, edges, dtype, seed, limit = case
+    rng = np.random.default_rng(seed)
+    lat = rng.uniform(-70, 70)
+    positions = LonLat(20 + rng.uniform(0, 0.02, n), lat + rng.uniform(0, 0.01, n), "degrees")
+    graph = graph_of(n, edges, dtype)
+    distances = solved(graph, 0)
+    area = ReachedAreas(graph, positions, 60).around(distances, limit)
+    lon, lat = 20 + rng.uniform(-0.003, 0.023, 300), lat + rng.uniform(-0.002, 0.012, 300)
+    lon, lat = np.concatenate([lon, positions.lon]), np.concatenate([lat, positions.lat])
+    metres = metres_to_reached(graph, positions, distances, limit, lon, lat)
+    inside = shapely.contains_xy(area, lon, lat)
+    # The planes of the place and of the edge differ by a few millionths.
+    assert inside[metres < 60 * LEAST_SHARE - 0.1].all()
+    assert not inside[metres > 60.1].any()
+    assert inside[300:][distances <= dtype(limit)].all()
+
+
+@pytest.mark.parametrize("fan_out", [2, 16])
+def test_groups_of_edges_give_the_area_of_the_edges(monkeypatch, fan_out):
+    monkeypatch.setattr("sssp_pipeline.pipeline.results.reached_area._FAN_OUT", fan_out)
+    graph, positions, x, y = lattice(30)
+    areas = ReachedAreas(graph, positions, 150)
+    first, last, _ = areas._pairs
+    each = areas._areas_of(0, np.arange(len(first)))
+    for limit in (3, 40, 17, 3):
+        distances = (x + y).astype(np.uint32)
+        pairs = np.flatnonzero((distances[first] <= limit) & (distances[last] <= limit))
+        groups = np.concatenate(areas._groups(pairs))
+        if limit == 40:
+            assert len(groups) < len(pairs) / 2
+        true = shapely.union_all(each[pairs])
+        assert shapely.union_all(groups).symmetric_difference(true).area < 1e-9 * true.area
+
+
+def test_neighbours_on_the_plane_are_near_on_the_curve():
+    x, y = np.meshgrid(np.arange(64.0), np.arange(64.0))
+    place = _along_curve(x.ravel(), y.ravel())
+    assert len(np.unique(place)) == 64 * 64
+    order = np.argsort(place)
+    for group in order.reshape(-1, 16):
+        assert np.ptp(x.ravel()[group]) == np.ptp(y.ravel()[group]) == 3
+    assert not _along_curve(np.full(3, 5.0), np.full(3, 7.0)).any()
+    assert len(_along_curve(np.empty(0), np.empty(0))) == 0
+
+
+# ---- runs ----
+
+#: Three streets in Bude from a to d, 0.001 degrees of latitude each, and e in another county.
+ROADS = "from,to,minutes\na,b,2\nb,c,3\nc,d,4\ne,e,1\n"
+PLACES = "id,lon,lat\na,-4.5,50.8\nb,-4.5,50.801\nc,-4.5,50.802\nd,-4.5,50.803\ne,-5.5,50.5\n"
+
+
+@pytest.fixture
+def make_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("roads.csv").write_text(ROADS)
+    Path("places.csv").write_text(PLACES)
+
+    def make(path="run", **sections):
+        workflow = {
+            "graph": {
+                "input": "roads.csv",
+                "coordinates": "places.csv",
+                "directed": False,
+                "self_loops": "keep",
+                "weights": {"unit": "minutes"},
+            },
+            "sources": {"ids": ["c", "a", "e"], "order": "given"},
+            "solve": {"batch": 2},
+            "output": {"path": path},
+            "verify": "off",
+            "report": False,
+        }
+        for name, section in sections.items():
+            workflow[name] = workflow[name] | section
+        return sp.run(workflow)
+
+    return make
+
+
+def extents(table):
+    """Return source, limit, and the southern and northern ends in thousandths of a degree without the buffer."""
+    buffer = json.loads(table.schema.metadata[b"isochrones"])["buffer_m"] / DEGREE_M
+    rows = table.select(["source", "limit", "bbox"]).to_pylist()
+    return [
+        (
+            row["source"],
+            row["limit"],
+            *(
+                round((row["bbox"][side] + sign * buffer - 50) * 1000, 6)
+                for side, sign in (("ymin", 1), ("ymax", -1))
+            ),
+        )
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"output": {"layout": "wide", "path": "run"}},
+        {"output": {"distances": "reached", "path": "run"}},
+        {"solve": {"cutoff": 4, "batch": 1}},
+        {"solve": {"predecessors": True}},
+        {"graph": {"weights": {"unit": "minutes", "scale": 10}}},
+        {"graph": {"weights": {"unit": "minutes", "dtype": "float64"}}},
+    ],
+    ids=["long", "wide", "reached", "cutoff", "predecessors", "scale", "floats"],
+)
+def test_every_source_and_limit_in_the_order_of_the_run(make_run, sections):
+    run = make_run(**{name: section.copy() for name, section in sections.items()})
+    table = run.isochrones([4, 1.5], buffer_m=10)
+    assert extents(table) == [
+        ("c", 1.5, 801.5, 802.375),
+        ("c", 4.0, 800.5, 803.0),
+        ("a", 1.5, 800.0, 800.75),
+        ("a", 4.0, 800.0, pytest.approx(801 + 2 / 3, abs=1e-5)),
+        ("e", 1.5, 500.0, 500.0),
+        ("e", 4.0, 500.0, 500.0),
+    ]
+    assert extents(run.isochrones([4], ["e", "c"], buffer_m=10)) == [
+        ("c", 4, 800.5, 803.0),
+        ("e", 4, 500.0, 500.0),
+    ]
+    assert table.schema.field("limit").type == pa.float64()
+    assert run.isochrones([4]).schema.field("limit").type == pa.int64()
+    areas = shapely.from_wkb(table["geometry"].to_pylist())
+    np.testing.assert_array_equal(
+        shapely.bounds(areas), np.array([list(box.values()) for box in table["bbox"].to_pylist()])
+    )
+    # Every vertex within the limit is in the area.
+    positions = run.graph().lon_lat()
+    for (source, limit), area in zip(zip(table["source"], table["limit"], strict=True), areas, strict=True):
+        found = sp.solve(run.graph(), source.as_py()).numpy()[0]
+        is_near = found <= limit.as_py()
+        assert shapely.contains_xy(area, positions.lon, positions.lat)[is_near].all()
+
+
+def test_the_file_is_geoparquet(make_run, monkeypatch):
+    monkeypatch.setattr(geoparquet, "_GROUP_BYTES", 1)
+    make_run()
+    done = CliRunner().invoke(
+        app,
+        [
+            "isochrones",
+            "run",
+            "areas.parquet",
+            "--limits",
+            "4,9",
+            "--buffer-m",
+            "25",
+            "--from",
+            "a",
+            "--from",
+            "e",
+        ],
+    )
+    assert (done.exit_code, done.stdout) == (0, "areas.parquet\n"), done.stderr
+    assert "coordinates read as longitude and latitude in degrees" in done.stderr
+    file = pq.ParquetFile("areas.parquet")
+    assert file.num_row_groups == 2
+    table = file.read()
+    assert table.column_names == ["source", "limit", "geometry", "bbox"]
+    assert table["source"].to_pylist() == ["a", "a", "e", "e"]
+    assert table["limit"].to_pylist() == [4, 9, 4, 9]
+    assert json.loads(file.schema_arrow.metadata[b"isochrones"]) == {
+        "buffer_m": 25.0,
+        "limit_unit": "minutes",
+    }
+    about = json.loads(file.schema_arrow.metadata[b"geo"])
+    assert about["version"] == "1.1.0"
+    assert about["primary_column"] == "geometry"
+    (column,) = about["columns"].values()
+    areas = shapely.from_wkb(table["geometry"].to_pylist())
+    assert shapely.is_valid(areas).all()
+    assert all(area.exterior.is_ccw for area in areas)
+    assert column.pop("bbox") == list(shapely.total_bounds(areas))
+    assert column.pop("crs")["id"] == {"authority": "OGC", "code": "CRS84"}
+    assert column == {
+        "encoding": "WKB",
+        "geometry_types": ["Polygon"],
+        "edges": "planar",
+        "orientation": "counterclockwise",
+        "covering": {"bbox": {side: ["bbox", side] for side in ("xmin", "ymin", "xmax", "ymax")}},
+    }
+    # A table from Python has the same content, and pyarrow writes it as the same kind of file.
+    same = sp.open_run("run").isochrones([4, 9], ["a", "e"], buffer_m=25)
+    pq.write_table(same, "same.parquet")
+    again = pq.read_table("same.parquet")
+    assert again.to_pylist() == table.to_pylist()
+    assert again.schema.metadata[b"geo"] == file.schema_arrow.metadata[b"geo"]
+    assert duckdb.sql("SELECT count(*) FROM 'areas.parquet' WHERE bbox.ymin > 50.7").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "options", "message", "hint"),
+    [
+        ([], {}, "the limits are missing: there must be one, and none twice", "name limits in the unit"),
+        ([4, 4.0], {}, "the limits are 4, 4.0: there must be one, and none twice", "name limits in the unit"),
+        ([-1], {}, "the limit `-1` is not a number of zero or more", "name limits in the unit"),
+        ([float("nan")], {}, "the limit `nan` is not a number of zero or more", "name limits in the unit"),
+        ([float("inf")], {}, "the limit `inf` is not a number of zero or more", "name limits in the unit"),
+        (["5"], {}, "the limit `5` is not a number of zero or more", "name limits in the unit"),
+        ([True], {}, "the limit `True` is not a number of zero or more", "name limits in the unit"),
+        (
+            [3, 7.5],
+            {},
+            "the limit 7.5 is above the cutoff of the run, 7: longer distances are not stored",
+            "run it with a larger `solve.cutoff`, or choose smaller limits",
+        ),
+        (
+            [4],
+            {"buffer_m": 0},
+            "the buffer is `0`, not a positive number of metres",
+            "a street needs about 50",
+        ),
+        (
+            [4],
+            {"buffer_m": float("nan")},
+            "the buffer is `nan`, not a positive number",
+            "a street needs about 50",
+        ),
+        ([4], {"sources": "z"}, "source `z` is not in the run `run`", "its sources are `c`, `a`, `e`"),
+        (
+            [4],
+            {"coordinates": "microdegrees"},
+            "the coordinates of `.*` are in degrees, not in microdegrees",
+            "leave out the unit",
+        ),
+    ],
+)
+def test_wrong_questions(make_run, limits, options, message, hint):
+    run = make_run(solve={"cutoff": 7})
+    with pytest.raises(InputError, match=message) as caught:
+        run.isochrones(limits, **options)
+    assert caught.value.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"targets": {"ids": ["a", "b", "c", "d", "e"]}},
+        {"distances": "none"},
+        {"distances": "nearest", "nearest": {"k": 2}},
+    ],
+    ids=["targets", "none", "nearest"],
+)
+def test_a_run_without_whole_rows_is_refused(make_run, output):
+    run = make_run(output={"path": "run"} | output)
+    with pytest.raises(InputError, match="`run` does not hold the distances to every reached vertex"):
+        run.isochrones([4])
+
+
+def test_a_graph_that_cannot_be_drawn_is_refused(make_run):
+    roads = {"input": "roads.csv", "coordinates": None, "directed": False, "self_loops": "keep"}
+    with pytest.raises(InputError, match="has no coordinates"):
+        make_run("flat", graph=roads).isochrones([4])
+    Path("negative.csv").write_text(ROADS.replace("b,c,3", "b,c,-1"))
+    below = {"input": "negative.csv", "directed": True, "store": "negative", "weights": {"dtype": "int32"}}
+    with pytest.raises(InputError, match="has negative weights: along such an edge the distance falls"):
+        make_run("below", graph=below).isochrones([4])
+
+
+@pytest.mark.parametrize(
+    ("b", "lat"), [("179.9999", 10), ("-179.999", 10), ("170", 89.9999)], ids=["buffer", "edge", "pole"]
+)
+def test_areas_that_cross_the_180th_meridian_are_refused(make_run, b, lat):
+    Path("places.csv").write_text(f"id,lon,lat\na,179.999,{lat}\nb,{b},{lat}\nc,3,4\nd,3,4.01\ne,3,5\n")
+    run = make_run()
+    with pytest.raises(InputError) as caught:
+        run.isochrones([4], "a")
+    assert caught.value.message == (
+        "the isochrone of source `a` cannot be drawn: it crosses the meridian at 180 degrees, or is around a pole"
+    )
+    assert len(run.isochrones([4], "e")) == 1
+
+
+def test_shapely_may_be_missing(make_run, monkeypatch):
+    run = make_run()
+    monkeypatch.setitem(sys.modules, "shapely", None)
+    with pytest.raises(InputError) as caught:
+        run.isochrones([4])
+    assert caught.value.message.startswith("isochrones need a package that is missing: ")
+    assert caught.value.hint == "pip install 'sssp-pipeline[places]'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["areas.parquet", "--limits", "4,x"], "error: `--limits 4,x`: `x` is not a number"),
+        (["areas.parquet", "--limits", "4,"], "error: `--limits 4,`: `` is not a number"),
+        (["areas.geojson", "--limits", "4"], "error: `areas.geojson` does not end in .parquet"),
+        (["taken.parquet", "--limits", "4"], "error: `taken.parquet` exists"),
+        (["areas.parquet", "--limits", "4", "--from", "z"], "error: source `z` is not in the run `run`"),
+        (["areas.parquet", "--limits", "4", "--store", "nowhere"], "error: `nowhere` is not a graph store"),
+    ],
+)
+def test_wrong_words_on_the_command_line(make_run, arguments, message):
+    make_run()
+    Path("taken.parquet").write_text("mine")
+    done = CliRunner().invoke(app, ["isochrones", "run", *arguments])
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert not list(Path().glob("*areas*"))
+    assert Path("taken.parquet").read_text() == "mine"
+
+
+def test_a_damaged_run_leaves_nothing(make_run):
+    make_run()
+    path = Path("run/distances/batch-00000.parquet")
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table.slice(5), table.slice(0, 5)]), path)
+    done = CliRunner().invoke(app, ["isochrones", "run", "areas.parquet", "--limits", "4"])
+    assert done.exit_code == 2
+    assert "batch-00000.parquet` is damaged" in done.stderr
+    assert not list(Path().glob("*areas*"))
+
+
+@pytest.mark.medium
+@pytest.mark.data
+def test_the_roads_of_new_york(data_file, tmp_path):
+    store = sp.ingest(
+        data_file("USA-road-t.NY.gr.gz"), tmp_path / "ny", coordinates=data_file("USA-road-d.NY.co.gz")
+    )
+    graph, positions, limit = store.graph(), store.lon_lat(), 60_000
+    areas = ReachedAreas(graph, positions, 100)
+    rng = np.random.default_rng(3)
+    n_inside = 0
+    for row in sp.solve(store, store.ids.originals(rng.integers(0, graph.n_vertices, 4)).to_pylist()).numpy():
+        area = areas.around(row, limit)
+        assert area.is_valid
+        inside = shapely.contains_xy(area, positions.lon, positions.lat)
+        assert inside[row <= limit].all()
+        # Of the other vertices exactly those are inside that are near a reached road.
+        west, south, east, north = area.bounds
+        is_near = (
+            (positions.lon > west)
+            & (positions.lon < east)
+            & (positions.lat > south)
+            & (positions.lat < north)
+        )
+        others = np.flatnonzero((row > limit) & is_near)
+        metres = metres_to_reached(graph, positions, row, limit, positions.lon[others], positions.lat[others])
+        assert inside[others][metres < 100 * LEAST_SHARE - 0.1].all()
+        assert not inside[others][metres > 100.1].any()
+        assert not inside[(row > limit) & ~is_near].any()
+        n_inside += inside[others].sum()
+    assert n_inside
