@@ -12,6 +12,7 @@ from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.pipeline.storage.lease import is_held
 
 if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.graph_store.manifest import Manifest
     from sssp_pipeline.workflow.models import Graph
 
 
@@ -49,6 +50,8 @@ def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
         except InputError:
             if folder.is_unfinished():  # else the run has ended meanwhile
                 raise
+    if not folder.is_begun() and (below := folder.runs_of_weights()):
+        return {"kind": "runs of several weights", **{name: _run_facts(each) for name, each in below.items()}}
     if not folder.is_begun():
         raise InputError(
             f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
@@ -71,20 +74,35 @@ def _input_facts(spec: Graph) -> dict[str, Any]:
 
 
 def _store_facts(url: str) -> dict[str, Any]:
-    from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
+    from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
 
-    manifest = read_manifest(url)
+    manifest = read_newest(url)
     older = older_versions(url, manifest).values()
-    parts = {"row_offsets", "edges", "vertices"}
+    if several := [name for name in manifest.by_weight if name is not None]:
+        facts = {name: _graph_facts(graph) for name, graph in manifest.by_weight.items()}
+        own = ("symmetric", "read", "inputs")
+        weights = {n: {**facts[n]["weights"], **{key: facts[n][key] for key in own}} for n in several}
+        shared = {key: value for key, value in facts[several[0]].items() if key not in own}
+        of_graph = shared | {"weights": weights}
+    else:
+        of_graph = _graph_facts(manifest.by_weight[None])
     return {
         "kind": "graph store",
-        **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs", "reading"}),
-        "read": manifest.reading.facts() if manifest.reading is not None else None,
-        "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
+        **of_graph,
         "files": len(manifest.parts),
         "bytes": sum(part.bytes for part in manifest.parts),
         "older_versions": len(older),
         "older_versions_bytes": sum(part.bytes for version in older for part in version.parts),
+    }
+
+
+def _graph_facts(manifest: Manifest) -> dict[str, Any]:
+    """Return the facts of a stored graph with one weight."""
+    parts = {"row_offsets", "edges", "edge_weights", "vertices"}
+    return {
+        **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs", "reading"}),
+        "read": manifest.reading.facts() if manifest.reading is not None else None,
+        "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
     }
 
 

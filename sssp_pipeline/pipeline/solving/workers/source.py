@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any, Self
 
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
@@ -29,3 +30,28 @@ def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
 
     with connected(spec) as client:
         yield DaskCluster(spec, client)
+
+
+class OneCluster:
+    """The workers of `spec`: a cluster is connected or started on first use, and ended at the end of the block."""
+
+    def __init__(self, spec: Cluster) -> None:
+        self._spec, self._resources = spec, ExitStack()
+        self._source: WorkerSource | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._source = None
+        self._resources.__exit__(*raised)
+
+    def source(self) -> WorkerSource:
+        """Return the source of the workers; raises as `worker_source`."""
+        if self._source is None:
+            self._source = self._resources.enter_context(worker_source(self._spec))
+        return self._source
+
+    def close(self) -> None:
+        """End the cluster now. A later call of `source` starts another one."""
+        self.__exit__(None, None, None)
