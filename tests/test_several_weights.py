@@ -100,6 +100,7 @@ def assert_same_as_alone(graph, output=(), weights=WEIGHTS, **others):
 REDUCE = {"values": ["closeness", "harmonic", "sum_distance"], "within": [5, 20]}
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "output",
     [
@@ -120,6 +121,7 @@ def test_every_output_is_that_of_a_single_weight(output):
     assert_same_as_alone(several(weights), output, weights)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "graph",
     [
@@ -141,6 +143,7 @@ def as_numbers() -> pa.Table:
     return found
 
 
+@pytest.mark.medium
 def test_parquet_arrow_and_text():
     numbered = as_numbers()
     pq.write_table(numbered, "roads.parquet")
@@ -226,6 +229,7 @@ class Recording(Progress):
             raise KeyboardInterrupt
 
 
+@pytest.mark.medium
 # 9 sources in batches of 4 are three batches of each weight.
 @pytest.mark.parametrize("n_solved", [1, 3, 5, 12])
 def test_an_interrupted_run_continues(n_solved):
@@ -235,6 +239,8 @@ def test_an_interrupted_run_continues(n_solved):
         sp.run_each(data_of(several(), solve=solve), progress=Recording(("solved", n_solved)))
     made = {file: file.stat().st_mtime_ns for file in Path("out").rglob("batch-*.parquet")}
     assert made
+    kinds = [run["kind"] for run in list(json.loads(invoke("inspect", "out", "--json")).values())[1:]]
+    assert sorted(kinds) == ["run"] * ((n_solved - 1) // 3) + ["unfinished run"]
     progress = Recording()
     sp.run_each(data_of(several(), solve=solve), progress=progress)
     for name in WEIGHTS:
@@ -256,8 +262,10 @@ def test_one_start_of_the_cluster_and_one_read_of_the_edges(monkeypatch):
 
     monkeypatch.setattr(loading, "_read_part_into", recorded)
     progress = Recording()
-    sp.run_each(data_of(several()), progress=progress)
+    runs = sp.run_each(data_of(several()), progress=progress)
     assert len(starts) == 1
+    ingest_s = [run.record["timings"]["ingest"] for run in runs.values()]
+    assert ingest_s[0] > 10 * max(ingest_s[1:])
     assert sorted(read) == ["edge_weights"] * len(WEIGHTS) + ["edges", "row_offsets"]
     assert [facts["weight"] for event, facts in progress.events if event == "weight"] == list(WEIGHTS)
 
@@ -349,6 +357,16 @@ def test_commands():
         assert records[name]["workflow"]["output"]["path"] == f"out/{name}"
     ingested = json.loads(invoke("ingest", *options(), "--json"))
     assert list(ingested["graphs"]) == list(WEIGHTS)
+
+
+def test_how_an_input_would_be_read():
+    found = json.loads(invoke("inspect", "roads.csv", "--json", *options()[-4:-2]))
+    assert [found[name]["weight"] for name in WEIGHTS] == [
+        "`am`, named by the workflow",
+        "`evening`, named by the workflow",
+        "`cost`, named by the workflow",
+        "no weight, as the workflow says",
+    ]
 
 
 def test_the_folder_above_the_runs_is_no_run():

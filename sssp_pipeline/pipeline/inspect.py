@@ -10,6 +10,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.pipeline.storage.lease import is_held
+from sssp_pipeline.workflow.weights import naming_weight
 
 if TYPE_CHECKING:
     from sssp_pipeline.pipeline.graph_store.manifest import Manifest
@@ -44,19 +45,24 @@ def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     if storage.exists(storage.join(url, "manifest.json")):
         return _store_facts(url)
     folder = RunFolder(url)
+    if folder.is_begun():
+        return _facts_of_run(folder)
+    if below := folder.runs_of_weights():
+        return {"kind": "runs of several weights"} | {name: _facts_of_run(run) for name, run in below.items()}
+    raise InputError(
+        f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
+        hint="name the folder of one, or an edge list",
+    )
+
+
+def _facts_of_run(folder: RunFolder) -> dict[str, Any]:
+    """Return the facts of a run, finished or not."""
     if folder.is_unfinished():
         try:
             return {"kind": "unfinished run", **_progress_facts(folder)}
         except InputError:
             if folder.is_unfinished():  # else the run has ended meanwhile
                 raise
-    if not folder.is_begun() and (below := folder.runs_of_weights()):
-        return {"kind": "runs of several weights", **{name: _run_facts(each) for name, each in below.items()}}
-    if not folder.is_begun():
-        raise InputError(
-            f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
-            hint="name the folder of one, or an edge list",
-        )
     return _run_facts(folder)
 
 
@@ -64,12 +70,18 @@ def _input_facts(spec: Graph) -> dict[str, Any]:
     """Return how the input of `spec` would be read, from the beginnings of its files."""
     from sssp_pipeline.pipeline.ingest.input import preview
 
-    reading, files = preview(spec)
+    found: dict[str | None, dict[str, Any]] = {}
+    for name, graph in spec.by_weight.items():
+        with naming_weight(name):
+            reading, files = preview(graph)
+        found[name] = {
+            "files": ", ".join(str(file["url"]) for file in files),
+            "bytes": sum(file.get("size") or 0 for file in files),
+            **reading.facts(),
+        }
     return {
         "kind": "edge list",
-        "files": ", ".join(str(file["url"]) for file in files),
-        "bytes": sum(file.get("size") or 0 for file in files),
-        **reading.facts(),
+        **(found[None] if None in found else {str(name): facts for name, facts in found.items()}),
     }
 
 

@@ -187,6 +187,9 @@ def run(
         Batches failed on every attempt. A second run tries them again.
     """
     timings, start_up = _Timings(), StartUp(began)
+    if of_several is not None:
+        timings.seconds["ingest"] = of_several.ingest_s
+        start_up = of_several.start_up
     start_up.end("imports")
     folder = RunFolder(workflow.output.path)
     folder.check_ours()
@@ -238,14 +241,16 @@ def version_of(store: str, weight: str | None, begun_with: str | None) -> Manife
 class OfSeveral:
     """What the run of one weight has from a run of several."""
 
-    #: The workflow with all weights, and the name of this one.
+    #: The workflow with all weights.
     workflow: Workflow
-    weight: str
     #: Returns the graph. It takes the content id of the graph with which the run began, or None.
     graph: Callable[[str | None], StoredGraph]
     #: Ended by the last run, or by the caller.
     cluster: OneCluster
     is_last: bool
+    start_up: StartUp
+    #: Seconds of the ingest of all weights, for the first of them.
+    ingest_s: float
 
 
 def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
@@ -405,7 +410,7 @@ class _Job:
         """Return the content of run.json after solving; later stages add to it."""
         asked, of_weight = self.workflow, {}
         if self.of_several is not None:
-            asked, of_weight = self.of_several.workflow, {"weight": self.of_several.weight}
+            asked, of_weight = self.of_several.workflow, {"weight": str(self.workflow.weight)}
         resolved = asked.resolved()
         resolved["output"]["path"] = files.join(resolved["output"]["path"], *of_weight.values())
         described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}

@@ -5,6 +5,7 @@ The runs are done one after the other, each as `run` does it. So each is resumed
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.run import OfSeveral, describe_plan, facts_of_plan, ingest_all, run, version_of
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress
+from sssp_pipeline.progress import Progress, StartUp
 from sssp_pipeline.workflow.models import Workflow
 from sssp_pipeline.workflow.weights import naming_weight
 
@@ -53,19 +54,24 @@ def run_each(
             workflow, progress, may_ingest=may_ingest, finish=finish, overwrite=overwrite, began=began
         )
         return {None: found}
+    start_up = StartUp(began)
+    start_up.end("imports")
     alone = _one_by_one(workflow)
     _check_no_run(workflow.output.path)
     for name, one in alone.items():
         with naming_weight(name):
             RunFolder(one.output.path).check_ours()
             check_before_ingest(one, progress, overwrite=overwrite)
+    began_ingest = time.perf_counter()
     graphs = _Graphs(workflow.store, ingest_all(workflow, progress) if may_ingest else None)
+    ingest_s = time.perf_counter() - began_ingest
+    start_up.end("ingest")
     done: Runs = {}
     with OneCluster(workflow.cluster) as cluster:
         for number, (name, one) in enumerate(alone.items(), start=1):
             progress.say(f"weight {number} of {len(alone)}: {name}", "weight", weight=name)
             is_last = number == len(alone)
-            shared = OfSeveral(workflow, name, graphs.of(name), cluster, is_last)
+            shared = OfSeveral(workflow, graphs.of(name), cluster, is_last, start_up, ingest_s)
             with naming_weight(name):
                 done[name] = run(
                     one,
@@ -73,9 +79,9 @@ def run_each(
                     may_ingest=may_ingest,
                     finish=finish,
                     overwrite=overwrite,
-                    began=began if number == 1 else None,
                     of_several=shared,
                 )
+            start_up, ingest_s = StartUp(), 0.0
     return done
 
 

@@ -282,6 +282,9 @@ class Workflow(Section):
     # Strings with a value of the environment, as the file has them. `resolved` returns these.
     _unexpanded: dict[Path, str] = PrivateAttr(default_factory=dict)
 
+    # The weight that `with_weight` has chosen.
+    _weight: str | None = PrivateAttr(default=None)
+
     # Whether the output path has the date or the time in it, so that loading the file again gives another path.
     _is_dated: bool = PrivateAttr(default=False)
 
@@ -312,7 +315,14 @@ class Workflow(Section):
             return self
         graph = self.graph.by_weight[name].model_copy(update={"store": self.store})
         output = self.output.model_copy(update={"path": join(self.output.path, name)})
-        return self.model_copy(update={"graph": graph, "output": output})
+        alone = self.model_copy(update={"graph": graph, "output": output})
+        alone._weight = name
+        return alone
+
+    @property
+    def weight(self) -> str | None:
+        """The name of the weight that `with_weight` has chosen."""
+        return self._weight
 
     def resolved(self) -> dict[str, Any]:
         """Return every value, with defaults, as plain JSON types without secrets, for `run.json`.

@@ -221,12 +221,13 @@ class RunFolder:
         return _read_object(self.path(_STARTED), ()) if files.exists(self.path(_STARTED)) else {}
 
     def runs_of_weights(self) -> dict[str, RunFolder]:
-        """Return the finished runs in this folder of a run of several weights, by the name of the weight."""
+        """Return the runs in this folder of a run of several weights, finished or not, by the name of the weight."""
         found = {}
         for name in files.list_names(self.url):
             below = RunFolder(self.path(name))
             with suppress(InputError):  # no run, or a damaged one
-                if files.exists(below.path(RUN_FILE)) and below.read_run().get("weight") == name:
+                record = below.read_run() if files.exists(below.path(RUN_FILE)) else below.noted()
+                if record.get("weight") == name:
                     found[name] = below
         return found
 
