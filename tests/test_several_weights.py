@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.solving.workers import local_cluster
 from sssp_pipeline.pipeline.solving.workers import source as worker_sources
 from sssp_pipeline.progress import Progress, Quiet
 
@@ -254,7 +257,7 @@ def test_an_interrupted_run_continues(n_solved):
 def test_one_start_of_the_cluster_and_one_read_of_the_edges(monkeypatch):
     starts, read = [], []
     started, read_part = worker_sources.worker_source, loading._read_part_into
-    monkeypatch.setattr(worker_sources, "worker_source", lambda spec: starts.append(spec) or started(spec))
+    monkeypatch.setattr(worker_sources, "worker_source", lambda *a, **k: starts.append(a) or started(*a, **k))
 
     def recorded(store, part, *others, **named):
         read.append(part.path.partition("/")[0])
@@ -268,6 +271,39 @@ def test_one_start_of_the_cluster_and_one_read_of_the_edges(monkeypatch):
     assert ingest_s[0] > 10 * max(ingest_s[1:])
     assert sorted(read) == ["edge_weights"] * len(WEIGHTS) + ["edges", "row_offsets"]
     assert [facts["weight"] for event, facts in progress.events if event == "weight"] == list(WEIGHTS)
+
+
+@pytest.mark.slow
+def test_one_start_of_worker_processes(monkeypatch):
+    starts = []
+    started = local_cluster.started_here
+    monkeypatch.setattr(local_cluster, "started_here", lambda *a: starts.append(a) or started(*a))
+    cluster = {"kind": "local-cpu", "workers": 2, "threads_per_worker": 1}
+    sp.run_each(data_of(several(), cluster=cluster))
+    assert len(starts) == 1
+    sp.run_each(data_of(several(store="calm"), {"path": "calm-out"}))
+    for name in WEIGHTS:
+        assert contents(f"out/{name}") == contents(f"calm-out/{name}")
+
+
+@pytest.mark.slow
+def test_a_killed_run_continues(wait_until):
+    data = data_of(several(), sources={"all": True}, solve={"batch": 1, "solver": "dijkstra"})
+    Path("w.yaml").write_text(json.dumps(data))
+    sp.run_each({**data, "graph": several(store="calm"), "output": {"path": "calm-out"}})
+    command = [sys.executable, "-m", "sssp_pipeline.cli", "run", "w.yaml"]
+    # Killed while the second and then the fourth weight is solved.
+    for name in ("pm", "hops"):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda name=name: len(list(Path("out", name).glob("distances/batch-*"))) > 2)
+        process.kill()
+        process.wait()
+        assert not Path("out", name, "run.json").exists()
+    made = {file: file.stat().st_mtime_ns for file in Path("out").rglob("batch-*.parquet")}
+    subprocess.run(command, check=True, capture_output=True)
+    for name in WEIGHTS:
+        assert contents(f"out/{name}") == contents(f"calm-out/{name}")
+    assert {file: file.stat().st_mtime_ns for file in made} == made, "a batch was solved twice"
 
 
 def test_some_of_the_weights():

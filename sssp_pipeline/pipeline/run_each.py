@@ -67,7 +67,7 @@ def run_each(
     ingest_s = time.perf_counter() - began_ingest
     start_up.end("ingest")
     done: Runs = {}
-    with OneCluster(workflow.cluster) as cluster:
+    with OneCluster(workflow.cluster, keeps=True) as cluster:
         for number, (name, one) in enumerate(alone.items(), start=1):
             progress.say(f"weight {number} of {len(alone)}: {name}", "weight", weight=name)
             is_last = number == len(alone)
