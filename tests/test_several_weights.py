@@ -176,6 +176,18 @@ def test_inputs_with_the_same_edges():
     assert sp.open_run("out/time").distances([1])["distance"].to_pylist() == [0, 3, 1, 8]
 
 
+@pytest.mark.slow
+def test_distance_and_time_of_new_york(data_file):
+    inputs = {kind: str(data_file(f"USA-road-{kind}.NY.gr.gz")) for kind in "dt"}
+    weights = {"distance": {"column": "auto"}, "time": {"column": "auto", "input": inputs["t"]}}
+    sources = {"random": {"count": 4, "seed": 3}}
+    assert_same_as_alone(several(weights, input=inputs["d"]), weights=weights, sources=sources)
+    path = sp.open_run("out/time").path(*sp.open_run("out/time").metrics["source"].to_pylist()[:2])
+    shortest = sp.open_run("out/distance").path(path[0], path[-1])
+    assert path.cost("distance") >= shortest.length
+    assert shortest.cost("time") >= path.length
+
+
 def test_the_store_has_the_edges_once():
     runs = sp.run_each(data_of(several()))
     stored = read_newest("graph")
@@ -447,6 +459,20 @@ def test_another_weight_along_a_path():
     shutil.move("graph", "moved")
     moved = json.loads(invoke("path", "out/pm", *words, "--cost", "am", "--store", "moved", "--json"))
     assert moved == found
+
+
+def test_coordinates_belong_to_every_weight():
+    dimacs("d.gr", [(1, 2, 5), (2, 3, 6), (3, 4, 1), (1, 3, 20)])
+    dimacs("t.gr", [(1, 2, 3), (2, 3, 8), (3, 4, 7), (1, 3, 1)])
+    rows = "".join(f"v {v} {-73530000 + v} {41085000 + v}\n" for v in range(1, 5))
+    Path("g.co").write_text("p aux sp co 4\n" + rows)
+    weights = {"distance": {"column": "auto"}, "time": {"column": "auto", "input": "t.gr"}}
+    sp.run_each(data_of(several(weights, input="d.gr", coordinates="g.co"), sources={"ids": [1]}))
+    feature = json.loads(
+        invoke("path", "out/time", "--from", "1", "--to", "4", "--geojson", "--cost", "distance")
+    )
+    assert feature["geometry"]["coordinates"][1] == [-73.529997, 41.085003]
+    assert (feature["properties"]["length"], feature["properties"]["cost"]) == (8, 21)
 
 
 # ---- Python ----

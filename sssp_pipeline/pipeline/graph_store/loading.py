@@ -44,14 +44,15 @@ def load_graph(
     into
         A graph with arrays of the lengths and types of `manifest.arrays`, which are filled; None for new arrays.
     like
-        The graph of the same version with another weight. Then only the weights are read, and all else is shared.
+        The graph of the same version with another weight. Then only the weights are read, and all else is shared, or
+        is in `into` already.
 
     Raises
     ------
     InputError
         A part is missing, cut short or altered; the message names the file.
     """
-    if like is not None:
+    if like is not None and into is None:
         into = CsrGraph(like.row_offsets, like.col_indices, np.empty(*manifest.arrays["weights"]))
     elif into is None:
         into = CsrGraph(**{name: np.empty(*size) for name, size in manifest.arrays.items()})
