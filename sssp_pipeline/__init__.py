@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.api.stored_run import open_run as open_run
     from sssp_pipeline.api.workflows import ingest as ingest
     from sssp_pipeline.api.workflows import run as run
+    from sssp_pipeline.api.workflows import run_each as run_each
     from sssp_pipeline.errors import InputError as InputError
     from sssp_pipeline.errors import SsspError as SsspError
 
@@ -40,6 +41,7 @@ _MODULES = {
     "open_store": "api.graphs",
     "reduce": "api.answers",
     "run": "api.workflows",
+    "run_each": "api.workflows",
     "solve": "api.solving",
 }
 

@@ -44,6 +44,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage.redaction import redacted
 
 if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.run_each import Runs
     from sssp_pipeline.workflow.models import Workflow
 
 app = typer.Typer(
@@ -107,10 +108,9 @@ def run(
     """Run all stages: ingest, solve, verify, report. A second run continues where the first one stopped."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress, solves=True)
-        from sssp_pipeline.pipeline.run import run as run_pipeline
+        from sssp_pipeline.pipeline.run_each import run_each
 
-        folder, record = run_pipeline(workflow, progress, overwrite=overwrite, began=process.began)
-        _show_run(folder.url, record, quiet, as_json)
+        _show_runs(run_each(workflow, progress, overwrite=overwrite, began=process.began), quiet, as_json)
 
 
 @app.command(epilog="Example: sssp-pipeline solve workflow.yaml --set solve.solver=dijkstra")
@@ -132,12 +132,12 @@ def solve(
         workflow = _load(
             inputs, sources, targets, out, overrides, save_workflow, progress, needs_input=False, solves=True
         )
-        from sssp_pipeline.pipeline.run import run as run_pipeline
+        from sssp_pipeline.pipeline.run_each import run_each
 
-        folder, record = run_pipeline(
+        runs = run_each(
             workflow, progress, may_ingest=False, finish=False, overwrite=overwrite, began=process.began
         )
-        _show_run(folder.url, record, quiet, as_json)
+        _show_runs(runs, quiet, as_json)
 
 
 @app.command(epilog="Example: sssp-pipeline ingest workflow.yaml --set graph.directed=false")
@@ -159,13 +159,13 @@ def ingest(
     """Convert the edge lists of the workflow into a graph store, and stop."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        from sssp_pipeline.pipeline.run import ingest_stage
+        from sssp_pipeline.pipeline.run import ingest_all
 
-        stored = ingest_stage(workflow, progress, remove_old_versions=remove_old_versions)
+        manifest = ingest_all(workflow, progress, remove_old_versions=remove_old_versions)
         if as_json:
-            print_answer(stored.manifest.model_dump_json())
+            print_answer(manifest.model_dump_json())
         elif not quiet:
-            print_answer(redacted(stored.store))
+            print_answer(redacted(workflow.store))
 
 
 @app.command(epilog="Example: sssp-pipeline plan roads.csv --from random:1000 --out results")
@@ -187,9 +187,9 @@ def plan(
     """Show what a run would do and about how long it would take. Ingests the graph if the store does not hold it."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        from sssp_pipeline.pipeline.run import describe_plan
+        from sssp_pipeline.pipeline.run_each import plan_each
 
-        facts = describe_plan(workflow, probe, progress)
+        facts = plan_each(workflow, probe, progress)
         print_answer(json.dumps(facts) if as_json else table(facts))
 
 
@@ -275,8 +275,9 @@ def path(
     cost: Annotated[
         str | None,
         typer.Option(
-            metavar="STORE",
-            help="Also add up other weights along the path: those of this graph store, which has the same ids.",
+            metavar="WEIGHT|STORE",
+            help="Also add up other weights along the path: another weight of the graph store, or those of another "
+            "graph store with the same ids.",
         ),
     ] = None,
     store: Annotated[
@@ -527,14 +528,30 @@ def _load(
     return workflow
 
 
-def _show_run(url: str, record: dict[str, Any], quiet: bool, as_json: bool) -> None:
+def _show_runs(runs: Runs, quiet: bool, as_json: bool) -> None:
     if as_json:
-        print_answer(json.dumps(record))
+        records = {name: record for name, (_, record) in runs.items()}
+        print_answer(json.dumps(records.get(None, records)))
     elif not quiet:
         from sssp_pipeline.pipeline.results.outputs import recorded_output
 
-        url = redacted(url).rstrip("/")
-        print_answer(f'results: {url}\nquery: duckdb -c "{recorded_output(record).query(url)}"')
+        rows = []
+        for name, (folder, record) in runs.items():
+            url = redacted(folder.url).rstrip("/")
+            rows += [("results", url), ("query", f'duckdb -c "{recorded_output(record).query(url)}"')]
+            if name is not None:
+                rows[-2:-2] = [("weight", _weight_text(name, record))]
+        print_answer("\n".join(f"{key}: {text}" for key, text in rows))
+
+
+def _weight_text(name: str, record: dict[str, Any]) -> str:
+    """Return in one line what became of a weight in a run of several."""
+    unit, verdict = record["graph"]["weights"]["unit"], record["verify"]
+    parts = [f"{name} ({unit})" if unit else name, record["solver"]]
+    if (solve_s := record["timings"].get("solve")) is not None:
+        parts.append(f"solved in {solve_s:.2f} s")
+    parts.append("not verified" if verdict is None else f"verified ({verdict['mode']})")
+    return ", ".join(parts)
 
 
 if __name__ == "__main__":

@@ -49,9 +49,9 @@ class StartUp:
         self._seconds: dict[str, float] = {}
 
     def end(self, step: str) -> None:
-        """End a step; the next one begins."""
+        """End a step; the next one begins. The seconds of a step that ends twice are added."""
         now = time.perf_counter()
-        self._seconds[step] = now - self._last
+        self._seconds[step] = self._seconds.get(step, 0.0) + now - self._last
         self._last = now
 
     def report(self, progress: Progress) -> None:

@@ -66,6 +66,7 @@ ORDER = (
         "pipeline.completed_run",
         "pipeline.inspect",
         "pipeline.run",
+        "pipeline.run_each",
     ),
     "api",
     *("networkx_info", "networkx_backend"),

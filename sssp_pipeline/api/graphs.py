@@ -61,7 +61,7 @@ def graph_of(
         The object is no graph, its weights or ids cannot be used, or a parameter does not belong to this kind of graph.
     """
     given = {
-        "weight": weight != "auto",
+        "weight": weight is None,
         "columns": columns is not None,
         "directed": directed is not None,
         "dtype": dtype is not None,
@@ -73,7 +73,11 @@ def graph_of(
 
     if is_stored(graph):
         refuse("a graph store, where `ingest` has set it", *given)
-        stored = graph if isinstance(graph, StoredGraph) else open_store(graph)
+        name = None if weight == "auto" else weight
+        if not isinstance(graph, StoredGraph):
+            stored = open_store(graph, weight=name)
+        else:
+            stored = graph if name in (None, graph.manifest.weight) else graph.with_weight(str(name))
         return NamedGraph(stored.graph(), stored.ids, stored.manifest.weights.scale, stored)
     mirror, asked = directed is False, _weight_dtype(dtype)
     if hasattr(graph, "__arrow_c_stream__"):
@@ -126,25 +130,29 @@ def _two_columns(columns: tuple[str, str] | None) -> tuple[str, str]:
 
 
 @naming(of_store)
-def open_store(url: str | os.PathLike[str]) -> StoredGraph:
+def open_store(url: str | os.PathLike[str], *, weight: str | None = None) -> StoredGraph:
     """Return the graph store at `url`; its edges are loaded on first use and then kept.
 
     Parameters
     ----------
     url
         A path, or any URL that fsspec knows.
+    weight
+        The name of the weight, if the store has several.
 
     Returns
     -------
     StoredGraph
         `solve` takes it as a graph. `.graph()` is the CSR graph, `.ids` the ids, `.manifest` the facts.
+        `.with_weight(name)` is the same graph with another weight of the store.
 
     Raises
     ------
     InputError
-        There is no store, it has another format, or it is damaged.
+        There is no store, it has another format, or it is damaged; or it has several weights and `weight` names none of
+        them.
     """
-    return StoredGraph(os.fspath(url), read_manifest(os.fspath(url)))
+    return StoredGraph(os.fspath(url), read_manifest(os.fspath(url), weight=weight))
 
 
 def _of_table(

@@ -15,6 +15,7 @@ from sssp_pipeline.api.graphs import open_store
 from sssp_pipeline.api.wording import naming, of_store
 from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store.store import MANIFEST
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import in_input_unit
 from sssp_pipeline.pipeline.storage import files
@@ -55,8 +56,9 @@ class Path(list[Any]):
         Parameters
         ----------
         store
-            A graph store with the same ids, or its path or URL. It has an edge between each two neighbours on the path.
-            Of parallel edges the one with the least weight counts.
+            The name of another weight in the store of the path's graph; or a graph store with the same ids, or its path
+            or URL. It has an edge between each two neighbours on the path. Of parallel edges the one with the least
+            weight counts.
 
         Returns
         -------
@@ -66,9 +68,34 @@ class Path(list[Any]):
         Raises
         ------
         InputError
-            The store lacks a vertex or an edge of the path, or it is damaged.
+            The store lacks a vertex or an edge of the path, or it is damaged; or a name is that of a weight and of a
+            folder.
         """
-        return self._cost_on(_opened(store))
+        return self._cost_on(self._weights_named(store))
+
+    @naming(of_store)
+    def _weights_named(self, given: Store) -> StoredGraph:
+        """Return the graph whose weights `given` means: a weight of the store of this path, or a store."""
+        if isinstance(given, StoredGraph):
+            return given
+        name, own = os.fspath(given), None
+        is_store = files.exists(files.join(name, MANIFEST))
+        if isinstance(given, str) and "/" not in name and self._graph is not None:
+            try:
+                own = self._graph()
+            except InputError:
+                if not is_store:
+                    raise
+        if own is None or (is_store and name not in own.manifest.by_weight):
+            return open_store(name)
+        if is_store:
+            raise InputError(
+                f"`{name}` is a weight of the graph store and a folder",
+                hint=f"write `./{name}` for the folder; rename it for the weight",
+            )
+        if own.manifest.weight is None:
+            return open_store(name)  # which raises
+        return own if name == own.manifest.weight else own.with_weight(name)
 
     @naming(of_store)
     def _cost_on(self, stored: StoredGraph) -> int | float:
@@ -97,7 +124,7 @@ class Path(list[Any]):
         found: dict[str, Any] = {"from": self[0], "to": self[-1]} if self else {"from": None, "to": None}
         found |= {"length": self.length, "unit": self.unit}
         if cost is not None:
-            stored = _opened(cost)
+            stored = self._weights_named(cost)
             found |= {"cost": self._cost_on(stored), "cost_unit": stored.manifest.weights.unit}
         return {**found, "edges": max(len(self) - 1, 0), "ids": list(self)}
 
@@ -146,10 +173,6 @@ class Path(list[Any]):
         )
         properties = {**self.to_dict(cost), "coordinates": positions.unit}
         return {"type": "Feature", "geometry": shape, "properties": properties}
-
-
-def _opened(store: Store) -> StoredGraph:
-    return store if isinstance(store, StoredGraph) else open_store(store)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,8 @@ def solve(
     weight
         The attribute of an edge or the column of a table that holds the weight. "auto" takes the attribute `weight`, an
         edge of rustworkx that is a number, or the only column that can be the weight. It takes 1 if edges have no
-        attribute and no such column. None gives every edge the weight 1.
+        attribute and no such column. None gives every edge the weight 1. Of a graph store with several weights, it is
+        the name of one.
     columns
         The columns of a table with the two ends of an edge. None takes the columns with the usual names.
     directed

@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sssp_pipeline.api.stored_run import StoredRun
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store.store import graph_with
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.run import ingest_stage
+from sssp_pipeline.pipeline.run import ingest_all
 from sssp_pipeline.pipeline.run import run as run_pipeline
+from sssp_pipeline.pipeline.run_each import run_each as run_each_pipeline
 from sssp_pipeline.progress import Progress, Quiet
 from sssp_pipeline.workflow.inputs import check_exists
 from sssp_pipeline.workflow.models import Workflow
@@ -39,26 +42,61 @@ def run(
     Raises
     ------
     InputError
-        The workflow, its input or an option cannot be used. The message names every fault of the workflow.
+        The workflow, its input or an option cannot be used. The message names every fault of the workflow. Or the
+        workflow has several weights: `run_each` runs those.
     RefutedError
         A stored distance is wrong.
     SsspError
         Batches failed on every attempt.
     """
+    workflow = _loaded(workflow)
+    if workflow.graph.weights.several is not None:
+        raise InputError(
+            "the workflow has several weights, and `run` returns one run", hint="call `sp.run_each`"
+        )
+    folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
+    return StoredRun(folder, record)
+
+
+def run_each(
+    workflow: str | os.PathLike[str] | Mapping[str, Any] | Workflow,
+    *,
+    overwrite: bool = False,
+    progress: Progress = _QUIET,
+) -> dict[str, StoredRun]:
+    """Return the run of each of several weights, by the name of the weight; else as `run`.
+
+    Raises
+    ------
+    SsspError
+        As `run`; the message names the weight. `InputError` also if the workflow has only one weight.
+    """
+    workflow = _loaded(workflow)
+    if workflow.graph.weights.several is None:
+        raise InputError(
+            "the workflow has one weight without a name",
+            hint="call `sp.run`, or list the weights in `graph.weights.several`",
+        )
+    runs = run_each_pipeline(workflow, progress, overwrite=overwrite)
+    return {str(name): StoredRun(*found) for name, found in runs.items()}
+
+
+def _loaded(workflow: str | os.PathLike[str] | Mapping[str, Any] | Workflow) -> Workflow:
+    """Return the workflow that `run` was given; raise `InputError` if its input does not exist."""
     if isinstance(workflow, str | os.PathLike):
         check_exists([str(workflow)], "check the path; `sssp-pipeline init` writes a workflow to start from")
         workflow = load_workflow(str(workflow))
     elif isinstance(workflow, Mapping):
         workflow = workflow_from_dict(workflow)
-    check_exists(workflow.graph.inputs, _CORRECT_INPUT)
-    folder, record = run_pipeline(workflow, progress, overwrite=overwrite)
-    return StoredRun(folder, record)
+    check_exists(workflow.graph.all_inputs, _CORRECT_INPUT)
+    return workflow
 
 
 def ingest(
     edges: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     store: str | os.PathLike[str],
     *,
+    weight: str | None = None,
     progress: Progress = _QUIET,
     **options: Any,
 ) -> StoredGraph:
@@ -70,6 +108,9 @@ def ingest(
         The path or URL of an edge list, several of them, or a glob.
     store
         The path or URL of the folder.
+    weight
+        The name of the weight that the returned graph has, if `options` list several. The store has all of them, and
+        `.with_weight(name)` of the result gives the others.
     progress
         Gets the lines that the command line shows.
     **options
@@ -78,7 +119,8 @@ def ingest(
     Raises
     ------
     InputError
-        The input or an option cannot be used, or the store holds another graph.
+        The input or an option cannot be used, or the store holds another graph; or there are several weights and
+        `weight` names none of them.
     """
     urls = os.fspath(edges) if isinstance(edges, str | os.PathLike) else [os.fspath(url) for url in edges]
     plain = {
@@ -88,5 +130,13 @@ def ingest(
     # A workflow has sources and an output. Ingest uses neither.
     unused = {"sources": {"all": True}, "output": {"path": f"{os.fspath(store)}-run"}}
     workflow = workflow_from_dict({"graph": graph, **unused})
-    check_exists(workflow.graph.inputs)
-    return ingest_stage(workflow, progress)
+    check_exists(workflow.graph.all_inputs)
+    names = [name for name in workflow.weights if name is not None]
+    if weight not in workflow.weights:
+        listed = f"the weights {', '.join(names)}" if names else "one weight without a name"
+        raise InputError(
+            f"`weight` is {weight!r}, and the graph has {listed}",
+            hint=f'write `weight="{names[0]}"`' if names else "leave out `weight`",
+        )
+    manifest = ingest_all(workflow, progress)
+    return StoredGraph(workflow.store, graph_with(weight, manifest, workflow.store))

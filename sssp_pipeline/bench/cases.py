@@ -20,7 +20,7 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.formats.generated import is_generated
-from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.planning.sources import select_sources
@@ -72,11 +72,16 @@ def stored(entry: BenchGraph, folder: Path, progress: Progress) -> StoredGraph:
         if entry.graph is None:
             return StoredGraph(str(entry.store), read_manifest(str(entry.store)))
         graph = entry.graph
+        if graph.weights.several is not None:
+            raise InputError(
+                "a bench takes graphs with one weight, and `weights.several` has more",
+                hint="name one: `weights: {column: time}`",
+            )
         if entry.hashed_weights is not None:  # they replace those of the input, which are not read
             weights = graph.weights.model_copy(update={"column": "none"})
             graph = graph.model_copy(update={"weights": weights})
         store = graph.store or str(folder / f"{entry.name}-{graph.digest}")
-        return StoredGraph(store, ingest(graph, store, progress)[0])
+        return StoredGraph(store, graph_with(None, ingest(graph, store, progress)[0], store))
 
 
 def content_of(entry: BenchGraph, graph: StoredGraph) -> str:

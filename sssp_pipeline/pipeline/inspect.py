@@ -10,8 +10,10 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.pipeline.storage.lease import is_held
+from sssp_pipeline.workflow.weights import naming_weight
 
 if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.graph_store.manifest import Manifest
     from sssp_pipeline.workflow.models import Graph
 
 
@@ -43,17 +45,24 @@ def describe(url: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     if storage.exists(storage.join(url, "manifest.json")):
         return _store_facts(url)
     folder = RunFolder(url)
+    if folder.is_begun():
+        return _facts_of_run(folder)
+    if below := folder.runs_of_weights():
+        return {"kind": "runs of several weights"} | {name: _facts_of_run(run) for name, run in below.items()}
+    raise InputError(
+        f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
+        hint="name the folder of one, or an edge list",
+    )
+
+
+def _facts_of_run(folder: RunFolder) -> dict[str, Any]:
+    """Return the facts of a run, finished or not."""
     if folder.is_unfinished():
         try:
             return {"kind": "unfinished run", **_progress_facts(folder)}
         except InputError:
             if folder.is_unfinished():  # else the run has ended meanwhile
                 raise
-    if not folder.is_begun():
-        raise InputError(
-            f"`{storage.redacted(url)}` is neither a graph store nor a run, and no file",
-            hint="name the folder of one, or an edge list",
-        )
     return _run_facts(folder)
 
 
@@ -61,30 +70,51 @@ def _input_facts(spec: Graph) -> dict[str, Any]:
     """Return how the input of `spec` would be read, from the beginnings of its files."""
     from sssp_pipeline.pipeline.ingest.input import preview
 
-    reading, files = preview(spec)
+    found: dict[str | None, dict[str, Any]] = {}
+    for name, graph in spec.by_weight.items():
+        with naming_weight(name):
+            reading, files = preview(graph)
+        found[name] = {
+            "files": ", ".join(str(file["url"]) for file in files),
+            "bytes": sum(file.get("size") or 0 for file in files),
+            **reading.facts(),
+        }
     return {
         "kind": "edge list",
-        "files": ", ".join(str(file["url"]) for file in files),
-        "bytes": sum(file.get("size") or 0 for file in files),
-        **reading.facts(),
+        **(found[None] if None in found else {str(name): facts for name, facts in found.items()}),
     }
 
 
 def _store_facts(url: str) -> dict[str, Any]:
-    from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
+    from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
 
-    manifest = read_manifest(url)
+    manifest = read_newest(url)
     older = older_versions(url, manifest).values()
-    parts = {"row_offsets", "edges", "vertices"}
+    if several := [name for name in manifest.by_weight if name is not None]:
+        facts = {name: _graph_facts(graph) for name, graph in manifest.by_weight.items()}
+        own = ("symmetric", "read", "inputs")
+        weights = {n: {**facts[n]["weights"], **{key: facts[n][key] for key in own}} for n in several}
+        shared = {key: value for key, value in facts[several[0]].items() if key not in own}
+        of_graph = shared | {"weights": weights}
+    else:
+        of_graph = _graph_facts(manifest.by_weight[None])
     return {
         "kind": "graph store",
-        **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs", "reading"}),
-        "read": manifest.reading.facts() if manifest.reading is not None else None,
-        "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
+        **of_graph,
         "files": len(manifest.parts),
         "bytes": sum(part.bytes for part in manifest.parts),
         "older_versions": len(older),
         "older_versions_bytes": sum(part.bytes for version in older for part in version.parts),
+    }
+
+
+def _graph_facts(manifest: Manifest) -> dict[str, Any]:
+    """Return the facts of a stored graph with one weight."""
+    parts = {"row_offsets", "edges", "edge_weights", "vertices"}
+    return {
+        **manifest.model_dump(exclude={*parts, "format", "version", "options", "inputs", "reading"}),
+        "read": manifest.reading.facts() if manifest.reading is not None else None,
+        "inputs": ", ".join(str(given["url"]) for given in manifest.inputs),
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import inf
@@ -21,8 +21,8 @@ from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.compile_notice import on_first_compilation
 from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.completed_run import check_undamaged, finish_run
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest
-from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
+from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
@@ -35,8 +35,7 @@ from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, Vertex
 from sssp_pipeline.pipeline.results.run_files import faults_of
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
-from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
-from sssp_pipeline.pipeline.solving.workers.source import worker_source
+from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.verification.stage import Verifying
@@ -70,32 +69,43 @@ def _compile_notice(progress: Progress) -> AbstractContextManager[None]:
     )
 
 
-def ingest_stage(workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False) -> StoredGraph:
-    """Return the graph of the workflow. Ingest it if the store does not hold it."""
+def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
+    """Return the graph of a workflow with one weight. Ingest it if the store does not hold it."""
+    return StoredGraph(workflow.store, graph_with(None, ingest_all(workflow, progress), workflow.store))
+
+
+def ingest_all(workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False) -> StoreManifest:
+    """Return the manifest of the workflow's store with all weights. Ingest the graph if the store does not hold it."""
     with _compile_notice(progress):
-        manifest, fresh = ingest(
+        stored, fresh = ingest(
             workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions
         )
-    if fresh and manifest.reading is not None:
-        how, *edges = manifest.reading.lines()
-        given = ", ".join(map(files.redacted, workflow.graph.inputs[:3]))
-        progress.say(f"read {given}{', …' * (len(workflow.graph.inputs) > 3)}: {how}", "read")
-        for line in edges:
-            progress.say(line, "read")
+    for name, manifest in stored.by_weight.items():
+        if fresh and manifest.reading is not None:
+            how, *edges = manifest.reading.lines()
+            inputs = workflow.graph.by_weight[name].inputs
+            given = ", ".join(map(files.redacted, inputs[:3]))
+            progress.say(f"read {given}{', …' * (len(inputs) > 3)}: {how}", "read")
+            for line in edges:
+                progress.say(line, "read")
+    manifest = next(iter(stored.by_weight.values()))
     size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
     counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
     if len(counts) > 1:  # something was dropped or added
         size += f" ({', '.join(f'{n:,} {name}' for name, n in counts.items())})"
+    weights = ", ".join(
+        f"{graph.weights.dtype} weights" + ("" if name is None else f" `{name}`")
+        for name, graph in stored.by_weight.items()
+    )
     store = files.redacted(workflow.store)
     progress.say(
-        f"graph: {size}, {manifest.weights.dtype} weights in {store}"
-        + ("" if fresh else " (unchanged, not ingested again)"),
+        f"graph: {size}, {weights} in {store}" + ("" if fresh else " (unchanged, not ingested again)"),
         "graph",
         vertices=manifest.n_vertices,
         edges=manifest.n_edges,
         store=store,
     )
-    return StoredGraph(workflow.store, manifest)
+    return stored
 
 
 def select_stage(
@@ -144,8 +154,11 @@ def run(
     finish: bool = True,
     overwrite: bool = False,
     began: float | None = None,
+    of_several: OfSeveral | None = None,
 ) -> tuple[RunFolder, dict[str, Any]]:
     """Return the run folder and the content of its run.json, after the stages that are not done yet.
+
+    A workflow with several weights is run by `run_each`.
 
     Parameters
     ----------
@@ -161,6 +174,8 @@ def run(
         Remove the files of an earlier run, and no others, from the folder before solving.
     began
         The value of `time.perf_counter()` when the command began, for the event `started`; None means now.
+    of_several
+        What `run_each` shares between the runs of several weights. `workflow` then has one of them.
 
     Raises
     ------
@@ -172,16 +187,21 @@ def run(
         Batches failed on every attempt. A second run tries them again.
     """
     timings, start_up = _Timings(), StartUp(began)
+    if of_several is not None:
+        timings.seconds["ingest"] = of_several.ingest_s
+        start_up = of_several.start_up
     start_up.end("imports")
     folder = RunFolder(workflow.output.path)
     folder.check_ours()
     check_before_ingest(workflow, progress, overwrite=overwrite)
     with timings.of("ingest"):
-        if may_ingest:
+        begun_with = None if overwrite or may_ingest else folder.graph()
+        if of_several is not None:
+            stored = of_several.graph(begun_with)
+        elif may_ingest:
             stored = ingest_stage(workflow, progress)
         else:
-            begun_with = None if overwrite else folder.graph()
-            stored = StoredGraph(workflow.store, _version(workflow.store, begun_with))
+            stored = StoredGraph(workflow.store, version_of(workflow.store, None, begun_with))
     start_up.end("ingest")
     with timings.of("plan"):
         batches, output, skipped, snapper = select_stage(workflow, stored, progress)
@@ -201,15 +221,36 @@ def run(
             start_up,
             progress,
             still_ours,
+            of_several,
         )
-        with job.cluster:
+        with nullcontext() if of_several else job.cluster:
             return folder, job.carry_out(finish)
 
 
-def _version(store: str, begun_with: str | None) -> Manifest:
+def version_of(store: str, weight: str | None, begun_with: str | None) -> Manifest:
     """Return the manifest of the graph version with which the run began, or of the newest if the store lacks it."""
-    newest = read_manifest(store)
-    return older_versions(store, newest).get(begun_with or "", newest)
+    newest = read_newest(store)
+    for version in (newest, *older_versions(store, newest).values()):
+        graph = version.by_weight.get(weight)
+        if graph is not None and graph.content_id == begun_with:
+            return graph
+    return graph_with(weight, newest, store)
+
+
+@dataclass
+class OfSeveral:
+    """What the run of one weight has from a run of several."""
+
+    #: The workflow with all weights.
+    workflow: Workflow
+    #: Returns the graph. It takes the content id of the graph with which the run began, or None.
+    graph: Callable[[str | None], StoredGraph]
+    #: Ended by the last run, or by the caller.
+    cluster: OneCluster
+    is_last: bool
+    start_up: StartUp
+    #: Seconds of the ingest of all weights, for the first of them.
+    ingest_s: float
 
 
 def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
@@ -230,7 +271,11 @@ def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[st
         The run would refuse its input.
     """
     check_before_ingest(workflow, progress, cluster=False)
-    stored = ingest_stage(workflow, progress)
+    return facts_of_plan(workflow, ingest_stage(workflow, progress), probe, progress)
+
+
+def facts_of_plan(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progress) -> dict[str, Any]:
+    """Return what `describe_plan` does, of a run on a stored graph."""
     plan = plan_stage(workflow, stored, progress)
     traits = stored.manifest.traits
     facts: dict[str, Any] = {
@@ -292,6 +337,7 @@ class _Job:
     start_up: StartUp
     progress: Progress
     still_ours: Callable[[], None]
+    of_several: OfSeveral | None
 
     def __post_init__(self) -> None:
         #: Everything that the bytes of the distances depend on. Another identity is another run.
@@ -305,9 +351,11 @@ class _Job:
             # A run without points has the identity that it always had.
             **({} if (digest := self.snapper.digest) is None else {"snapped": digest}),
         }
-        #: Ends the cluster, if one was started.
-        self.cluster = ExitStack()
-        self._source: WorkerSource | None = None
+        self.cluster = (
+            OneCluster(self.workflow.cluster) if self.of_several is None else self.of_several.cluster
+        )
+        #: Whether no other run needs the cluster.
+        self._ends_cluster = self.of_several is None or self.of_several.is_last
         #: The values of a `TaskStage`.
         self._of_stages = (
             self.stored,
@@ -334,7 +382,7 @@ class _Job:
         else:
             with self.timings.of("solve"):
                 solved = self._solve(will_verify)
-            if not will_verify:
+            if not will_verify and self._ends_cluster:
                 self.cluster.close()
             self.still_ours()
             self.folder.clean()  # a dead worker may have left a half-written file
@@ -348,8 +396,9 @@ class _Job:
             record = self._record(solved)
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
-                record["verify"] = asdict(self._verifying.verify_on(self._worker_source()))
-            self.cluster.close()
+                record["verify"] = asdict(self._verifying.verify_on(self.cluster.source()))
+            if self._ends_cluster:
+                self.cluster.close()
         if not is_finished:
             record["timings"] = self.timings.seconds
             record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
@@ -359,11 +408,17 @@ class _Job:
 
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return the content of run.json after solving; later stages add to it."""
+        asked, of_weight = self.workflow, {}
+        if self.of_several is not None:
+            asked, of_weight = self.of_several.workflow, {"weight": str(self.workflow.weight)}
+        resolved = asked.resolved()
+        resolved["output"]["path"] = files.join(resolved["output"]["path"], *of_weight.values())
         described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}
         return {
             "format": RUN_FORMAT,
             "version": RUN_VERSION,
-            "name": (resolved := self.workflow.resolved())["name"],
+            "name": resolved["name"],
+            **of_weight,
             "workflow": resolved,
             "identity": self._identity,
             "graph": self.stored.manifest.model_dump(mode="json", include=described),
@@ -398,12 +453,6 @@ class _Job:
         files.remove_files(self.folder.url, list(faults))
         return {batch for batch, shape in shapes.items() if shape.name in faults}
 
-    def _worker_source(self) -> WorkerSource:
-        """Return the source of the workers. The first call connects to a cluster or starts one."""
-        if self._source is None:
-            self._source = self.cluster.enter_context(worker_source(self.workflow.cluster))
-        return self._source
-
     def _solve(self, will_verify: bool) -> Solved:
         """Solve and commit the batches that are missing or damaged."""
         committed = self.folder.committed() - self._discard_damaged()
@@ -420,7 +469,7 @@ class _Job:
             return Solved(noted["solver"], "chosen when the run was begun")
         self.start_up.end("plan")
         try:
-            source = self._worker_source()
+            source = self.cluster.source()
             traits = self.stored.manifest.traits
             plan = make_plan(traits, self.batches, self.workflow.solve, self.output, source.machine)
             why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"

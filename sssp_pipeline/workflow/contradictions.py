@@ -15,6 +15,7 @@ from sssp_pipeline.workflow.cluster import ELASTIC_KINDS, KINDS, address_fault
 from sssp_pipeline.workflow.registries import FORMATS
 from sssp_pipeline.workflow.section import Path, dotted
 from sssp_pipeline.workflow.vertices import Sources, Vertices
+from sssp_pipeline.workflow.weights import chosen_contradictions, several_weights, weight_contradictions
 
 _WITHOUT_PREDECESSORS = "set `solve.predecessors: false`: `sssp-pipeline path` needs none"
 
@@ -59,6 +60,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
             "`solve.options` belong to one solver, and `solve.solver` is `auto`",
             "name the solver, or remove the options",
         )
+    yield from (Contradiction(*fault) for fault in chosen_contradictions(graph, solve.get("weights")))
     yield from _output_contradictions(output, solve, data.get("verify"))
     yield from _standard_input_twice(data)
     yield from _unwritable_places(output, graph)
@@ -69,10 +71,17 @@ def files_read(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     chosen: list[Path] = [("sources",), ("output", "targets"), ("output", "nearest", "of")]
     keys: list[Path] = [(*path, *name) for path in chosen for name in (("file",), ("points", "file"))]
     keys.append(("output", "reduce", "amounts", "file"))
-    for path in [("graph", "input"), ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
+    places: list[Path] = [
+        ("graph", "input"),
+        *((*path, "input") for path, _ in several_weights(data.get("graph"))),
+    ]
+    for path in [*places, ("graph", "coordinates"), ("graph", "coordinates", "file"), *keys]:
         value: Any = data
         for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
+            is_there = isinstance(value, Mapping) or (
+                isinstance(value, list | tuple) and isinstance(key, int)
+            )
+            value = (value[key] if isinstance(key, int) else value.get(key)) if is_there else None
         if isinstance(value, str):
             yield path, value
         elif isinstance(value, list | tuple):
@@ -249,23 +258,7 @@ def graph_contradictions(graph: Mapping[str, Any]) -> Iterator[Contradiction]:
             "set `graph.delimiter` to what separates the columns, or remove `graph.decimal`",
         )
     if isinstance(graph.get("weights"), Mapping):
-        yield from _weights_contradictions(graph["weights"])
-
-
-def _weights_contradictions(weights: Mapping[str, Any]) -> Iterator[Contradiction]:
-    default, dtype, scale = weights.get("default", 1), weights.get("dtype"), weights.get("scale")
-    if scale is not None and dtype in ("float32", "float64"):
-        yield Contradiction(
-            ("graph", "weights", "scale"),
-            f"`scale` computes with integers, and `dtype` is `{dtype}`",
-            "remove one of them",
-        )
-    if type(default) in (int, float) and scale is None and not _fits(default, dtype):
-        yield Contradiction(
-            ("graph", "weights", "default"),
-            f"default weight `{default}` is no `{dtype}`",
-            "change `default` or `dtype`",
-        )
+        yield from (Contradiction(*fault) for fault in weight_contradictions(graph, graph["weights"]))
 
 
 def _is_encoding(name: str) -> bool:
@@ -273,16 +266,6 @@ def _is_encoding(name: str) -> bool:
         return "\n".encode(name) != b""
     except (LookupError, ValueError):
         return False
-
-
-def _fits(value: int | float, dtype: Any) -> bool:
-    """Return whether `value` is a weight of `dtype`; True for any other than an integer type."""
-    if dtype not in ("uint32", "int32", "uint64", "int64"):
-        return True
-    bits = int(dtype[-2:])
-    low, high = (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    # The largest value of an integer type means "unreached".
-    return value == int(value) and low <= value < high
 
 
 # ---- cluster ----

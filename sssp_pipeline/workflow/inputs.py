@@ -67,7 +67,7 @@ def workflow_of(
         return workflow_from_options(inputs, sources, targets, output, overrides)
     workflow = load_workflow(inputs[0], overrides)
     if needs_input:
-        check_exists(workflow.graph.inputs, "correct `graph.input`, which names it, or create it")
+        check_exists(workflow.graph.all_inputs, "correct `graph.input`, which names it, or create it")
     return workflow
 
 

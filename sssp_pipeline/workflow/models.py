@@ -14,13 +14,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from sssp_pipeline.pipeline.storage.files import redacted
+from sssp_pipeline.pipeline.storage.files import join, redacted
 from sssp_pipeline.workflow.answers import Nearest, Reduce
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import contradictions
 from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, NameIn
 from sssp_pipeline.workflow.section import Auto, Path, Positive, Section, Text, dotted
 from sssp_pipeline.workflow.vertices import Sources, Vertices
+
+#: What a weight may be called. The name is also that of a folder.
+WEIGHT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 
 Dtype = Literal["uint32", "int32", "float32", "uint64", "int64", "float64"]
 
@@ -36,12 +39,10 @@ class Columns(Section):
     """Column of the vertex where an edge ends, in the same way (target, dst, to, …)."""
 
 
-class Weights(Section):
-    """The column and the type of the weights."""
+class _Weight(Section):
+    """The keys of a weight, both of the only one of a graph and of one of several."""
 
-    column: Positive | Text = "auto"
-    """Name of the column, or its number from 1. `auto` works if exactly one column can hold weights. `none` ignores
-    weights."""
+    column: Positive | Text | None = None
 
     dtype: Auto | Dtype = "auto"
     """Type of weights and distances. `auto` takes uint32 or int32 if every weight is an integer, or a 64-bit type if
@@ -86,6 +87,33 @@ class Coordinates(Section):
 def _without_empty_names(given: str | Coordinates | None) -> str | Coordinates | None:
     """Return the file alone if no column is named: both spellings mean the same graph."""
     return given.file if isinstance(given, Coordinates) and not given.names else given
+
+
+class NamedWeight(_Weight):
+    """One of several weights."""
+
+    name: Annotated[str, Field(pattern=WEIGHT_NAME, examples=["time"])]
+    """Name of the weight: letters, digits, `_`, `-` and `.`. Its results are in a folder of this name in
+    `output.path`."""
+
+    column: Positive | Text | None = None
+    """Name of the column, or its number from 1. `null` means the column that is called like the weight. `auto` takes
+    the only column that can hold weights. `none` gives every edge the weight `default`."""
+
+    input: Text | Annotated[tuple[Text, ...], Field(min_length=1, strict=False)] | None = None
+    """Files with the same edges and this weight, in the format of `graph.input`. `null` means `graph.input`."""
+
+
+class Weights(_Weight):
+    """The column and the type of the weights, or several weights of the same edges."""
+
+    column: Positive | Text = "auto"
+    """Name of the column, or its number from 1. `auto` works if exactly one column can hold weights. `none` ignores
+    weights."""
+
+    several: Annotated[tuple[NamedWeight, ...], Field(min_length=1, strict=False)] | None = None
+    """Several weights, such as the distance and the time of each edge. They take the place of the other keys of this
+    section. A run solves each of them."""
 
 
 class Graph(Section):
@@ -165,9 +193,31 @@ class Graph(Section):
         given = self.coordinates
         return Coordinates(file=given) if isinstance(given, str) else given
 
+    @property
+    def all_inputs(self) -> list[str]:
+        """The `inputs` of all weights, each once."""
+        return list(dict.fromkeys(url for graph in self.by_weight.values() for url in graph.inputs))
+
+    @property
+    def by_weight(self) -> dict[str | None, Graph]:
+        """The graph with each of its weights alone, by the name of the weight; None names an only weight."""
+        if self.weights.several is None:
+            return {None: self}
+        return {weight.name: self._with(weight) for weight in self.weights.several}
+
+    def _with(self, weight: NamedWeight) -> Graph:
+        """Return the section of a graph that has this weight alone."""
+        shared = weight.model_dump(include={"dtype", "scale", "default", "unit"})
+        column = weight.name if weight.column is None else weight.column
+        given = {"weights": Weights(**shared, column=column), "input": weight.input or self.input}
+        return self.model_copy(update=given)
+
 
 class Solve(Section):
     """How to solve."""
+
+    weights: Annotated[tuple[Text, ...], Field(min_length=1, strict=False)] | None = None
+    """Names of the weights to solve, of `graph.weights.several`. `null` means all of them."""
 
     solver: Text = "auto"
     """Name of a solver, or `auto`. `sssp-pipeline solvers` lists the solvers."""
@@ -266,6 +316,9 @@ class Workflow(Section):
     # Strings with a value of the environment, as the file has them. `resolved` returns these.
     _unexpanded: dict[Path, str] = PrivateAttr(default_factory=dict)
 
+    # The weight that `with_weight` has chosen.
+    _weight: str | None = PrivateAttr(default=None)
+
     # Whether the output path has the date or the time in it, so that loading the file again gives another path.
     _is_dated: bool = PrivateAttr(default=False)
 
@@ -284,6 +337,26 @@ class Workflow(Section):
     def store(self) -> str:
         """URL of the graph store, with the default filled in."""
         return self.graph.store or default_store(self.output.path, self.graph)
+
+    @property
+    def weights(self) -> list[str | None]:
+        """The names of the weights to solve; None is that of an only weight."""
+        return [*self.solve.weights] if self.solve.weights is not None else [*self.graph.by_weight]
+
+    def with_weight(self, name: str | None) -> Workflow:
+        """Return the workflow for one of `weights` alone, whose results are in a folder of its own."""
+        if name is None:
+            return self
+        graph = self.graph.by_weight[name].model_copy(update={"store": self.store})
+        output = self.output.model_copy(update={"path": join(self.output.path, name)})
+        alone = self.model_copy(update={"graph": graph, "output": output})
+        alone._weight = name
+        return alone
+
+    @property
+    def weight(self) -> str | None:
+        """The name of the weight that `with_weight` has chosen."""
+        return self._weight
 
     def resolved(self) -> dict[str, Any]:
         """Return every value, with defaults, as plain JSON types without secrets, for `run.json`.

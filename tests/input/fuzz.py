@@ -106,10 +106,12 @@ class _Memory:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def write_graph(self, graph: CsrGraph, *_: object) -> tuple[list[Part], list[Part]]:
+    def write_edges(self, graph: CsrGraph, *_: object, **__: object) -> list[Part]:
         self.graph = graph
-        edges = [_part(graph.n_edges, graph.n_vertices)] if graph.n_vertices else []
-        return [_part(graph.n_vertices + 1, graph.n_vertices + 1)], edges
+        return [_part(graph.n_edges, graph.n_vertices)] if graph.n_vertices else []
+
+    def write_row_offsets(self, graph: CsrGraph) -> list[Part]:
+        return [_part(graph.n_vertices + 1, graph.n_vertices + 1)]
 
     def write_vertices(self, table: pa.Table, *_: object) -> list[Part]:
         self.vertices = table
@@ -135,6 +137,7 @@ def _at_once(items: Iterable) -> Iterator:
 FORMATS = Path(importlib.import_module("sssp_pipeline.pipeline.formats").__file__ or "").parent
 #: Where the program's own modules name what is slow beside small inputs: threads, locks, files of the store.
 MODULES = [
+    "sssp_pipeline.pipeline.ingest.building",
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.csr_build",
     "sssp_pipeline.pipeline.ingest.id_mapping",

@@ -97,8 +97,8 @@ verify: of
     assert "line 3: set it, or give a default: `${ROAD:-value}`" in hints
     assert "line 12: did you mean `address`?" in hints
     assert hints[0] == (
-        "`--set solve.detla`: did you mean `delta`? Keys: solver, options, delta, batch, cutoff, predecessors, "
-        "trace_every_us, deadline_s, retries"
+        "`--set solve.detla`: did you mean `delta`? Keys: weights, solver, options, delta, batch, cutoff, "
+        "predecessors, trace_every_us, deadline_s, retries"
     )
 
 
@@ -157,7 +157,7 @@ verify: of
         (
             "solve:\n",
             "`road.yaml` line 6: `solve` is empty, wanted a section with "
-            "`solver`, `options`, `delta`, `batch`, `cutoff`, `predecessors`, `trace_every_us`, "
+            "`weights`, `solver`, `options`, `delta`, `batch`, `cutoff`, `predecessors`, `trace_every_us`, "
             "`deadline_s`, `retries`",
             None,
         ),

@@ -30,31 +30,49 @@ _FEWEST_READERS = 4
 READER_BYTES = 8 * (PART_EDGES + ROW_GROUP_ROWS)
 
 
-def load_graph(store: str, manifest: Manifest, into: CsrGraph | None = None) -> CsrGraph:
+def load_graph(
+    store: str, manifest: Manifest, into: CsrGraph | None = None, like: CsrGraph | None = None
+) -> CsrGraph:
     """Return the stored graph in host memory; every part is checked against the manifest.
 
     Several threads read parts. If there are fewer parts than threads, threads share the row groups of a part.
 
-    `manifest` is what `read_manifest` returned for the URL `store`. `into` is a graph with arrays of the lengths and
-    types of `manifest.arrays`, which are filled; None for new arrays.
+    Parameters
+    ----------
+    store, manifest
+        `manifest` is what `read_manifest` returned for the URL `store`.
+    into
+        A graph with arrays of the lengths and types of `manifest.arrays`, which are filled; None for new arrays.
+    like
+        The graph of the same version with another weight. Then only the weights are read, and all else is shared, or
+        is in `into` already.
 
     Raises
     ------
     InputError
         A part is missing, cut short or altered; the message names the file.
     """
-    if into is None:
+    if like is not None and into is None:
+        into = CsrGraph(like.row_offsets, like.col_indices, np.empty(*manifest.arrays["weights"]))
+    elif into is None:
         into = CsrGraph(**{name: np.empty(*size) for name, size in manifest.arrays.items()})
     graph = into
-    parts = len(manifest.row_offsets) + len(manifest.edges)
     threads = min(2 * usable_cores(), n_readers(manifest.graph_bytes))
-    targets = [{"row_offset": graph.row_offsets[part.first : part.last]} for part in manifest.row_offsets]
+    parts: list[tuple[Part, dict[str, np.ndarray]]] = []
     begins = [0, *accumulate(part.rows for part in manifest.edges)]
-    for begin, end in pairwise(begins):
-        targets.append({"col_index": graph.col_indices[begin:end], "weight": graph.weights[begin:end]})
-    read = partial(_read_part_into, store, threads=threads // parts)
+    weights = [{"weight": graph.weights[begin:end]} for begin, end in pairwise(begins)]
+    if like is None:
+        offsets = graph.row_offsets
+        parts += [(part, {"row_offset": offsets[part.first : part.last]}) for part in manifest.row_offsets]
+        columns = [{"col_index": graph.col_indices[begin:end]} for begin, end in pairwise(begins)]
+        if manifest.edge_weights is None:
+            columns = [ends | weight for ends, weight in zip(columns, weights, strict=True)]
+        parts += zip(manifest.edges, columns, strict=True)
+    if manifest.edge_weights is not None:
+        parts += zip(manifest.edge_weights, weights, strict=True)
+    read = partial(_read_part_into, store, threads=threads // max(1, len(parts)))
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(read, [*manifest.row_offsets, *manifest.edges], targets))
+        list(pool.map(read, *zip(*parts, strict=True)))
     for part, begin in zip(manifest.edges, begins, strict=False):
         if (begin, begin + part.rows) != (graph.row_offsets[part.first], graph.row_offsets[part.last]):
             raise InputError(

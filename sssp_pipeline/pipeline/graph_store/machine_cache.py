@@ -12,7 +12,8 @@
 The first process that needs a graph locks it, reads the store into the files, and renames the whole folder to its final
 name. The other processes wait for the lock and then map the files. So the store is read once, and the pages are in
 memory once. Every process that maps a graph holds a shared lock on its files. A graph without such a lock may be
-removed when another graph needs the room. `docs/design/0008-graph-on-workers.md` explains which checks are made when.
+removed when another graph needs the room. Graphs that differ only in their weights, which one store holds, share the
+files of their edges as hard links. `docs/design/0008-graph-on-workers.md` explains which checks are made when.
 """
 
 from __future__ import annotations
@@ -113,12 +114,14 @@ class GraphCache:
         partial = self.folder / (_PARTIAL + entry.name)
         self._discard(entry)  # it could not be mapped, so it is damaged
         self._discard(partial)  # left by a process that was killed
+        # While it is mapped it is not removed.
+        other = self._with_other_weight(manifest)
         try:
             with _hold_lock(self.folder / "room.lock"):
                 self._make_room(manifest.graph_bytes + sum(part.bytes for part in manifest.vertices))
-                _reserve(partial, manifest)
+                has_edges = _reserve(partial, manifest, other and other[0])
             into = CsrGraph(**_map_arrays(partial, manifest, mmap.ACCESS_WRITE))
-            load_graph(store, manifest, into)
+            load_graph(store, manifest, into, like=into if has_edges else None)
             _write_ids(partial, load_ids(store, manifest))
             (partial / _FACTS).write_text(json.dumps(_facts(manifest)))
             # Mapped before the rename: under its final name an unmapped graph may be removed as unused.
@@ -130,6 +133,14 @@ class GraphCache:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         return loaded
+
+    def _with_other_weight(self, manifest: Manifest) -> tuple[Path, CsrGraph] | None:
+        """Return the folder of a cached graph with the same edges and another weight, and the graph; None without."""
+        for graph in manifest.by_weight.values():
+            entry = self.folder / graph.content_id
+            if graph.content_id != manifest.content_id and (mapped := _map_graph(entry, graph)) is not None:
+                return entry, mapped[0]
+        return None
 
     def _make_room(self, n_bytes: int) -> None:
         """Remove unused graphs until there is room for one of `n_bytes`, starting with the longest unused one.
@@ -153,7 +164,8 @@ class GraphCache:
     def _remove_unused(self, place: Path) -> bool:
         """Remove the graph in `place` unless a process maps or loads it; return whether it was removed."""
         loading = place.name.startswith(_PARTIAL)
-        guard = self._lock_path(place.name.removeprefix(_PARTIAL)) if loading else place / "row_offsets"
+        # Of the arrays only the weights are never a file of another graph too.
+        guard = self._lock_path(place.name.removeprefix(_PARTIAL)) if loading else place / "weights"
         try:
             handle = os.open(guard, os.O_RDWR)
         except FileNotFoundError:  # the graph is damaged, so no process maps it
@@ -297,16 +309,27 @@ def _map_ids(place: Path, manifest: Manifest) -> VertexIds:
     return VertexIds(manifest.ids, table, manifest.n_vertices)
 
 
-def _reserve(place: Path, manifest: Manifest) -> None:
+def _reserve(place: Path, manifest: Manifest, other: Path | None = None) -> bool:
     """Create the folder `place` and the files of the arrays, with their space on the disk reserved.
 
     On a full disk, a write to a mapped file without reserved space would kill the process.
+
+    Returns whether the files of the edges are those of the graph in `other`, which has the same edges.
     """
     place.mkdir()
-    for name, (length, dtype) in manifest.arrays.items():
+    arrays = dict(manifest.arrays)
+    if other is not None:
+        try:
+            for name in ("row_offsets", "col_indices"):
+                os.link(other / name, place / name)
+            arrays = {"weights": arrays["weights"]}
+        except OSError:  # the disk has no hard links
+            (place / "row_offsets").unlink(missing_ok=True)
+    for name, (length, dtype) in arrays.items():
         with (place / name).open("wb") as file:
             if length:
                 os.posix_fallocate(file.fileno(), 0, length * dtype.itemsize)
+    return list(arrays) == ["weights"]
 
 
 def _folder_bytes(place: Path) -> int:

@@ -6,7 +6,15 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.reading import Reading
@@ -21,6 +29,8 @@ else:  # `inspect` reads a manifest without NumPy
 
 FORMAT = "sssp-pipeline graph store"
 VERSION = 1
+#: The version of a store with several weights.
+VERSION_OF_SEVERAL = 2
 
 
 class Part(BaseModel):
@@ -74,7 +84,7 @@ class Counts(BaseModel):
 
 
 class Manifest(BaseModel):
-    """The facts about a stored graph, and its parts."""
+    """The facts about a stored graph with one weight, and its parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["sssp-pipeline graph store"]
@@ -95,6 +105,13 @@ class Manifest(BaseModel):
     row_offsets: list[Part]
     edges: list[Part]
     vertices: list[Part]
+    #: The parts with the weights, in a store with several; None if they are in the parts of `edges`. Their
+    #: `content_crc32` is that of a part of `edges` with both columns.
+    edge_weights: list[Part] | None = None
+
+    # Set by the `SeveralManifest` that this manifest is an entry of.
+    _name: str | None = PrivateAttr(default=None)
+    _several: SeveralManifest | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _parts_cover_the_graph(self) -> Self:
@@ -109,7 +126,33 @@ class Manifest(BaseModel):
                 raise ValueError(f"the parts of {name} do not cover the graph")
         if sum(p.rows for p in self.edges) != self.n_edges:
             raise ValueError("the parts of edges do not hold all edges")
+        if self.edge_weights is not None:
+            ranges = [[(p.first, p.last, p.rows) for p in parts] for parts in (self.edges, self.edge_weights)]
+            if ranges[0] != ranges[1]:
+                raise ValueError("the parts of edge_weights do not fit those of edges")
         return self
+
+    @model_serializer(mode="wrap")
+    def _plain(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out `edge_weights` if there are none, so that releases without them read the manifest."""
+        plain: dict[str, Any] = handler(self)
+        if self.edge_weights is None:
+            plain.pop("edge_weights", None)
+        return plain
+
+    def __eq__(self, other: object) -> bool:
+        # That of pydantic compares private attributes too, and `_several` leads back here.
+        return isinstance(other, Manifest) and self.__dict__ == other.__dict__
+
+    @property
+    def weight(self) -> str | None:
+        """The name of the weight in a store with several; None in a store with one."""
+        return self._name
+
+    @property
+    def by_weight(self) -> dict[str | None, Manifest]:
+        """The manifests of the same graph with each of its weights, by the name of the weight."""
+        return {None: self} if self._several is None else self._several.by_weight
 
     @property
     def traits(self) -> GraphTraits:
@@ -127,8 +170,13 @@ class Manifest(BaseModel):
 
     @property
     def content_id(self) -> str:
-        """A digest of the graph; two stores with equal graphs have the same digest."""
-        parts = [(p.first, p.last, p.content_crc32) for p in self.parts]
+        """A digest of the graph; two stores with equal graphs have the same digest.
+
+        It does not tell whether a store has further weights.
+        """
+        edges = self.edges if self.edge_weights is None else self.edge_weights
+        in_content = [*self.row_offsets, *edges, *self.vertices]
+        parts = [(p.first, p.last, p.content_crc32) for p in in_content]
         # The type is included, because the same bytes of another type are other weights.
         facts: list[Any] = [parts, self.ids.model_dump(), self.weights.dtype]
         if self.weights.scale is not None:
@@ -138,7 +186,7 @@ class Manifest(BaseModel):
     @property
     def parts(self) -> list[Part]:
         """All files of the graph except the manifest."""
-        return [*self.row_offsets, *self.edges, *self.vertices]
+        return [*self.row_offsets, *self.edges, *(self.edge_weights or ()), *self.vertices]
 
     @property
     def arrays(self) -> dict[str, tuple[int, np.dtype]]:
@@ -153,3 +201,52 @@ class Manifest(BaseModel):
     def graph_bytes(self) -> int:
         """Bytes of host memory that the `CsrGraph` takes."""
         return sum(length * dtype.itemsize for length, dtype in self.arrays.values())
+
+
+class SeveralManifest(BaseModel):
+    """The manifest of a store with several weights: a manifest for each weight. All have the same other parts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal["sssp-pipeline graph store"] = "sssp-pipeline graph store"
+    version: Literal[2] = 2
+    #: By the name of the weight.
+    graphs: dict[str, Manifest] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _graphs_share_their_edges(self) -> Self:
+        first = next(iter(self.graphs.values()))
+        for name, graph in self.graphs.items():
+            if graph.edge_weights is None:
+                raise ValueError(f"the weight {name} has no parts")
+            if _shared_parts(graph) != _shared_parts(first):
+                raise ValueError(f"the weight {name} has other edges")
+        return self
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Tell each manifest the others."""
+        for name, graph in self.graphs.items():
+            graph._name, graph._several = name, self
+
+    @property
+    def by_weight(self) -> dict[str | None, Manifest]:
+        """The manifest of each weight, by its name."""
+        return {name: graph for name, graph in self.graphs.items()}  # noqa: C416 (the type of the keys differs)
+
+    @property
+    def content_id(self) -> str:
+        """A digest of the graphs and their names."""
+        facts = {name: graph.content_id for name, graph in self.graphs.items()}
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def parts(self) -> list[Part]:
+        """All files of the store except the manifest."""
+        return list({part.path: part for graph in self.graphs.values() for part in graph.parts}.values())
+
+
+def _shared_parts(graph: Manifest) -> tuple[list[Part], ...]:
+    return graph.row_offsets, graph.edges, graph.vertices
+
+
+#: What a store may hold.
+StoreManifest = Manifest | SeveralManifest

@@ -6,6 +6,7 @@
 <store>/row_offsets/part-<id>-*.parquet    row_offset int64, V+1 values in order
 <store>/edges/part-<id>-*.parquet          col_index uint32, weight; CSR order; a part is a range of vertices
 <store>/vertices/part-<id>-*.parquet       original_id (only if ids were remapped), x, y (only if given)
+<store>/edge_weights/part-<id>-*.parquet   weight; only in a store with several weights, whose edges/ has none
 ```
 
 A store holds one graph: one input, read with one set of options. If the content of the input changes, the graph gets a
@@ -22,8 +23,15 @@ import re
 
 from pydantic import ValidationError
 
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store.manifest import FORMAT, VERSION, Manifest
+from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.pipeline.graph_store.manifest import (
+    FORMAT,
+    VERSION,
+    VERSION_OF_SEVERAL,
+    Manifest,
+    SeveralManifest,
+    StoreManifest,
+)
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import shortened
 
@@ -35,21 +43,51 @@ SKIPPED = "skipped.txt"
 READER = 2
 #: The hint for a damaged store.
 INGEST_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
-PART_FOLDERS = ("row_offsets", "edges", "vertices")
-PART_PATH = re.compile(r"(row_offsets|edges|vertices)/part-[0-9a-f]{8}-\d{5}\.parquet")
+PART_FOLDERS = ("row_offsets", "edges", "edge_weights", "vertices")
+PART_PATH = re.compile(r"(row_offsets|edges|edge_weights|vertices)/part-[0-9a-f]{8}-\d{5}\.parquet")
 VERSIONS_FOLDER = "versions"
 _VERSION_FILE = re.compile(r"versions/([0-9a-f]{16})\.json")
 _ANOTHER_FOLDER = "name another `graph.store`, or leave it out"
 
 
-def read_manifest(store: str, content_id: str | None = None) -> Manifest:
-    """Return the newest manifest of the graph store at the URL `store`, or that of the version `content_id`.
+def read_manifest(store: str, content_id: str | None = None, weight: str | None = None) -> Manifest:
+    """Return the manifest of a graph in the store at the URL `store`: of the newest version, or that with `content_id`.
+
+    Parameters
+    ----------
+    store
+        The store.
+    content_id
+        Of the graph, in any version of the store and with any of its weights.
+    weight
+        The name of the weight if the store has several. It is not needed with a `content_id`.
 
     Raises
     ------
     InputError
-        There is no store, it has another format version, the manifest is damaged, or the store has no version
-        `content_id`.
+        There is no store, it has another format version, the manifest is damaged, the store has no graph
+        `content_id`, or no weight of this name.
+    """
+    newest = read_newest(store)
+    if content_id is None:
+        return graph_with(weight, newest, store)
+    for version in (newest, *older_versions(store, newest).values()):
+        for graph in version.by_weight.values():
+            if graph.content_id == content_id:
+                return graph
+    raise InputError(
+        f"`{files.redacted(store)}` holds no version of the graph with content id `{content_id}`",
+        hint="name the store that the run was solved on",
+    )
+
+
+def read_newest(store: str) -> StoreManifest:
+    """Return the newest manifest of the graph store at the URL `store`, with all its weights.
+
+    Raises
+    ------
+    InputError
+        There is no store, it has another format version, or the manifest is damaged.
     """
     url = files.join(store, MANIFEST)
     if (text := files.read_if_there(url)) is None:
@@ -57,28 +95,46 @@ def read_manifest(store: str, content_id: str | None = None) -> Manifest:
             f"`{files.redacted(store)}` is not a graph store: it has no {MANIFEST}",
             hint="make one with `sssp-pipeline ingest`",
         )
-    newest = parse_manifest(text, store, url)
-    if content_id is None or newest.content_id == content_id:
-        return newest
-    url = version_url(store, content_id)
-    if (text := files.read_if_there(url)) is None:
-        raise InputError(
-            f"`{files.redacted(store)}` holds no version of the graph with content id `{content_id}`",
-            hint="name the store that the run was solved on",
-        )
     return parse_manifest(text, store, url)
 
 
-def older_versions(store: str, newest: Manifest) -> dict[str, Manifest]:
+def graph_with(weight: str | None, manifest: StoreManifest, store: str) -> Manifest:
+    """Return the graph of a store with the weight of this name; None means the only weight.
+
+    Raises
+    ------
+    InputError
+        The store has no such weight, or several and no name is given.
+    """
+    found = manifest.by_weight.get(weight)
+    if found is not None:
+        return found
+    place, names = f"the graph store `{files.redacted(store)}`", [name for name in manifest.by_weight if name]
+    if not names:
+        raise InputError(f"{place} has one weight without a name, not `{weight}`", hint="leave out the name")
+    if weight is None:
+        raise InputError(
+            f"{place} has several weights: {', '.join(names)}",
+            hint=f'name one of them, in Python `weight="{names[0]}"`',
+        )
+    raise InputError(
+        f"{place} has no weight `{weight}`",
+        hint=f"{did_you_mean(weight, names)}It has: {', '.join(names)}",
+    )
+
+
+def older_versions(store: str, newest: StoreManifest) -> dict[str, StoreManifest]:
     """Return the manifests of the older versions in a store, by content id."""
     names = files.list_files(files.join(store, VERSIONS_FOLDER))
     found = (_VERSION_FILE.fullmatch(f"{VERSIONS_FOLDER}/{name}") for name in names)
-    return {m[1]: read_manifest(store, m[1]) for m in found if m and m[1] != newest.content_id}
+    ids = [m[1] for m in found if m and m[1] != newest.content_id]
+    urls = {content_id: version_url(store, content_id) for content_id in ids}
+    return {content_id: parse_manifest(files.read_bytes(url), store, url) for content_id, url in urls.items()}
 
 
 def remove_older_versions(store: str) -> None:
     """Remove all versions of the graph except the newest; the caller holds the store."""
-    newest = read_manifest(store)
+    newest = read_newest(store)
     for content_id in older_versions(store, newest):
         files.remove(version_url(store, content_id))
     files.remove_if_empty(files.join(store, VERSIONS_FOLDER))
@@ -97,7 +153,7 @@ def version_url(store: str, content_id: str) -> str:
     return files.join(store, VERSIONS_FOLDER, f"{content_id}.json")
 
 
-def parse_manifest(text: bytes, store: str, url: str) -> Manifest:
+def parse_manifest(text: bytes, store: str, url: str) -> StoreManifest:
     """Return the manifest in `text`, the content of the file `url` of a store; raises as `read_manifest`."""
     try:
         content = json.loads(text)
@@ -105,13 +161,14 @@ def parse_manifest(text: bytes, store: str, url: str) -> Manifest:
             raise InputError(
                 f"`{files.redacted(url)}` is not the manifest of a graph store", hint=_ANOTHER_FOLDER
             )
-        if content.get("version") != VERSION:
+        if content.get("version") not in (VERSION, VERSION_OF_SEVERAL):
             raise InputError(
                 f"`{files.redacted(store)}` is a graph store of format {content.get('version')}, "
-                f"this release reads format {VERSION}",
+                f"this release reads formats {VERSION} and {VERSION_OF_SEVERAL}",
                 hint=f"{INGEST_AGAIN}, or use the release that wrote it",
             )
-        return Manifest.model_validate(content)
+        model = Manifest if content["version"] == VERSION else SeveralManifest
+        return model.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(x) for x in first["loc"]) or "the top"
@@ -128,7 +185,7 @@ def parse_manifest(text: bytes, store: str, url: str) -> Manifest:
         raise InputError(f"`{files.redacted(url)}` is damaged: {error}", hint=INGEST_AGAIN) from error
 
 
-def newest_version(store: str) -> Manifest | None:
+def newest_version(store: str) -> StoreManifest | None:
     """Return the newest manifest of the graph store at the URL `store`; None if the folder is empty or missing.
 
     Files left by a killed ingest do not count. A folder with a manifest may contain other files; they are never
@@ -151,7 +208,7 @@ def newest_version(store: str) -> Manifest | None:
     return None
 
 
-def is_complete(store: str, manifest: Manifest) -> bool:
+def is_complete(store: str, manifest: StoreManifest) -> bool:
     """Return whether every part exists and has the size given in the manifest; its content is not read."""
     sizes = files.file_sizes(store)
     return all(sizes.get(part.path) == part.bytes for part in manifest.parts)

@@ -16,7 +16,7 @@ from sssp_pipeline.pipeline.graph_store.coordinates import LonLat, lon_lat
 from sssp_pipeline.pipeline.graph_store.loading import load_coordinates, load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
-from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
 from sssp_pipeline.pipeline.machine import memory_bytes
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
@@ -29,6 +29,8 @@ class StoredGraph:
         self.store, self.manifest = store, manifest
         self._lock = threading.Lock()
         self._graph: CsrGraph | None = None
+        #: The loaded graph of another weight.
+        self._like: CsrGraph | None = None
 
     def __repr__(self) -> str:
         n_vertices, n_edges = self.manifest.n_vertices, self.manifest.n_edges
@@ -74,8 +76,30 @@ class StoredGraph:
         """Return the graph; the first thread that calls this loads it, and other threads wait."""
         with self._lock:
             if self._graph is None:
-                self._graph = load_graph(self.store, self.manifest)
+                self._graph = load_graph(self.store, self.manifest, like=self._like)
+                self._like = None
             return self._graph
+
+    def with_weight(self, name: str) -> StoredGraph:
+        """Return the same graph with another of its weights. What is loaded of this graph is not loaded again.
+
+        Raises
+        ------
+        InputError
+            The store has no weight of this name.
+        """
+        return self.beside(graph_with(name, self.manifest, self.store))
+
+    def beside(self, manifest: Manifest) -> StoredGraph:
+        """Return the graph of another manifest of this store; it shares what is loaded here and the same there."""
+        other = StoredGraph(self.store, manifest)
+        mine, theirs = self.manifest, manifest
+        has_own_files = mine.edge_weights is not None and theirs.edge_weights is not None
+        if has_own_files and mine.row_offsets + mine.edges == theirs.row_offsets + theirs.edges:
+            other._like = self._graph
+        if "ids" in self.__dict__ and mine.vertices == theirs.vertices and mine.ids == theirs.ids:
+            other.__dict__["ids"] = self.ids
+        return other
 
 
 class _SharedGraph(StoredGraph):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import IO, Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.manifest import Part, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import (
     MANIFEST,
     PART_FOLDERS,
@@ -44,6 +45,7 @@ class StoreWriter:
         self._store = store
         self._id = uuid.uuid4().hex[:8]
         self._is_committed = False
+        self._n_weight_parts = 0
 
     def __enter__(self) -> StoreWriter:
         return self
@@ -54,38 +56,46 @@ class StoreWriter:
                 if PART_PATH.fullmatch(name) and f"/part-{self._id}-" in name:
                     files.remove(files.join(self._store, name))
 
-    def write_graph(self, graph: CsrGraph, threads: int) -> tuple[list[Part], list[Part]]:
-        """Write the parts of `row_offsets/` and `edges/`, `threads` of them at a time, and return them."""
-        offsets = graph.row_offsets
-        bounds = [0]
-        while bounds[-1] < graph.n_vertices:
-            # As many vertices as fit into PART_EDGES, but at least one.
-            fit = int(np.searchsorted(offsets, offsets[bounds[-1]] + PART_EDGES, side="right")) - 1
-            bounds.append(min(max(fit, bounds[-1] + 1), graph.n_vertices))
-        ranges = list(pairwise(bounds))
+    def write_row_offsets(self, graph: CsrGraph) -> list[Part]:
+        """Write the parts of `row_offsets/`, and return them."""
+        return self._write_rows("row_offsets", pa.table({"row_offset": graph.row_offsets}))
 
-        def write_edges(number: int) -> Part:
-            first, last = ranges[number]
-            edges = slice(int(offsets[first]), int(offsets[last]))
-            table = pa.table({"col_index": graph.col_indices[edges], "weight": graph.weights[edges]})
-            return self._write_part("edges", number, table, first, last)
+    def write_edges(self, graph: CsrGraph, threads: int, *, with_weights: bool = True) -> list[Part]:
+        """Write the parts of `edges/`, `threads` of them at a time, and return them."""
 
-        with ThreadPoolExecutor(threads) as pool:
-            edges = list(pool.map(write_edges, range(len(ranges))))
-        return self._write_rows("row_offsets", pa.table({"row_offset": offsets})), edges
+        def write(number: int, first: int, last: int, edges: slice) -> Part:
+            columns = {"col_index": graph.col_indices[edges]}
+            if with_weights:
+                columns["weight"] = graph.weights[edges]
+            return self._write_part("edges", number, pa.table(columns), first, last)
+
+        return _in_parts(graph, threads, write)
+
+    def write_edge_weights(self, graph: CsrGraph, threads: int) -> list[Part]:
+        """Write the parts of `edge_weights/` of one more weight, `threads` of them at a time, and return them."""
+        n_before = self._n_weight_parts
+
+        def write(number: int, first: int, last: int, edges: slice) -> Part:
+            table = pa.table({"weight": graph.weights[edges]})
+            ends = zlib.crc32(graph.col_indices[edges].data)
+            return self._write_part("edge_weights", n_before + number, table, first, last, ends)
+
+        parts = _in_parts(graph, threads, write)
+        self._n_weight_parts += len(parts)
+        return parts
 
     def write_vertices(self, table: pa.Table) -> list[Part]:
         """Write `table`, which has one row for each vertex, to `vertices/`, and return the parts."""
         return self._write_rows("vertices", table)
 
-    def commit(self, manifest: Manifest) -> None:
+    def commit(self, manifest: StoreManifest) -> None:
         """Make the written parts the newest version of the graph, and remove the parts of no version.
 
         The previous version is kept, unless it is the same graph or lacks a part. Its manifest is copied before it is
         replaced, so that a kill at any moment loses no version.
         """
         url = files.join(self._store, MANIFEST)
-        versions = {}
+        versions: dict[str, StoreManifest] = {}
         if (text := files.read_if_there(url)) is not None:
             before = parse_manifest(text, self._store, url)
             versions = older_versions(self._store, before)
@@ -110,7 +120,9 @@ class StoreWriter:
             for i, start in enumerate(starts)
         ]
 
-    def _write_part(self, folder: str, number: int, table: pa.Table, first: int, last: int) -> Part:
+    def _write_part(
+        self, folder: str, number: int, table: pa.Table, first: int, last: int, crc32_before: int = 0
+    ) -> Part:
         path = f"{folder}/part-{self._id}-{number:05d}.parquet"
         with files.open_atomic(files.join(self._store, path)) as handle:
             sink = _Checksummed(handle)
@@ -125,12 +137,24 @@ class StoreWriter:
             last=last,
             bytes=sink.bytes,
             crc32=sink.crc32,
-            content_crc32=_content_crc32(table),
+            content_crc32=_content_crc32(table, crc32_before),
         )
 
 
-def _content_crc32(table: pa.Table) -> int:
-    crc32 = 0
+def _in_parts(graph: CsrGraph, threads: int, write: Callable[[int, int, int, slice], Part]) -> list[Part]:
+    """Call `write` for ranges of vertices: its number, its first vertex, the one after its last, and its edges."""
+    offsets = graph.row_offsets
+    bounds = [0]
+    while bounds[-1] < graph.n_vertices:
+        # As many vertices as fit into PART_EDGES, but at least one.
+        fit = int(np.searchsorted(offsets, offsets[bounds[-1]] + PART_EDGES, side="right")) - 1
+        bounds.append(min(max(fit, bounds[-1] + 1), graph.n_vertices))
+    edges = [slice(int(offsets[first]), int(offsets[last])) for first, last in pairwise(bounds)]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(write, range(len(edges)), bounds, bounds[1:], edges))
+
+
+def _content_crc32(table: pa.Table, crc32: int = 0) -> int:
     for column in table.columns:
         for chunk in column.chunks:
             text = pa.types.is_large_string(chunk.type)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from typing import Any
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import READER
 from sssp_pipeline.pipeline.storage import files as storage
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
@@ -46,21 +47,43 @@ def is_up_to_date(manifest: Manifest, inputs: list[dict[str, Any]]) -> bool:
     return manifest.inputs == inputs and manifest.options.get("reader", 1) == READER
 
 
-def check_same_graph(store: str, manifest: Manifest, spec: workflow.Graph) -> None:
-    """Raise `InputError` if the stored graph is not that of `spec`; the message names the differing options."""
-    here = options_of(spec)
-    there = _stored_options(manifest, here)
-    old, new = _flat(there), _flat(here)
-    differ = [
-        f"`graph.{key}` is {_value_text(old.get(key))} there and {_value_text(new.get(key))} here"
-        for key in dict.fromkeys([*new, *old])
-        if key not in _NOT_OF_THE_GRAPH and not _is_same(key, old.get(key), new.get(key))
-    ]
+def check_same_graph(store: str, manifest: StoreManifest, specs: dict[str | None, workflow.Graph]) -> None:
+    """Raise `InputError` if the stored graph is not that of `specs`; the message names the differing options.
+
+    `specs` has the section of the graph with each weight alone, by the name of the weight.
+    """
+    stored = manifest.by_weight
+    if stored.keys() != specs.keys():
+        differ = [f"it has {_names_text(stored)}, not {_names_text(specs)}"]
+    else:
+        differ = [
+            f"`graph.{key}` is {_value_text(old)} there and {_value_text(new)} here"
+            + (f" for the weight `{name}`" if name is not None else "")
+            for name, spec in specs.items()
+            for key, old, new in _different_options(stored[name], spec)
+        ]
     if differ:
         raise InputError(
             f"`{storage.redacted(store)}` holds another graph: {'; '.join(differ)}",
             hint="name another `graph.store`, or leave it out: the default differs with the options",
         )
+
+
+def _names_text(by_weight: Mapping[str | None, Any]) -> str:
+    names = [f"`{name}`" for name in by_weight if name is not None]
+    return f"the weights {', '.join(names)}" if names else "one weight without a name"
+
+
+def _different_options(manifest: Manifest, spec: workflow.Graph) -> list[tuple[str, Any, Any]]:
+    """Return key, stored value and value in `spec` of each option that differs."""
+    here = options_of(spec)
+    there = _stored_options(manifest, here)
+    old, new = _flat(there), _flat(here)
+    return [
+        (key, old.get(key), new.get(key))
+        for key in dict.fromkeys([*new, *old])
+        if key not in _NOT_OF_THE_GRAPH and not _is_same(key, old.get(key), new.get(key))
+    ]
 
 
 def _stored_options(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:

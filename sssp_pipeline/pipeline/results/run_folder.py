@@ -26,6 +26,7 @@ import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +220,17 @@ class RunFolder:
         """Return what `note_start` stored at the last start of an unfinished run; empty if solving never began."""
         return _read_object(self.path(_STARTED), ()) if files.exists(self.path(_STARTED)) else {}
 
+    def runs_of_weights(self) -> dict[str, RunFolder]:
+        """Return the runs in this folder of a run of several weights, finished or not, by the name of the weight."""
+        found = {}
+        for name in files.list_names(self.url):
+            below = RunFolder(self.path(name))
+            with suppress(InputError):  # no run, or a damaged one
+                record = below.read_run() if files.exists(below.path(RUN_FILE)) else below.noted()
+                if record.get("weight") == name:
+                    found[name] = below
+        return found
+
     def is_unfinished(self) -> bool:
         """Return whether the folder holds a run without `run.json`."""
         return not files.exists(self.path(RUN_FILE)) and files.exists(self.path(_IDENTITY))
@@ -387,6 +399,11 @@ class RunFolder:
         url = self.path(RUN_FILE)
         if not files.exists(url):
             is_unfinished = self.is_unfinished()
+            if not is_unfinished and (below := self.runs_of_weights()):
+                raise InputError(
+                    f"`{files.redacted(self.url)}` holds a run for each of several weights: {shortened([*below])}",
+                    hint=f"name the folder of one: {files.redacted(next(iter(below.values())).url)}",
+                )
             raise InputError(
                 f"`{files.redacted(self.url)}` "
                 + ("is an unfinished run" if is_unfinished else "is not a run"),

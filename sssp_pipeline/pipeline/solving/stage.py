@@ -158,6 +158,7 @@ class Solving(TaskStage):
         self.folder.note_start(
             {
                 "name": self.workflow.name,
+                "weight": self.workflow.weight,
                 "driver": f"{platform.node()}:{os.getpid()}",
                 "solver": self.plan.solver,
                 "batches": len(self.batches),

@@ -114,11 +114,11 @@ def test_options_that_do_not_fit(write, refused):
     name = write("a.gr", SMALL)
     assert refused(name, weight_column="length") == (
         "unknown column `length`: DIMACS files have no named columns",
-        "remove `graph.weights.column`",
+        "set `graph.weights.column: auto`",
     )
     assert refused(name, source_column="from") == (
         "unknown column `from`: DIMACS files have no named columns",
-        "remove `graph.columns.source`",
+        "set `graph.columns.source: auto`",
     )
     assert refused(name, ids="string") == (
         "DIMACS files have integer ids, not strings",

@@ -30,7 +30,7 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
-from sssp_pipeline.workflow.models import Graph
+from sssp_pipeline.workflow.models import Graph, NamedWeight, Weights
 
 
 def make_store(folder: Path, seed: int, edges_a_part: int = 2000) -> str:
@@ -390,3 +390,50 @@ def test_solvers_take_a_mapped_graph_as_any_other(store, cache, solver):
     plain = solve(load_graph(store, manifest), sources, SolveOptions(predecessors=True))
     assert_array_equal(mapped.distances, plain.distances)
     assert_array_equal(mapped.predecessors, plain.predecessors)
+
+
+@pytest.fixture
+def of_two_weights(tmp_path):
+    """The manifests of a store with two weights, by name, and its URL."""
+    url = str(tmp_path / "graph")
+    several = (NamedWeight(name="metres", column="auto"), NamedWeight(name="hops", column="none"))
+    spec = Graph(input="generated:grid?rows=30&cols=40&seed=1", store=url, weights=Weights(several=several))
+    return ingest(spec, url, Quiet())[0].by_weight, url
+
+
+def test_weights_of_the_same_edges_share_their_files(of_two_weights, cache, parts_read):
+    manifests, url = of_two_weights
+    loaded = {name: load_graph(url, manifest) for name, manifest in manifests.items()}
+    parts_read.clear()
+    mapped = {name: shared_graph(url, manifest)[0] for name, manifest in manifests.items()}
+    for name in manifests:
+        assert_same_graph(mapped[name], loaded[name])
+    folders = [sorted(Path(part).parts[-2:-1] for part in parts_read)]
+    assert folders == [[("edge_weights",), ("edge_weights",), ("edges",), ("row_offsets",)]]
+
+    def inodes(name: str) -> set[int]:
+        return {(cache.folder / graph.content_id / name).stat().st_ino for graph in manifests.values()}
+
+    assert [len(inodes(name)) for name in ("row_offsets", "col_indices", "weights")] == [1, 1, 2]
+
+
+def test_of_two_weights_the_unused_one_makes_room(of_two_weights, cache):
+    manifests, url = of_two_weights
+    used, _ = shared_graph(url, manifests["metres"])
+    shared_graph(url, manifests["hops"])
+    for name, is_gone in (("metres", False), ("hops", True)):
+        assert cache._remove_unused(cache.folder / manifests[name].content_id) == is_gone
+    assert_same_graph(used, load_graph(url, manifests["metres"]))
+    assert_same_graph(shared_graph(url, manifests["hops"])[0], load_graph(url, manifests["hops"]))
+
+
+def test_without_hard_links_each_weight_is_read_whole(of_two_weights, cache, monkeypatch, parts_read):
+    manifests, url = of_two_weights
+
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "no hard links")
+
+    monkeypatch.setattr(os, "link", no_links)
+    for manifest in manifests.values():
+        assert_same_graph(shared_graph(url, manifest)[0], load_graph(url, manifest))
+    assert len([part for part in parts_read if "/edges/" in part]) == 4

@@ -98,10 +98,12 @@ def test_no_store_is_said(tmp_path):
 
 def test_a_store_of_another_format_version_is_refused(store):
     file = Path(store, "manifest.json")
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"version": 2}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"version": 3}))
     with pytest.raises(InputError) as caught:
         read_manifest(store)
-    assert caught.value.message == f"`{store}` is a graph store of format 2, this release reads format 1"
+    assert (
+        caught.value.message == f"`{store}` is a graph store of format 3, this release reads formats 1 and 2"
+    )
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"format": "sssp-pipeline graph store"'])
@@ -174,7 +176,7 @@ def test_a_failed_write_leaves_the_old_store(store):
     before = {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()}
     graph = load_graph(store, read_manifest(store))
     with pytest.raises(RuntimeError), StoreWriter(store) as writer:
-        writer.write_graph(graph, 2)
+        writer.write_edges(graph, 2)
         raise RuntimeError("disk on fire")
     assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
 

@@ -40,7 +40,7 @@ def refuse_columns(options: ReadOptions, subject: str) -> None:
         if column != "auto" and (column, place) != ("none", "weights.column"):
             raise InputError(
                 f"unknown column `{column}`: {subject} no named columns",
-                hint=f"remove `graph.{place}`",
+                hint=f"set `graph.{place}: auto`",
             )
     if options.ids == "string":
         raise InputError(f"{subject} integer ids, not strings", hint="remove `graph.ids`")

@@ -70,7 +70,7 @@ def render_report(run: dict[str, Any], metrics: pa.Table, sample: Sample) -> str
         distributions=figures.distributions(run, metrics) if has_rows else [],
         central=figures.central_sources(run, metrics),
         traces=figures.trace_charts(run, metrics),
-        input_facts=list(_input_facts(run["workflow"], run["graph"])),
+        input_facts=list(_input_facts(run)),
         graph_facts=list(_graph_facts(run["graph"])),
         machine=list({**machine, **run["versions"]}.items()),
         workflow=yaml.safe_dump(run["workflow"], sort_keys=False, allow_unicode=True),
@@ -81,6 +81,8 @@ def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]
     """Yield what a reader wants first."""
     if "finished" in run:
         yield "finished", run["finished"].replace("T", " ").replace("+00:00", " UTC")
+    if "weight" in run:  # of several
+        yield "weight", run["weight"]
     yield "sources", run["sources"]
     yield "vertices", run["graph"]["n_vertices"]
     yield "edges", run["graph"]["n_edges"]
@@ -101,8 +103,11 @@ def _skipped(run: dict[str, Any]) -> Iterable[str]:
         yield f"Skipped {plural(skipped[name], one)} not in the graph: {some}."
 
 
-def _input_facts(workflow: dict[str, Any], graph: dict[str, Any]) -> Iterable[tuple[str, Any]]:
-    given = workflow["graph"]["input"]
+def _input_facts(run: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    asked, graph = run["workflow"]["graph"], run["graph"]
+    several = asked.get("weights", {}).get("several") or ()
+    own = next((weight["input"] for weight in several if weight["name"] == run.get("weight")), None)
+    given = own or asked["input"]
     yield "input", given if isinstance(given, str) else ", ".join(given)
     if graph.get("reading") is not None:  # runs of release 0.1.0 have none
         yield from Reading.of_json(graph["reading"]).facts().items()

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sssp_pipeline import interrupts
 from sssp_pipeline.errors import InputError
@@ -22,6 +22,9 @@ from sssp_pipeline.pipeline.solving.workers.interface import Workers, in_flight
 from sssp_pipeline.pipeline.solving.workers.needs import Needs, most_under_way, with_shared_tasks
 from sssp_pipeline.progress import plural
 from sssp_pipeline.workflow.cluster import Cluster
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: `auto` takes all GPUs of this machine if that is expected to save this many seconds. A Dask cluster takes some
 #: seconds to start, and so does each worker to load graph and kernels.
@@ -69,10 +72,21 @@ def check_gpus(spec: Cluster) -> None:
 
 
 class ThisMachine:
-    """The machine of this process, as a `WorkerSource`."""
+    """The machine of this process, as a `WorkerSource`.
 
-    def __init__(self, spec: Cluster) -> None:
-        self._spec = spec
+    Parameters
+    ----------
+    spec
+        The cluster of the workflow.
+    kept
+        Ends the worker processes, which then serve later calls of `workers` that need equally many. None ends them
+        with each block.
+    """
+
+    def __init__(self, spec: Cluster, kept: ExitStack | None = None) -> None:
+        self._spec, self._kept = spec, kept
+        #: The kept worker processes: their kind, their number, the threads of each, and their client.
+        self._running: tuple[str, int, int, Client] | None = None
         self.machine = this_machine()
         if spec.kind == "local-cuda":
             if self.machine.gpu_free_bytes is None:
@@ -112,8 +126,25 @@ class ThisMachine:
         from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskWorkers
         from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here
 
+        if self._kept is not None:
+            yield DaskWorkers(self._kept_client(self._kept, spec, processes, threads, needed), spec)
+            return
         with started_here(spec, processes, threads, needed) as client:
             yield DaskWorkers(client, spec)
+
+    def _kept_client(
+        self, kept: ExitStack, spec: Cluster, processes: int, threads: int, needed: int
+    ) -> Client:
+        """Return the client of the running worker processes, or of others if those do not fit."""
+        from sssp_pipeline.pipeline.solving.workers.local_cluster import started_here, worker_limit
+
+        worker_limit(spec, processes, threads, needed)
+        wanted = spec.kind, processes, threads
+        if self._running is None or self._running[:3] != wanted:
+            kept.close()
+            client = kept.enter_context(started_here(spec, processes, threads, needed))
+            self._running = (*wanted, client)
+        return self._running[3]
 
 
 def _workers_on_gpus(spec: Cluster) -> int:

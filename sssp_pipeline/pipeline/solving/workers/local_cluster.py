@@ -54,13 +54,7 @@ def started_here(spec: Cluster, workers: int, threads: int, needed_bytes: int) -
     SsspError
         The workers do not start.
     """
-    limit, share = limit_here(spec.memory_limit, workers), usable_share()
-    if usable_bytes(limit, share) < needed_bytes:
-        raise InputError(
-            f"a worker of {plural(threads, 'thread')} has {limit / 1e6:,.0f} MB of memory, but needs "
-            f"{needed_limit(needed_bytes, share) / 1e6:,.0f} MB, of which it can use {share:.0%}",
-            hint="raise `cluster.memory_limit`, or lower `workers` or `threads_per_worker` there, or `solve.batch`",
-        )
+    limit = worker_limit(spec, workers, threads, needed_bytes)
     options = {
         "n_workers": workers,
         "threads_per_worker": threads,
@@ -77,6 +71,18 @@ def started_here(spec: Cluster, workers: int, threads: int, needed_bytes: int) -
     ):
         client.register_plugin(_IgnoreInterrupts(), name="ignore-interrupts")
         yield client
+
+
+def worker_limit(spec: Cluster, workers: int, threads: int, needed_bytes: int) -> int:
+    """Return the memory limit of each worker in bytes; raise `InputError` if it cannot use `needed_bytes` of it."""
+    limit, share = limit_here(spec.memory_limit, workers), usable_share()
+    if usable_bytes(limit, share) < needed_bytes:
+        raise InputError(
+            f"a worker of {plural(threads, 'thread')} has {limit / 1e6:,.0f} MB of memory, but needs "
+            f"{needed_limit(needed_bytes, share) / 1e6:,.0f} MB, of which it can use {share:.0%}",
+            hint="raise `cluster.memory_limit`, or lower `workers` or `threads_per_worker` there, or `solve.batch`",
+        )
+    return limit
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any, Self
 
 from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
@@ -11,8 +12,11 @@ from sssp_pipeline.workflow.cluster import Cluster
 
 
 @contextmanager
-def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
+def worker_source(spec: Cluster, *, keeps: bool = False) -> Iterator[WorkerSource]:
     """Give the source of the workers of `spec`. A cluster of other machines is connected or started at once.
+
+    Worker processes of this machine are started by each stage, to fit it. With `keeps`, a later stage that needs
+    equally many takes those of an earlier one.
 
     Raises
     ------
@@ -21,7 +25,8 @@ def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
         not installed.
     """
     if spec.kind in ("auto", "local-cpu", "local-cuda"):
-        yield ThisMachine(spec)
+        with ExitStack() as kept:
+            yield ThisMachine(spec, kept if keeps else None)
         return
     # The import of Dask takes as long as the ingest of a small graph.
     from sssp_pipeline.pipeline.solving.workers.clusters import connected
@@ -29,3 +34,31 @@ def worker_source(spec: Cluster) -> Iterator[WorkerSource]:
 
     with connected(spec) as client:
         yield DaskCluster(spec, client)
+
+
+class OneCluster:
+    """The workers of `spec`: a cluster is connected or started on first use, and ended at the end of the block.
+
+    `keeps` is that of `worker_source`.
+    """
+
+    def __init__(self, spec: Cluster, *, keeps: bool = False) -> None:
+        self._spec, self._keeps, self._resources = spec, keeps, ExitStack()
+        self._source: WorkerSource | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._source = None
+        self._resources.__exit__(*raised)
+
+    def source(self) -> WorkerSource:
+        """Return the source of the workers; raises as `worker_source`."""
+        if self._source is None:
+            self._source = self._resources.enter_context(worker_source(self._spec, keeps=self._keeps))
+        return self._source
+
+    def close(self) -> None:
+        """End the cluster now. A later call of `source` starts another one."""
+        self.__exit__(None, None, None)

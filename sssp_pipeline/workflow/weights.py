@@ -1,0 +1,119 @@
+"""The weights of a graph in a workflow: what contradicts `graph.weights`, and `solve.weights`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sssp_pipeline.errors import SsspError, did_you_mean
+from sssp_pipeline.workflow.section import Path
+
+#: Path, text and hint of a contradiction.
+Fault = tuple[Path, str, str]
+#: Keys of the only weight of a graph, with their defaults. Each of several weights has its own.
+_KEYS_OF_ONE_WEIGHT = {"column": "auto", "dtype": "auto", "scale": None, "default": 1, "unit": None}
+
+
+@contextmanager
+def naming_weight(name: str | None) -> Iterator[None]:
+    """Add the name of a weight to the errors of the block; None stands for the only weight, which has no name."""
+    try:
+        yield
+    except SsspError as error:
+        if name is not None:
+            error.message = f"weight `{name}`: {error.message}"
+            error.args = (error.message,)
+            if error.hint is not None and "graph.weights." in error.hint:
+                hint = error.hint.replace("graph.weights.", "")
+                error.hint = f"{hint}. Its keys are in the entry `{name}` of `graph.weights.several`"
+        raise
+
+
+def weight_contradictions(graph: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the contradictions of the section `weights` of a section `graph`, given as plain values."""
+    yield from _contradictions_of_one(("graph", "weights"), weights)
+    yield from _contradictions_of_several(graph, weights)
+
+
+def _contradictions_of_one(path: Path, weight: Mapping[str, Any]) -> Iterator[Fault]:
+    default, dtype, scale = weight.get("default", 1), weight.get("dtype"), weight.get("scale")
+    if scale is not None and dtype in ("float32", "float64"):
+        yield (
+            (*path, "scale"),
+            f"`scale` computes with integers, and `dtype` is `{dtype}`",
+            "remove one of them",
+        )
+    if type(default) in (int, float) and scale is None and not _fits(default, dtype):
+        yield (
+            (*path, "default"),
+            f"default weight `{default}` is no `{dtype}`",
+            "change `default` or `dtype`",
+        )
+
+
+def several_weights(graph: Any) -> list[tuple[Path, Mapping[str, Any]]]:
+    """Return path and content of each entry of `graph.weights.several`."""
+    weights = graph.get("weights") if isinstance(graph, Mapping) else None
+    several = weights.get("several") if isinstance(weights, Mapping) else None
+    entries = enumerate(several if isinstance(several, list | tuple) else ())
+    path: Path = ("graph", "weights", "several")
+    return [((*path, i), weight) for i, weight in entries if isinstance(weight, Mapping)]
+
+
+def _contradictions_of_several(graph: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[Fault]:
+    several = several_weights(graph)
+    if not several:
+        return
+    for key, default in _KEYS_OF_ONE_WEIGHT.items():
+        if weights.get(key, default) != default:
+            text = f"`graph.weights.{key}` belongs to a single weight, and `several` has {len(several)}"
+            yield (("graph", "weights", key), text, f"give each weight its own `{key}`")
+    names: list[Any] = []
+    columns: list[Any] = []
+    for path, weight in several:
+        yield from _contradictions_of_one(path, weight)
+        name = weight.get("name")
+        column = weight.get("input"), str(weight.get("column") or name)
+        if name is not None and name in names:
+            yield ((*path, "name"), f"two weights are called `{name}`", "give each its own name")
+        elif column in columns and column[1] != "none":
+            text = (
+                f"the weights `{names[columns.index(column)]}` and `{name}` are the same column `{column[1]}`"
+            )
+            yield (path, text, "remove one of them, or name another column")
+        names.append(name)
+        columns.append(column)
+    if graph.get("duplicates") == "keep-all":
+        yield (
+            ("graph", "duplicates"),
+            "`keep-all` keeps parallel edges, and of several weights each has its own lightest edge",
+            "set `keep-min`, which keeps the least of each weight, or `error`",
+        )
+
+
+def chosen_contradictions(graph: Mapping[str, Any], chosen: Any) -> Iterator[Fault]:
+    """Yield the names in `solve.weights` that the graph lacks."""
+    names = [weight.get("name") for _, weight in several_weights(graph)]
+    for i, name in enumerate(chosen if isinstance(chosen, list | tuple) else ()):
+        path: Path = ("solve", "weights", i)
+        if not names:
+            text = "`solve.weights` chooses among several weights, and the graph has one"
+            yield (path, text, "remove it, or list the weights in `graph.weights.several`")
+            return
+        if name not in names:
+            known = [str(each) for each in names]
+            hint = f"{did_you_mean(str(name), known)}Weights: {', '.join(known)}"
+            yield (path, f"`solve.weights` has `{name}`, which the graph lacks", hint)
+        elif name in chosen[:i]:
+            yield (path, f"`solve.weights` has `{name}` twice", "name it once")
+
+
+def _fits(value: int | float, dtype: Any) -> bool:
+    """Return whether `value` is a weight of `dtype`; True for any other than an integer type."""
+    if dtype not in ("uint32", "int32", "uint64", "int64"):
+        return True
+    bits = int(dtype[-2:])
+    low, high = (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    # The largest value of an integer type means "unreached".
+    return value == int(value) and low <= value < high
