@@ -267,6 +267,7 @@ def test_a_gpu_stores_the_same_bytes_of_a_part_of_a_row(tmp_path, solver, digest
         ("near-zstd", {"compression": "zstd"}, 9000),
         ("near-wide", {"layout": "wide"}, 9000),
         ("near-number", {"unreached": 10**6}, 9000),
+        ("near-pairs", {"distances": "reached"}, 9000),
         ("near-to", {"targets": {"ids": [9, 3, 1600, 800]}}, 9000),
     ):
         tables = []

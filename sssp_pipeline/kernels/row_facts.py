@@ -39,18 +39,25 @@ class RowFacts:
         parts.append(None if bits is None else bits[rows, words])
         return RowFacts(*parts)
 
+    def selected(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which values of the packed `rows` (S, n) are present, (S, n) bool, and these values in order, (m,)."""
+        assert self.n_present is not None, "the rows are not packed"
+        if self.bits is None:
+            return np.ones(rows.shape, bool), rows.ravel()
+        bits = np.unpackbits(self.bits.view(np.uint8), axis=1, count=rows.shape[1], bitorder="little")
+        is_present, values = bits.view(bool), []
+        for row, n_present, present in zip(rows, self.n_present.tolist(), is_present, strict=True):
+            for n, begin in zip(n_present, range(0, len(row), SEGMENT), strict=True):
+                values.append(row[begin : begin + n])
+                if n == len(row[begin : begin + SEGMENT]):
+                    present[begin : begin + n] = True
+        return is_present, np.concatenate(values)
+
     def unpacked(self, rows: np.ndarray, unreached: np.generic) -> np.ndarray:
         """Return the packed `rows` (S, n) with `unreached` where no value is present."""
-        whole = rows.copy()
-        if self.n_present is None or self.bits is None:
-            return whole
-        for row, n_present, words, into in zip(rows, self.n_present.tolist(), self.bits, whole, strict=True):
-            is_present = np.unpackbits(words.view(np.uint8), count=len(row), bitorder="little").astype(bool)
-            for n, begin in zip(n_present, range(0, len(row), SEGMENT), strict=True):
-                segment = slice(begin, begin + SEGMENT)
-                if n < len(row[segment]):
-                    into[segment] = unreached
-                    into[segment][is_present[segment]] = row[segment][:n]
+        whole = np.full_like(rows, unreached)
+        is_present, values = self.selected(rows)
+        whole[is_present] = values
         return whole
 
     @classmethod

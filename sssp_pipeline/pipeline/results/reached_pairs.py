@@ -33,16 +33,17 @@ _GROUP_ROWS = 2**20
 
 
 class ReachedPairs(VertexDistances):
-    """The distances to the reached vertices, a row for each. Every source reaches itself, so it has a row.
-
-    NOTE: a GPU copies whole rows, and the host drops the unreached vertices.
-    """
+    """The distances to the reached vertices, a row for each. Every source reaches itself, so it has a row."""
 
     name = "reached"
 
     @property
     def kept(self) -> kept.Kept:
         return kept.EveryVertex()
+
+    @property
+    def reads_facts(self) -> bool:
+        return True
 
     def vertex_column(self, ids: VertexIds) -> pa.Array:
         return ids.column()
@@ -51,9 +52,13 @@ class ReachedPairs(VertexDistances):
         return column
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
-        rows, scale = solution.distances, self.form.scale
-        places, vertices = np.nonzero(rows != csr.unreached_distance(rows.dtype))
-        distances = rows[places, vertices]
+        rows, facts, scale = solution.distances, solution.facts, self.form.scale
+        if facts is None:
+            is_reached = rows != csr.unreached_distance(rows.dtype)
+            distances = rows[is_reached]
+        else:
+            is_reached, distances = facts.selected(rows)
+        places, vertices = np.nonzero(is_reached)
         columns = {
             "source": ids.originals(sources[places]),
             "vertex": ids.originals(vertices),

@@ -28,6 +28,7 @@ from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline.results import distance_files, parquet_pages
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
 from sssp_pipeline.pipeline.results.parquet_pages import PageWriter, plain_chunk
+from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
@@ -327,7 +328,7 @@ def test_packed_rows_of_any_shape_give_the_same_bytes(data):
     distances[rng.random(shape) < share] = unreached_distance(distances.dtype)
     vertex, form = pa.array(np.arange(n_columns)), DistanceFormat("long", None, "none", False)
     ids = VertexIds(IdMapping(kind="offset", type="int64", first_id=0), None, n_columns + n_sources)
-    contents = []
+    contents, pairs = [], []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_facts, "SEGMENT", 32)
         patched.setattr(distance_files, "GROUP_ROWS", 64)
@@ -335,4 +336,7 @@ def test_packed_rows_of_any_shape_give_the_same_bytes(data):
             sink = io.BytesIO()
             write_distances(sink, np.arange(n_sources), solution, ids, form, vertex)
             contents.append(sink.getvalue())
+            ReachedPairs(form).write(sink := io.BytesIO(), np.arange(n_sources), solution, ids)
+            pairs.append(sink.getvalue())
     assert contents[0] == contents[1]
+    assert pairs[0] == pairs[1]

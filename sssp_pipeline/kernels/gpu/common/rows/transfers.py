@@ -39,6 +39,16 @@ def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
         rows.get(stream=stream, out=into.view(rows.dtype), blocking=False)
 
 
+def copy_columns_to_host(rows: Any, into: np.ndarray, columns: slice, stream: Any) -> None:
+    """Enqueue on `stream` the copy of some `columns` of `rows` (n, V) on the device to those of `into` (n, V)."""
+    runtime, itemsize = cupy_module().cuda.runtime, into.itemsize
+    pitch, offset, width = itemsize * into.shape[1], itemsize * columns.start, columns.stop - columns.start
+    if width > 0:
+        to, origin = into.ctypes.data + offset, rows.data.ptr + offset
+        kind = runtime.memcpyDeviceToHost
+        runtime.memcpy2DAsync(to, pitch, origin, pitch, itemsize * width, len(into), kind, stream.ptr)
+
+
 def pinned_array(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
     """Return uninitialised pinned host memory, which the GPU copies fastest, or plain memory if none is left.
 

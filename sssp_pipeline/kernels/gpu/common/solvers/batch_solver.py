@@ -25,14 +25,18 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, dr
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice, facts_bytes
-from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
+from sssp_pipeline.kernels.gpu.common.rows.transfers import (
+    copy_columns_to_host,
+    copy_to_host,
+    pinned_array,
+)
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     GPU_LOCK,
     GpuSolver,
     Holding,
     graph_on_device,
 )
-from sssp_pipeline.kernels.row_facts import RowFacts
+from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts
 from sssp_pipeline.kernels.solver import MetricsColumns, Parts, Solution, SolveOptions
 
 #: A call takes at most 1 / `_SHARE` of the free memory, since another thread may call too. A call that does not fit
@@ -343,11 +347,18 @@ class _Buffer:
     def copy(self, rows: slice, into: np.ndarray, bits_into: np.ndarray | None, stream: Any) -> None:
         """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns), host memory.
 
-        If `bits` is there, its rows are copied to `bits_into` (n, words).
+        If `bits` is there, its rows are copied to `bits_into` (n, words), and only the front of each segment of `rows`.
         """
-        copy_to_host(self._wanted[rows], into, stream)
-        if self.bits is not None and bits_into is not None:
+        if self.bits is None or bits_into is None or self.facts is None or self.facts.n_present is None:
+            copy_to_host(self._wanted[rows], into, stream)
+        else:
             copy_to_host(self.bits[rows], bits_into, stream)
+            for begin, n in zip(
+                range(0, into.shape[1], SEGMENT),
+                np.max(self.facts.n_present[rows], axis=0).tolist(),
+                strict=True,
+            ):
+                copy_columns_to_host(self._wanted[rows], into, slice(begin, begin + n), stream)
         self._copied.record(stream)
 
     def _row(self, i: int) -> Any:
