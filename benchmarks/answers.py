@@ -49,6 +49,8 @@ def kinds_for(graph: CsrGraph, radius: float) -> dict[str, Kept]:
         "harmonic": Reductions((), None, harmonic=True),
         "within_3": Reductions((radius / 4, radius / 2, radius)),
         "harmonic_within_3_amount": Reductions((radius / 4, radius / 2, radius), amounts, harmonic=True),
+        "histogram_20": Reductions(bounds=tuple(np.linspace(0, 2 * radius, 21).tolist())),
+        "quantiles_3": Reductions(shares=(0.1, 0.5, 0.9)),
         "nearest_10_of_500": Nearest(10, some[:500]),
         "nearest_10": Nearest(10),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,6 +45,30 @@ def sum_of(row: np.ndarray) -> Fraction:
     unit = Fraction(2) ** (power - 62)
     whole = [abs(d) // unit * (1 if d >= 0 else -1) for d in numbers]
     return sum(whole) * unit
+
+
+def rounded(dtype: np.dtype, length: float) -> np.generic:
+    """The float of `dtype` that is nearest to `length`; the length itself for integers, which compare exactly."""
+    with np.errstate(over="ignore"):
+        return dtype.type(length) if dtype.kind == "f" else length
+
+
+def histogram_of(row: np.ndarray, bounds) -> list[int]:
+    """How many distances are in each bucket: beyond its lower bound, or at it in the first, and up to its upper one."""
+    finite = [d.item() for d in row[row != unreached_distance(row.dtype)]]
+    ends = [rounded(row.dtype, bound) for bound in bounds]
+    counts = [sum(low < d <= high for d in finite) for low, high in pairwise(ends)]
+    if bounds:
+        counts[0] += sum(d == ends[0] < ends[1] for d in finite)
+    return counts
+
+
+def quantiles_of(row: np.ndarray, shares) -> list[np.generic]:
+    """For each share the smallest distance d such that at least this share of the reached vertices is within d."""
+    ordered = np.sort(row[row != unreached_distance(row.dtype)])
+    up_to = np.searchsorted(ordered, ordered, side="right").tolist()  # how many are within each distance
+    wanted = [Fraction(str(share)) * len(ordered) for share in shares]
+    return [ordered[bisect_left(up_to, count)] for count in wanted]
 
 
 def reduced(row: np.ndarray, radii=(), amounts=None) -> SimpleNamespace:
@@ -99,6 +125,11 @@ def assert_reduced(kept: reductions.Reductions, words: np.ndarray, rows: np.ndar
     for place in range(len(kept.radii)):
         counts, sums = reductions.within(words, place, len(kept.radii), n_amounts)
         assert list(zip(counts.tolist(), sums.tolist(), strict=True)) == [one.within[place] for one in true]
+    n_buckets, n_shares = max(len(kept.bounds) - 1, 0), len(kept.shares)
+    counted = reductions.histograms(words, n_buckets, n_shares).tolist()
+    assert counted == [histogram_of(row, kept.bounds) for row in rows]
+    selected = reductions.quantiles(words, n_shares, dtype).tolist()
+    assert selected == [[d.item() for d in quantiles_of(row, kept.shares)] for row in rows]
 
 
 def assert_nearest(kept: nearest_kept.Nearest, words: np.ndarray, rows: np.ndarray) -> None:

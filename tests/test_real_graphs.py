@@ -126,7 +126,8 @@ def test_answers_are_what_numpy_makes_of_whole_rows(tmp_path, data_file, numpy_a
     rows = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions()).distances
     reached = rows[0][rows[0] != rows.dtype.type(np.iinfo(rows.dtype).max)]
     radii = tuple(np.quantile(reached, [0.1, 0.5, 0.9]).tolist())
-    reduced = Reductions(radii, generator.integers(-9, 999, (2, graph.n_vertices)), harmonic=True)
+    amounts = generator.integers(-9, 999, (2, graph.n_vertices))
+    reduced = Reductions(radii, amounts, True, (0, *radii), (0.01, 0.5, 0.99))
     targets = generator.permutation(graph.n_vertices)[:500]
     for solver in SOLVERS.values():
         if solver.device != device or solver.supports(graph.traits, SolveOptions()) is not None:

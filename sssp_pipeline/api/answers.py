@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -46,6 +46,8 @@ def reduce(
     *,
     within: Sequence[float] | float = (),
     amounts: Any = None,
+    histogram: Sequence[float] | None = None,
+    quantiles: Sequence[float] | float | None = None,
     **options: Unpack[Options],
 ) -> pa.Table:
     """Return numbers made of all distances from each of `sources`. The distances themselves are not kept.
@@ -62,12 +64,19 @@ def reduce(
     amounts
         Numbers of each vertex, which are summed within each radius: a table with a column `vertex` of ids and other
         columns of numbers. It may be a dictionary, a data frame or a table of Arrow. Vertices without a row have 0.
+    histogram
+        2 to 1,025 rising bounds, in the unit of the weights. A bucket counts the vertices beyond its lower bound and up
+        to its upper one. The first bucket also counts those at its lower bound. Others are not counted.
+    quantiles
+        1 to 32 shares from 0 to 1. For each, the smallest distance within which this share of the reached vertices
+        lies.
 
     Returns
     -------
     pyarrow.Table
         S rows in the order of `sources`, with the column `source`, one for each of `values`, `within_R` for each radius
-        R, and `NAME_within_R` for each column of `amounts`. `docs/concepts/exactness.md` defines every bit.
+        R, `NAME_within_R` for each column of `amounts`, `from_A_to_B` for each bucket, and `quantile_Q` for each share
+        Q. `docs/concepts/exactness.md` defines every bit.
 
     Raises
     ------
@@ -75,9 +84,11 @@ def reduce(
         As `solve`; or an argument of this function cannot be used, or a sum does not fit its type.
     """
     asked = [values] if isinstance(values, str) else list(values)
-    radii = [within] if isinstance(within, int | float) else list(within)
+    radii = _numbers(within)
+    bounds = None if histogram is None else _numbers(histogram)
+    shares = None if quantiles is None else _numbers(quantiles)
     with naming(of_store if is_stored(graph) else of_solve):
-        _check(asked, radii, amounts, options.get("cutoff"))
+        _check(asked, radii, amounts, bounds, shares, options.get("cutoff"))
         named = _named(graph, options)
         found = VertexAmounts(np.empty((0, 0), np.int64), ())
         names: list[str] = []
@@ -93,6 +104,8 @@ def reduce(
             tuple(radii),
             tuple(names),
             found.exponents,
+            tuple(bounds or ()),
+            tuple(shares or ()),
         )
         return _answer(named, sources, output, options)
 
@@ -160,7 +173,20 @@ def _answer(named: NamedGraph, sources: Any, output: Answer, options: Options) -
     return output.table(of_sources, words, ids, csr.n_vertices)
 
 
-def _check(values: list[str], radii: list[float], amounts: Any, cutoff: float | None) -> None:
+def _numbers(given: Sequence[float] | float) -> list[Any]:
+    """Return one number or several as numbers of Python, so that columns have the names that they have in a run."""
+    numbers: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+    return [number.item() if isinstance(number, np.generic) else number for number in numbers]
+
+
+def _check(
+    values: list[str],
+    radii: list[Any],
+    amounts: Any,
+    bounds: list[Any] | None,
+    shares: list[Any] | None,
+    cutoff: float | None,
+) -> None:
     """Raise `InputError` for the first argument of `reduce` that cannot be used."""
     known = list(get_args(ReducedValue))
     if unknown := [value for value in values if value not in known]:
@@ -168,11 +194,18 @@ def _check(values: list[str], radii: list[float], amounts: Any, cutoff: float | 
             f"`values` has {listed(unknown)}, which is unknown",
             hint=did_you_mean(str(unknown[0]), known) + "Values: " + ", ".join(known),
         )
-    for radius in radii:
-        is_number = isinstance(radius, int | float | np.number) and not isinstance(radius, bool)
-        if not is_number or not math.isfinite(radius) or radius < 0:
-            raise InputError(f"`within` has {radius!r}", hint="a radius is a distance of zero or more")
-    reduce = {"values": values, "within": radii, "amounts": amounts if amounts is None else {}}
+    for name, numbers, most, hint in (
+        ("within", radii, math.inf, "a radius is a distance of zero or more"),
+        ("histogram", bounds or (), math.inf, "a bound is a distance of zero or more"),
+        ("quantiles", shares or (), 1, "a share is a number from 0 to 1"),
+    ):
+        for number in numbers:
+            is_number = isinstance(number, int | float) and not isinstance(number, bool)
+            if not is_number or not math.isfinite(number) or not 0 <= number <= most:
+                raise InputError(f"`{name}` has {number!r}", hint=hint)
+    lists = {"histogram": bounds, "quantiles": shares}
+    reduce: dict[str, Any] = {"values": values, "within": radii, **lists}
+    reduce["amounts"] = amounts if amounts is None else {}
     output = {"distances": "reduced", "reduce": reduce}
     for _, text, hint in answer_contradictions(output, {"cutoff": cutoff}):
         message = re.sub(r"`output\.reduce\.(\w+)`", r"`\1`", text).replace("output.reduce", "reduce")

@@ -32,6 +32,18 @@ def test_values_are_those_of_the_distances(numpy_answers):
     assert not found
 
 
+def test_histogram_and_quantiles(numpy_answers):
+    row = sp.solve(MATRIX, 0).numpy()[0]
+    found = sp.reduce(MATRIX, 0, histogram=np.array([0, 1.5, 3]), quantiles=0.5).to_pydict()
+    counts = numpy_answers.histogram_of(row, [0, 1.5, 3])
+    assert found == {
+        "source": [0],
+        "from_0.0_to_1.5": counts[:1],
+        "from_1.5_to_3.0": counts[1:],
+        "quantile_0.5": numpy_answers.quantiles_of(row, [0.5]),
+    }
+
+
 @pytest.mark.parametrize("kind", [dict, pa.table, pd.DataFrame])
 def test_amounts_may_be_any_table(kind):
     amounts = kind({"jobs": [3.5, 4.0], "vertex": ["Bude", "Deal"]})
@@ -78,6 +90,45 @@ def test_graphs_of_objects_and_graph_stores(tmp_path):
         ),
         (lambda: sp.reduce(ROADS, "Ayr", within=[np.inf]), "`within` has inf", "a radius is a distance"),
         (lambda: sp.reduce(ROADS, "Ayr", within=[1, 1]), "`within` has `1` twice", "name it once"),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[]),
+            "`histogram` has 0 bounds",
+            "give 2 to 1,025 rising bounds",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=3),
+            "`histogram` has 1 bound",
+            "give 2 to 1,025 rising bounds",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, 9, 5]),
+            "the bounds in `histogram` do not rise: `5` comes after `9`",
+            "in rising order",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[-1, 5]),
+            "`histogram` has -1",
+            "a distance of zero or more",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, np.nan]),
+            "`histogram` has nan",
+            "a bound is a distance",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, 9], cutoff=3),
+            "the bound `9` is beyond `cutoff`, which is `3`",
+            "raise the cutoff",
+        ),
+        (lambda: sp.reduce(ROADS, "Ayr", quantiles=[]), "`quantiles` has 0 shares", "give 1 to 32 shares"),
+        (lambda: sp.reduce(ROADS, "Ayr", quantiles=50), "`quantiles` has 50", "a number from 0 to 1"),
+        (lambda: sp.reduce(ROADS, "Ayr", quantiles=np.nan), "`quantiles` has nan", "a number from 0 to 1"),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", quantiles=[0.5, 0.5]),
+            "`quantiles` has `0.5` twice",
+            "name it once",
+        ),
+        (lambda: sp.reduce(ROADS, "Ayr", quantiles=1.5e-18), "more than 18 decimals", "round it"),
         (
             lambda: sp.reduce(ROADS, "Ayr", within=9, cutoff=3),
             "beyond `cutoff`, which is `3`",

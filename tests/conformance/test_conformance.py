@@ -397,6 +397,8 @@ def answers_for(n_vertices):
         Reductions((), None, harmonic=True),
         Reductions((0, 2.5, 300), None),
         Reductions((1, 40, 40, 1e30), amounts, harmonic=True),
+        Reductions(bounds=(0, 1, 2.5, 40, 300)),
+        Reductions((5,), amounts, False, (0.5, 7, 1e30), (0, 0.1, 0.5, 0.95, 1)),
     ]
     return reduced, [Nearest(1), Nearest(7), Nearest(1024), Nearest(3, some), Nearest(2, some[:0])]
 

@@ -333,7 +333,7 @@ def test_answers_are_those_of_numpy(solver, dtype, numpy_answers):
     for cutoff in (None, 300):
         full = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff)).distances
         amounts = np.arange(n_vertices)[np.newaxis]
-        for kept in (Reductions((0, 40, 250.5), amounts, harmonic=True), Reductions()):
+        for kept in (Reductions((0, 40, 250.5), amounts, True, (0, 40, 250.5), (0, 0.3, 1)), Reductions()):
             some = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff, kept=kept))
             numpy_answers.assert_reduced(kept, some.distances, full)
         for nearest in (Nearest(5), Nearest(2, np.array([399, 0, 7]))):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sssp_pipeline.errors import InputError, UnsolvableError
@@ -170,24 +171,29 @@ class Reduced(Answer):
     #: of integers.
     amounts: tuple[str, ...]
     exponents: tuple[int | None, ...]
+    #: The bounds of the histogram, in the unit of the input; and the shares, in the order of the workflow.
+    histogram: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
 
     @classmethod
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
         asked, weights = spec.reduce, choose.weight_dtype.name
         assert asked is not None, "checked as a contradiction"
+        output = cls(form, weights, None, None, asked.values, asked.within, (), ())
+        output = replace(output, histogram=asked.histogram or (), quantiles=asked.quantiles or ())
         if asked.amounts is None:
-            return cls(form, weights, None, None, asked.values, asked.within, (), ())
+            return output
         found = choose.amounts(asked.amounts)
         noted = found.words()
         digest = vertex_ids.digest_of(noted)
-        return cls(
-            form, weights, digest, noted, asked.values, asked.within, asked.amounts.names, found.exponents
-        )
+        amounts, exponents = asked.amounts.names, found.exponents
+        return replace(output, digest=digest, noted=noted, amounts=amounts, exponents=exponents)
 
     @classmethod
     def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
         asked = identity["reduce"]
-        lists = (tuple(asked[key]) for key in ("values", "within", "amounts", "exponents"))
+        keys = ("values", "within", "amounts", "exponents", "histogram", "quantiles")
+        lists = (tuple(asked.get(key, ())) for key in keys)
         return cls(form, asked["weights"], asked["digest"], None, *lists)
 
     def identity(self) -> dict[str, Any]:
@@ -197,6 +203,9 @@ class Reduced(Answer):
             "amounts": list(self.amounts),
             "exponents": list(self.exponents),
         }
+        # A run without them has the identity that it always had.
+        later = {"histogram": list(self.histogram), "quantiles": list(self.quantiles)}
+        reduce |= {key: asked for key, asked in later.items() if asked}
         return {**super().identity(), "reduce": reduce}
 
     @property
@@ -205,12 +214,19 @@ class Reduced(Answer):
         if self.amounts:
             assert self.noted is not None, "the amounts are read first: `for_solving`, `for_verifying`"
             amounts = self.noted.view(np.int64).reshape(len(self.amounts), -1)
-        limits = (units.scaled_limit(radius, self.form.scale) for radius in sorted(self.within))
-        radii = tuple(radius for radius in limits if radius is not None)
-        return reductions.Reductions(radii, amounts, "harmonic" in self.values)
+        radii, bounds = self._scaled(sorted(self.within)), self._scaled(self.histogram)
+        if bounds:
+            bounds = units.scaled_least(self.histogram[0], self.form.scale), *bounds[1:]
+        shares = tuple(sorted(self.quantiles))
+        return reductions.Reductions(radii, amounts, "harmonic" in self.values, bounds, shares)
+
+    def _scaled(self, lengths: Sequence[float]) -> tuple[float, ...]:
+        limits = (units.scaled_limit(length, self.form.scale) for length in lengths)
+        return tuple(limit for limit in limits if limit is not None)
 
     def n_columns(self, n_vertices: int) -> int:
-        return reductions.WITHIN + len(self.within) * (1 + len(self.amounts))
+        n_others = max(len(self.histogram) - 1, 0) + len(self.quantiles)
+        return reductions.WITHIN + len(self.within) * (1 + len(self.amounts)) + n_others
 
     def held_bytes(self, n_vertices: int) -> int:
         return 8 * len(self.amounts) * n_vertices
@@ -222,7 +238,10 @@ class Reduced(Answer):
     @property
     def names(self) -> list[str]:
         counted = [f"within_{radius}" for radius in self.within]
-        return ["source", *self.values, *counted, *(f"{a}_{c}" for a in self.amounts for c in counted)]
+        summed = [f"{a}_{c}" for a in self.amounts for c in counted]
+        buckets = [f"from_{low}_to_{high}" for low, high in pairwise(self.histogram)]
+        shares = [f"quantile_{share}" for share in self.quantiles]
+        return ["source", *self.values, *counted, *summed, *buckets, *shares]
 
     def table(self, sources: np.ndarray, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
         try:
@@ -244,6 +263,11 @@ class Reduced(Answer):
             columns += [
                 pa.array(s if exponent is None else np.ldexp(s.astype(np.float64), exponent)) for s in sums
             ]
+        n_buckets, n_shares = max(len(self.histogram) - 1, 0), len(self.quantiles)
+        columns += map(pa.array, reductions.histograms(words, n_buckets, n_shares).T)
+        found_quantiles = reductions.quantiles(words, n_shares, self._dtype)
+        rising = sorted(self.quantiles)
+        columns += [self._distances(found_quantiles[:, rising.index(share)]) for share in self.quantiles]
         return pa.table(columns, self.names)
 
     def _value(self, name: str, words: np.ndarray, n_vertices: int) -> pa.Array:

@@ -81,6 +81,34 @@ def test_reductions(dtype, shape, radii, n_amounts, harmonic):
     assert_same_on_device(kept, rows_of(shape, dtype))
 
 
+@EVERY_DTYPE
+@SHAPES
+@pytest.mark.parametrize("order", ["random", "rising"])
+@pytest.mark.parametrize(
+    ("bounds", "shares"),
+    [
+        ((0, 10, 5e4, 1e30), ()),
+        ((777, 778), (0.5,)),
+        (tuple(np.linspace(0, 1e6, 1025).tolist()), tuple(np.linspace(0, 1, 32).round(15).tolist())),
+        ((), (0, 1e-18, 0.07, 0.5, 0.999999999999, 1)),
+    ],
+    ids=["histogram", "one", "most", "quantiles"],
+)
+def test_histograms_and_quantiles(dtype, shape, order, bounds, shares):
+    rows = rows_of(shape, dtype, order)
+    assert_same_on_device(Reductions((), None, False, bounds, shares), rows)
+    assert_same_on_device(Reductions((99,), None, True, bounds, shares), rows)
+
+
+def test_quantiles_of_the_largest_and_of_equal_distances():
+    for dtype in WEIGHT_DTYPES:
+        largest = np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max - 1
+        rows = np.array(
+            [[0, largest, 1, largest], [0, 0, 0, 0], [0, *[unreached_distance(dtype)] * 3]], dtype
+        )
+        assert_same_on_device(Reductions(bounds=(0, 1), shares=(0, 0.25, 0.5, 0.51, 1)), rows)
+
+
 def test_reductions_with_as_many_radii_as_a_workflow_may_have():
     amounts = np.random.default_rng(0).integers(0, 10**6, (3, 70_000))
     kept = Reductions(tuple(np.linspace(0, 1e6, 32).tolist()), amounts, harmonic=True)

@@ -25,6 +25,7 @@ from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
+from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import DISTRIBUTION
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import ROW_FACTS
 from sssp_pipeline.kernels.gpu.common.rows.gather import GATHER
 from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
@@ -51,7 +52,7 @@ REDUCE = [
     reduce_unit(3, 2, harmonic=True),
     reduce_unit(8, 1, harmonic=False),
 ]
-COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *REDUCE]
+COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, DISTRIBUTION, *REDUCE]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
 #: Each for weights of zero or more, and for negative ones if its solver takes them.

@@ -26,7 +26,13 @@ from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
 from sssp_pipeline.kernels.gpu.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options
-from sssp_pipeline.kernels.gpu.common.rows import device_rows, facts_on_device, nearest_on_device, reduce
+from sssp_pipeline.kernels.gpu.common.rows import (
+    device_rows,
+    distribution_on_device,
+    facts_on_device,
+    nearest_on_device,
+    reduce,
+)
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
 from sssp_pipeline.kernels.gpu.near_far import near_far
@@ -133,6 +139,16 @@ MIRRORED = {
     "bellman-ford": Mirrored(
         unit_of("bellman-ford"), {"State": bellman_ford._BellmanFordSearch.state_type}, PAST_DEADLINE
     ),
+    "distribution": Mirrored(
+        distribution_on_device.DISTRIBUTION,
+        {"Summary": device_rows._SUMMARY},
+        {
+            "kThreads": distribution_on_device._BLOCK,
+            "kMostLimits": distribution_on_device.MOST_BUCKETS + 1,
+            "kMostShares": distribution_on_device.MOST_SHARES,
+            "kUnit": distribution_on_device.UNIT,
+        },
+    ),
     "edge-classes": Mirrored(
         edge_classes.EDGE_CLASSES,
         numbers={
@@ -169,7 +185,7 @@ MIRRORED = {
             "kUpper": reductions.UPPER,
             "kHarmonic": reductions.HARMONIC,
             "kWithin": reductions.WITHIN,
-            "kWords": REDUCED.n_columns(5),
+            "kWithin + kRadii * (1 + kAmounts)": REDUCED.n_columns(5),
         },
     ),
     "row-facts": Mirrored(
