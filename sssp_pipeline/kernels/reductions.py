@@ -22,6 +22,7 @@ from sssp_pipeline.kernels.gpu.common.rows.reduce import SEGMENT, ReduceOnDevice
 from sssp_pipeline.kernels.host.mean import exact_sum, mantissa_bits, sums
 from sssp_pipeline.kernels.host.search_graph import distance_limit
 from sssp_pipeline.kernels.kept import DeviceReduction, Kept
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.numba_cache import njit
 
 #: Words of a row. Counts within each radius follow, then the sums of the amounts within each radius, the counts of a
@@ -46,6 +47,7 @@ class Reductions(Kept):
     bounds: tuple[float, ...] = ()
     #: Q shares, rising, from 0 to 1: quantiles that are wanted. A share has at most 18 decimals.
     shares: tuple[float, ...] = ()
+    over_sources: OverSources | None = None
 
     @property
     def n_amounts(self) -> int:
@@ -119,7 +121,8 @@ class Reductions(Kept):
         return words * np.dtype(np.uint64).itemsize
 
     def fixed_device_bytes(self, n_vertices: int) -> int:
-        return 8 * (self.n_amounts * n_vertices + len(self.bounds) + len(self.shares))
+        numbers = self.n_amounts * n_vertices + len(self.bounds) + len(self.shares)
+        return 8 * numbers + self.part_bytes(n_vertices, np.dtype(np.float64))  # no type has more words
 
     def _limits(self, dtype: np.dtype) -> np.ndarray:
         """Return the limits (R,) of `dtype`: a vertex is within a radius if its distance is below the limit."""

@@ -29,6 +29,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, reductions
 from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -399,6 +400,8 @@ def answers_for(n_vertices):
         Reductions((1, 40, 40, 1e30), amounts, harmonic=True),
         Reductions(bounds=(0, 1, 2.5, 40, 300)),
         Reductions((5,), amounts, False, (0.5, 7, 1e30), (0, 0.1, 0.5, 0.95, 1)),
+        Reductions(over_sources=OverSources(nearest=True)),
+        Reductions((5,), over_sources=OverSources(True, True, (0, 2.5, 300))),
     ]
     return reduced, [Nearest(1), Nearest(7), Nearest(1024), Nearest(3, some), Nearest(2, some[:0])]
 
@@ -409,6 +412,9 @@ def assert_answers(solver, graph, sources, options, numpy_answers):
     for kept in reduced:
         found = solver.solve(graph, np.array(sources, np.uint32), replace(options, kept=kept))
         numpy_answers.assert_reduced(kept, found.distances, rows)
+        if kept.over_sources is not None:
+            over = kept.over_sources, found.over_sources
+            numpy_answers.assert_over_sources(*over, rows, sources, graph.traits)
         means = reductions.means(found.distances, rows.dtype).tolist()
         assert [m.mean_distance for m in found.metrics] == means
     for kept in nearest:
@@ -473,6 +479,21 @@ def test_parts_together_are_the_whole(solver, dtype):
         for rows, facts in ((part.distances, part.facts) for part in parts if part.facts is not None):
             assert_array_equal(facts.least[:, 0], rows.min(axis=1))
             assert_array_equal(facts.largest[:, 0], rows.max(axis=1))
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+def test_each_part_has_what_is_kept_over_its_sources(solver, dtype, numpy_answers):
+    graph, sources = make(400, SMALL_GRAPHS["lattice"][1], dtype), np.arange(60)[::-1]
+    rows = solver.solve(graph, sources, SolveOptions()).distances
+    over = OverSources(True, True, (5, 300))
+    options = SolveOptions(kept=Reductions(over_sources=over), row_facts=True)
+    ends = [1, 30, 31, 60]
+    parts = solver.solve_parts(graph, sources, options, ends)
+    for first, end, part in zip([0, *ends], ends, parts, strict=False):
+        of_part = rows[first:end], sources[first:end]
+        assert len(part.distances) == end - first
+        numpy_answers.assert_over_sources(over, part.over_sources, *of_part, graph.traits)
 
 
 @EVERY_SOLVER

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.csr import NO_VERTEX
-from sssp_pipeline.kernels import SOLVERS, gpu, reductions
+from sssp_pipeline.kernels import SOLVERS, gpu, over_sources, reductions
 from sssp_pipeline.kernels.gpu.adaptive_threads import adaptive_threads
 from sssp_pipeline.kernels.gpu.adds import adds, hub_chunks
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
@@ -31,6 +31,7 @@ from sssp_pipeline.kernels.gpu.common.rows import (
     distribution_on_device,
     facts_on_device,
     nearest_on_device,
+    over_sources_on_device,
     reduce,
 )
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
@@ -97,6 +98,7 @@ def lanes(*, narrow: bool) -> Mirrored:
 
 
 REDUCED = reductions.Reductions((1, 2, 3), np.zeros((2, 5), np.int64), harmonic=True)
+OVER = over_sources.OverSources(nearest=True, sums=True, radii=(1, 2))
 
 MIRRORED = {
     "adaptive-threads": Mirrored(
@@ -170,6 +172,17 @@ MIRRORED = {
         numbers={
             "kThreads": nearest_on_device._BLOCK,
             "kMost": nearest_on_device.MOST_NEAREST,
+            "kNoVertex": NO_VERTEX,
+        },
+    ),
+    "over-sources": Mirrored(
+        over_sources_on_device.over_sources_unit(2, 3, nearest=True),
+        numbers={
+            "kReachedBy": over_sources.REACHED_BY,
+            "kNearest": over_sources.NEAREST,
+            "kSum": OVER.first_sum(),
+            "kWithin": OVER.first_within(np.dtype("float64")),
+            "kWords": OVER.n_words(np.dtype("float64")),
             "kNoVertex": NO_VERTEX,
         },
     ),
