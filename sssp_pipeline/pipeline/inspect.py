@@ -96,6 +96,7 @@ _RUN_KEYS = (
     "sources",
     "targets",
     "batches",
+    "overall",
     "graph",
     "verify",
     "timings",

@@ -13,6 +13,7 @@ from sssp_pipeline.workflow.section import Path, Positive, Section, Text, dotted
 from sssp_pipeline.workflow.vertices import Vertices
 
 ReducedValue = Literal["reached", "max_distance", "mean_distance", "sum_distance", "closeness", "harmonic"]
+VertexValue = Literal["reached_by", "nearest_source", "sum_distance", "mean_distance"]
 Radius = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0)]
 Share = Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]
 
@@ -20,6 +21,8 @@ Share = Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]
 MOST_WITHIN = 128
 #: The most buckets of a histogram and the most quantiles: a block of a GPU counts them in its shared memory.
 MOST_BUCKETS, MOST_QUANTILES = 1024, 32
+#: The most radii of `per_vertex`: each takes 8 bytes of every vertex.
+MOST_VERTEX_WITHIN = 32
 #: The most decimals of a share.
 _DECIMALS = 18
 #: The section that each of these values of `output.distances` needs, and an example of it.
@@ -45,6 +48,17 @@ class Amounts(Section):
     them."""
 
 
+class PerVertex(Section):
+    """What is kept of each vertex over all sources, in `vertices.parquet`."""
+
+    values: Annotated[tuple[VertexValue, ...], Field(strict=False)] = ()
+    """Any of `reached_by` (how many sources reach the vertex), `nearest_source` (and its distance; of several, the
+    smallest id), `sum_distance` and `mean_distance` (of the sources that reach it)."""
+
+    within: Annotated[tuple[Radius, ...], Field(strict=False)] = ()
+    """Radii in the unit of the weights. For each, the sources at most this far are counted."""
+
+
 class Reduce(Section):
     """Numbers made of all distances of a source."""
 
@@ -65,6 +79,10 @@ class Reduce(Section):
     quantiles: Annotated[tuple[Share, ...], Field(strict=False)] | None = None
     """Shares from 0 to 1. For each, the smallest distance within which this share of the reached vertices lies: 0.5
     gives the median."""
+
+    per_vertex: PerVertex | None = None
+    """What is kept of each vertex over all sources. Every batch takes memory and a file of 8 bytes for each vertex and
+    number until the run is finished."""
 
 
 class Nearest(Section):
@@ -104,7 +122,9 @@ def _reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[t
     values, within, amounts = (reduce.get(key) for key in ("values", "within", "amounts"))
     bounds, shares = reduce.get("histogram"), reduce.get("quantiles")
     names = amounts.get("names") if isinstance(amounts, Mapping) else None
-    if not values and not within and bounds is None and shares is None:
+    over = reduce.get("per_vertex")
+    yield from _per_vertex_contradictions((*path, "per_vertex"), over, cutoff)
+    if not values and not within and bounds is None and shares is None and over is None:
         text = f"`{dotted(path)}` {'asks for no value and no radius' if reduce else 'is empty'}"
         yield path, text, "give `values`, such as [closeness], or `within`, such as [500, 1000]"
     elif amounts is not None and not within:
@@ -114,11 +134,7 @@ def _reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[t
     yield from _quantiles_contradictions((*path, "quantiles"), shares)
     lists = {("values",): values, ("within",): within, ("amounts", "names"): names, ("quantiles",): shares}
     for key, given in lists.items():
-        if not isinstance(given, list | tuple):
-            continue
-        for place, value in enumerate(given):
-            if isinstance(value, int | float | str) and value in given[:place]:
-                yield (*path, *key, place), f"`{dotted((*path, *key))}` has `{value}` twice", "name it once"
+        yield from _named_twice((*path, *key), given)
     if isinstance(cutoff, int | float) and isinstance(bounds, list | tuple) and bounds:
         last = bounds[-1]
         if isinstance(last, int | float) and last > cutoff:
@@ -131,14 +147,38 @@ def _reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[t
     if n_columns > MOST_WITHIN:
         text = f"`output.reduce.within` and `amounts` ask for {n_columns} columns"
         yield (*path, "within"), text, f"ask for at most {MOST_WITHIN}: fewer radii, or fewer amounts"
+    yield from _beyond_cutoff((*path, "within"), within, cutoff)
+
+
+def _per_vertex_contradictions(path: Path, over: Any, cutoff: Any) -> Iterator[tuple[Path, str, str]]:
+    if not isinstance(over, Mapping):
+        return
+    values, within = over.get("values"), over.get("within")
+    if not values and not within:
+        text = f"`{dotted(path)}` {'asks for no value and no radius' if over else 'is empty'}"
+        yield path, text, "give `values`, such as [nearest_source], or `within`, such as [500, 1000]"
+    yield from _named_twice((*path, "values"), values)
+    yield from _named_twice((*path, "within"), within)
+    if isinstance(within, list | tuple):
+        if len(within) > MOST_VERTEX_WITHIN:
+            text = f"`{dotted((*path, 'within'))}` has {len(within)} radii"
+            yield (*path, "within"), text, f"give at most {MOST_VERTEX_WITHIN}"
+        yield from _beyond_cutoff((*path, "within"), within, cutoff)
+
+
+def _named_twice(path: Path, given: Any) -> Iterator[tuple[Path, str, str]]:
+    if isinstance(given, list | tuple):
+        for place, value in enumerate(given):
+            if isinstance(value, int | float | str) and value in given[:place]:
+                yield (*path, place), f"`{dotted(path)}` has `{value}` twice", "name it once"
+
+
+def _beyond_cutoff(path: Path, within: Any, cutoff: Any) -> Iterator[tuple[Path, str, str]]:
     if isinstance(cutoff, int | float):
         for place, radius in enumerate(within):
             if isinstance(radius, int | float) and radius > cutoff:
-                yield (
-                    (*path, "within", place),
-                    f"the radius `{radius}` is beyond `solve.cutoff`, which is `{cutoff}`",
-                    "raise the cutoff to the largest radius, or remove the radius",
-                )
+                text = f"the radius `{radius}` is beyond `solve.cutoff`, which is `{cutoff}`"
+                yield (*path, place), text, "raise the cutoff to the largest radius, or remove the radius"
 
 
 def _histogram_contradictions(path: Path, bounds: Any) -> Iterator[tuple[Path, str, str]]:

@@ -16,7 +16,7 @@ from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, FileShape, batch_file
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, FileShape, batch_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from sssp_pipeline import csr, vertex_ids
-    from sssp_pipeline.kernels import nearest, reductions
+    from sssp_pipeline.kernels import nearest, over_sources, reductions
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
     from sssp_pipeline.vertex_ids import VertexIds
@@ -36,6 +36,7 @@ else:  # `inspect` needs none of them
     pq = LazyModule("pyarrow.parquet")
     vertex_ids = LazyModule("sssp_pipeline.vertex_ids")
     units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
+    over_sources = LazyModule("sssp_pipeline.kernels.over_sources")
     nearest, reductions = (
         LazyModule("sssp_pipeline.kernels.nearest"),
         LazyModule("sssp_pipeline.kernels.reductions"),
@@ -149,7 +150,7 @@ class Answer(FileOutput):
     def _dtype(self) -> np.dtype:
         return np.dtype(self.weights)
 
-    def _distances(self, distances: np.ndarray) -> pa.Array:
+    def distance_column(self, distances: np.ndarray) -> pa.Array:
         """Return `distances` (n,) as they are written: NULL for "unreached"."""
         missing = distances == csr.unreached_distance(distances.dtype)
         scale = self.form.scale
@@ -174,6 +175,9 @@ class Reduced(Answer):
     #: The bounds of the histogram, in the unit of the input; and the shares, in the order of the workflow.
     histogram: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
+    #: What `vertices.parquet` has of each vertex over all sources, and radii in the unit of the input.
+    vertex_values: tuple[str, ...] = ()
+    vertex_within: tuple[float, ...] = ()
 
     @classmethod
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
@@ -181,6 +185,10 @@ class Reduced(Answer):
         assert asked is not None, "checked as a contradiction"
         output = cls(form, weights, None, None, asked.values, asked.within, (), ())
         output = replace(output, histogram=asked.histogram or (), quantiles=asked.quantiles or ())
+        if (over := asked.per_vertex) is not None:
+            # A source has a row in any case, and `verify` compares what is in it.
+            values = output.values if len(output.names) > 1 else ("reached",)
+            output = replace(output, values=values, vertex_values=over.values, vertex_within=over.within)
         if asked.amounts is None:
             return output
         found = choose.amounts(asked.amounts)
@@ -193,7 +201,9 @@ class Reduced(Answer):
     def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
         asked = identity["reduce"]
         keys = ("values", "within", "amounts", "exponents", "histogram", "quantiles")
-        lists = (tuple(asked.get(key, ())) for key in keys)
+        lists = [tuple(asked.get(key, ())) for key in keys]
+        over = asked.get("per_vertex", {})
+        lists += [tuple(over.get(key, ())) for key in ("values", "within")]
         return cls(form, asked["weights"], asked["digest"], None, *lists)
 
     def identity(self) -> dict[str, Any]:
@@ -206,6 +216,8 @@ class Reduced(Answer):
         # A run without them has the identity that it always had.
         later = {"histogram": list(self.histogram), "quantiles": list(self.quantiles)}
         reduce |= {key: asked for key, asked in later.items() if asked}
+        if self.is_per_vertex:
+            reduce["per_vertex"] = {"values": list(self.vertex_values), "within": list(self.vertex_within)}
         return {**super().identity(), "reduce": reduce}
 
     @property
@@ -218,7 +230,27 @@ class Reduced(Answer):
         if bounds:
             bounds = units.scaled_least(self.histogram[0], self.form.scale), *bounds[1:]
         shares = tuple(sorted(self.quantiles))
-        return reductions.Reductions(radii, amounts, "harmonic" in self.values, bounds, shares)
+        return reductions.Reductions(radii, amounts, "harmonic" in self.values, bounds, shares, self._over)
+
+    @property
+    def is_per_vertex(self) -> bool:
+        """Whether the run has `vertices.parquet`."""
+        return bool(self.vertex_values or self.vertex_within)
+
+    @property
+    def _over(self) -> over_sources.OverSources | None:
+        if not self.is_per_vertex:
+            return None
+        has_sums = not {"sum_distance", "mean_distance"}.isdisjoint(self.vertex_values)
+        radii = self._scaled(sorted(self.vertex_within))
+        return over_sources.OverSources("nearest_source" in self.vertex_values, has_sums, radii)
+
+    def for_verifying(
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+    ) -> Self:
+        """Return this with what is noted, and without what it keeps of vertices; raises as `Answer.for_verifying`."""
+        whole = super().for_verifying(urls, ids, n_sources, noted)
+        return replace(whole, vertex_values=(), vertex_within=())
 
     def _scaled(self, lengths: Sequence[float]) -> tuple[float, ...]:
         limits = (units.scaled_limit(length, self.form.scale) for length in lengths)
@@ -239,9 +271,13 @@ class Reduced(Answer):
     def names(self) -> list[str]:
         counted = [f"within_{radius}" for radius in self.within]
         summed = [f"{a}_{c}" for a in self.amounts for c in counted]
-        buckets = [f"from_{low}_to_{high}" for low, high in pairwise(self.histogram)]
         shares = [f"quantile_{share}" for share in self.quantiles]
-        return ["source", *self.values, *counted, *summed, *buckets, *shares]
+        return ["source", *self.values, *counted, *summed, *self.buckets, *shares]
+
+    @property
+    def buckets(self) -> list[str]:
+        """The names of the columns of the histogram."""
+        return [f"from_{low}_to_{high}" for low, high in pairwise(self.histogram)]
 
     def table(self, sources: np.ndarray, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
         try:
@@ -267,7 +303,7 @@ class Reduced(Answer):
         columns += map(pa.array, reductions.histograms(words, n_buckets, n_shares).T)
         found_quantiles = reductions.quantiles(words, n_shares, self._dtype)
         rising = sorted(self.quantiles)
-        columns += [self._distances(found_quantiles[:, rising.index(share)]) for share in self.quantiles]
+        columns += [self.distance_column(found_quantiles[:, rising.index(share)]) for share in self.quantiles]
         return pa.table(columns, self.names)
 
     def _value(self, name: str, words: np.ndarray, n_vertices: int) -> pa.Array:
@@ -275,7 +311,7 @@ class Reduced(Answer):
         if name == "reached":
             return pa.array(reductions.reached(words))
         if name == "max_distance":
-            return self._distances(reductions.max_distances(words, dtype))
+            return self.distance_column(reductions.max_distances(words, dtype))
         if name == "mean_distance":
             return pa.array(reductions.means(words, dtype) / (scale or 1))
         if name == "sum_distance":
@@ -286,8 +322,13 @@ class Reduced(Answer):
 
     def facts(self) -> Iterator[tuple[str, Any]]:
         yield "columns", ", ".join(self.names[1:])
+        if self.is_per_vertex:
+            asked = [*self.vertex_values, *(f"within_{radius}" for radius in self.vertex_within)]
+            yield "columns of vertices.parquet", ", ".join(asked)
 
     def query(self, url: str) -> str:
+        if self.is_per_vertex:
+            return f"SELECT * FROM '{url}/{VERTICES_FILE}' LIMIT 10"
         return f"SELECT * FROM '{url}/distances/*.parquet' ORDER BY {self.names[1]} DESC LIMIT 10"
 
 
@@ -343,7 +384,7 @@ class NearestVertices(Answer):
             ids.originals(np.repeat(sources, self.k)),
             pa.array(np.tile(np.arange(1, self.k + 1, dtype=np.int32), len(sources))),
             pc.if_else(pa.array(missing.ravel()), None, named),
-            self._distances(distances.ravel()),
+            self.distance_column(distances.ravel()),
         ]
         return pa.table(columns, self.names)
 

@@ -160,6 +160,55 @@ def test_an_interrupted_run_goes_on(output, monkeypatch):
     assert pq.read_table(folder.path("distances")) == whole
 
 
+def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers):
+    lines = []
+
+    class Collected(Quiet):
+        def say(self, line, event="note", **facts):
+            lines.append(line)
+
+    _, record = run(workflow_of(REDUCED), Collected())
+    rows = rows_of()
+    furthest = [numpy_answers.reduced(row).max_distance for row in rows]
+    bounds = (0, 12.5, 30, 1000)
+    counts = np.sum([numpy_answers.histogram_of(row, bounds) for row in rows], axis=0).tolist()
+    assert record["overall"] == {
+        "diameter": max(furthest),
+        "radius": min(furthest),
+        "histogram": [
+            {"from": low, "to": high, "count": n}
+            for low, high, n in zip(bounds, bounds[1:], counts, strict=False)
+        ],
+    }
+    buckets = f"0 to 12.5: {counts[0]}, 12.5 to 30: {counts[1]}, 30 to 1000: {counts[2]}"
+    assert f"diameter {max(furthest)}; radius 0; pairs by distance {buckets}" in lines
+    assert sp.open_run("run").overall == record["overall"] == describe("run")["overall"]
+    page = Path("run/report.html").read_text()
+    assert buckets in page
+    for more in (
+        ["solve.batch=40"],
+        ["solve.solver=dijkstra"],
+        ["graph.weights.scale=100", "graph.store=scaled"],
+    ):
+        again = run(workflow_of(REDUCED, "output.path=again", *more), Quiet(), overwrite=True)[1]
+        assert again["overall"] == record["overall"]
+
+
+def test_every_run_has_a_diameter_and_a_radius_in_the_type_of_its_weights():
+    whole = run(workflow_of("output: {path: run}", "sources={ids: [v00, v03]}"), Quiet())[1]
+    alone = workflow_of("output: {path: alone, distances: none}", "sources={ids: [v00, v03]}")
+    assert run(alone, Quiet())[1]["overall"] == whole["overall"]
+    row_of_each = rows_of()[[0, 3]]
+    furthest = [int(row[row < 2**31].max()) for row in row_of_each]
+    assert whole["overall"] == {"diameter": max(furthest), "radius": min(furthest)}
+    large = 2**53 + 1
+    Path("edges.csv").write_text(f"source,target,weight\nv1,v2,{large}\nv2,v1,{large + 2}\n")
+    both = workflow_of("output: {path: large}", "sources={ids: [v1, v2]}", "graph.store=large-graph")
+    overall = run(both, Quiet())[1]["overall"]
+    assert overall == {"diameter": large + 2, "radius": large}
+    assert {type(value) for value in overall.values()} == {int}
+
+
 def failing(*_, **__):
     raise RuntimeError("the power failed")
 
