@@ -93,8 +93,8 @@ class Reductions(Kept):
         into[WITHIN : WITHIN + n_radii] = within[:, 0]
         into[WITHIN + n_radii : self._n_sums] = within[:, 1:].ravel().view(np.uint64)
         if self.bounds or self.shares:
-            finite = row[row != unreached]
-            counts = distribution.bucket_counts(finite, distribution.limits_of(self.bounds, row.dtype))
+            counts = distribution.bucket_counts(row, distribution.limits_of(self.bounds, row.dtype))
+            finite = row[row != unreached] if self.shares else row[:0]
             found = distribution.quantiles_of(finite, distribution.numerators_of(self.shares))
             into[self._n_sums : self._n_sums + len(counts)] = counts
             into[self._n_sums + len(counts) :] = found.view(bits.dtype)

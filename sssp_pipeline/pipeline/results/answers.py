@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened, write_table
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
 from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, FileShape, batch_file
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     from sssp_pipeline import csr, vertex_ids
     from sssp_pipeline.kernels import nearest, over_sources, reductions
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 else:  # `inspect` needs none of them
     np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
-    pq = LazyModule("pyarrow.parquet")
     vertex_ids = LazyModule("sssp_pipeline.vertex_ids")
     units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
     over_sources = LazyModule("sssp_pipeline.kernels.over_sources")
@@ -120,7 +118,7 @@ class Answer(FileOutput):
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         table = self.table(sources, solution.distances, ids, ids.n_vertices)
-        pq.write_table(table, handle, compression=self.form.compression, write_page_checksum=True)
+        write_table(table, handle, compression=self.form.compression)
 
     def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
         return FileShape(batch_file(batch), n_sources * self.rows_each, len(self.names))

@@ -283,7 +283,8 @@ class RunFolder:
         files.write_atomic(self._batch_metrics_path(batch), content)
         n_bytes = len(content)
         if (words := solution.over_sources) is not None:
-            files.write_atomic(self.path(part_file(batch)), words.astype("<u8", copy=False).tobytes())
+            with files.open_atomic(self.path(part_file(batch)), plain=True) as handle:
+                handle.write(words.astype("<u8", copy=False))
             n_bytes += words.nbytes
         if not isinstance(output, FileOutput):
             return n_bytes

@@ -160,6 +160,13 @@ def test_an_interrupted_run_goes_on(output, monkeypatch):
     assert pq.read_table(folder.path("distances")) == whole
 
 
+@KINDS
+def test_answers_in_an_object_store(output):
+    whole = pq.read_table(run(workflow_of(output), Quiet())[0].path("distances"))
+    run(workflow_of(output, "output.path=memory://answers-of-a-run"), Quiet(), overwrite=True)
+    assert sp.open_run("memory://answers-of-a-run").answers() == whole
+
+
 def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers):
     lines = []
 

@@ -151,6 +151,12 @@ def test_it_stands_beside_numbers_of_each_source_and_is_part_of_the_identity():
         run(load_workflow("w.yaml", again[:2]), Quiet())
 
 
+def test_an_object_store_gets_the_same_file():
+    whole = solved()
+    run(load_workflow("w.yaml", ["output.path=memory://vertices-of-a-run"]), Quiet(), overwrite=True)
+    assert sp.open_run("memory://vertices-of-a-run").per_vertex() == whole
+
+
 def test_with_a_scale_lengths_are_in_the_unit_of_the_input():
     plain, scaled = (
         solved(),
