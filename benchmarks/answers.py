@@ -30,6 +30,7 @@ from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.kept import Kept, Nothing, Targets
 from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.machine import this_machine
@@ -49,6 +50,12 @@ def kinds_for(graph: CsrGraph, radius: float) -> dict[str, Kept]:
         "harmonic": Reductions((), None, harmonic=True),
         "within_3": Reductions((radius / 4, radius / 2, radius)),
         "harmonic_within_3_amount": Reductions((radius / 4, radius / 2, radius), amounts, harmonic=True),
+        "histogram_20": Reductions(bounds=tuple(np.linspace(0, 2 * radius, 21).tolist())),
+        "quantiles_3": Reductions(shares=(0.1, 0.5, 0.9)),
+        "vertices_nearest_source": Reductions(over_sources=OverSources(nearest=True)),
+        "vertices_nearest_sum_within_3": Reductions(
+            over_sources=OverSources(True, True, (radius / 4, radius / 2, radius))
+        ),
         "nearest_10_of_500": Nearest(10, some[:500]),
         "nearest_10": Nearest(10),
     }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sssp_pipeline.api.answers import nearest as nearest
     from sssp_pipeline.api.answers import reduce as reduce
+    from sssp_pipeline.api.answers import reduce_per_vertex as reduce_per_vertex
     from sssp_pipeline.api.distances import Distances as Distances
     from sssp_pipeline.api.graphs import open_store as open_store
     from sssp_pipeline.api.like_scipy import dijkstra as dijkstra
@@ -40,6 +41,7 @@ _MODULES = {
     "open_run": "api.stored_run",
     "open_store": "api.graphs",
     "reduce": "api.answers",
+    "reduce_per_vertex": "api.answers",
     "run": "api.workflows",
     "run_each": "api.workflows",
     "solve": "api.solving",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.kernels import nearest as nearest_kept
+from sssp_pipeline.kernels import over_sources as over_sources_kept
 from sssp_pipeline.kernels import reductions
 
 
@@ -43,6 +46,30 @@ def sum_of(row: np.ndarray) -> Fraction:
     unit = Fraction(2) ** (power - 62)
     whole = [abs(d) // unit * (1 if d >= 0 else -1) for d in numbers]
     return sum(whole) * unit
+
+
+def rounded(dtype: np.dtype, length: float) -> np.generic:
+    """The float of `dtype` that is nearest to `length`; the length itself for integers, which compare exactly."""
+    with np.errstate(over="ignore"):
+        return dtype.type(length) if dtype.kind == "f" else length
+
+
+def histogram_of(row: np.ndarray, bounds) -> list[int]:
+    """How many distances are in each bucket: beyond its lower bound, or at it in the first, and up to its upper one."""
+    finite = [d.item() for d in row[row != unreached_distance(row.dtype)]]
+    ends = [rounded(row.dtype, bound) for bound in bounds]
+    counts = [sum(low < d <= high for d in finite) for low, high in pairwise(ends)]
+    if bounds:
+        counts[0] += sum(d == ends[0] < ends[1] for d in finite)
+    return counts
+
+
+def quantiles_of(row: np.ndarray, shares) -> list[np.generic]:
+    """For each share the smallest distance d such that at least this share of the reached vertices is within d."""
+    ordered = np.sort(row[row != unreached_distance(row.dtype)])
+    up_to = np.searchsorted(ordered, ordered, side="right").tolist()  # how many are within each distance
+    wanted = [Fraction(str(share)) * len(ordered) for share in shares]
+    return [ordered[bisect_left(up_to, count)] for count in wanted]
 
 
 def reduced(row: np.ndarray, radii=(), amounts=None) -> SimpleNamespace:
@@ -99,6 +126,64 @@ def assert_reduced(kept: reductions.Reductions, words: np.ndarray, rows: np.ndar
     for place in range(len(kept.radii)):
         counts, sums = reductions.within(words, place, len(kept.radii), n_amounts)
         assert list(zip(counts.tolist(), sums.tolist(), strict=True)) == [one.within[place] for one in true]
+    n_buckets, n_shares = max(len(kept.bounds) - 1, 0), len(kept.shares)
+    counted = reductions.histograms(words, n_buckets, n_shares).tolist()
+    assert counted == [histogram_of(row, kept.bounds) for row in rows]
+    selected = reductions.quantiles(words, n_shares, dtype).tolist()
+    assert selected == [[d.item() for d in quantiles_of(row, kept.shares)] for row in rows]
+
+
+def over_sources(rows: np.ndarray, sources, radii=(), unit: Fraction = Fraction(1)) -> SimpleNamespace:
+    """Return for each vertex what `rows` (S, V) from `sources` (S,) say of it; sums are of multiples of `unit`."""
+    unreached = unreached_distance(rows.dtype)
+    order = np.argsort(sources, kind="stable")
+    rows, sources = rows[order], np.asarray(sources)[order]
+    is_reached = rows != unreached
+    if not len(rows):
+        rows, sources = np.full((1, rows.shape[1]), unreached), np.array([NO_VERTEX])
+    first = np.argmin(rows, axis=0)  # of equal distances, the smallest source
+    nearest = np.where(is_reached.any(axis=0), sources[first], NO_VERTEX)
+    exact = np.where(is_reached, rows[: len(is_reached)], 0).astype(object)
+    if rows.dtype.kind == "f":
+        exact = (
+            np.vectorize(lambda d: int(Fraction(d) / unit) * unit, otypes=[object])(exact)
+            if exact.size
+            else exact
+        )
+    within = []
+    for radius in radii:
+        end = rounded(rows.dtype, radius)
+        limit = end if rows.dtype.kind == "f" else min(int(radius), np.iinfo(rows.dtype).max)
+        within.append((is_reached & (rows[: len(is_reached)] <= limit)).sum(axis=0).tolist())
+    return SimpleNamespace(
+        reached_by=is_reached.sum(axis=0).tolist(),
+        nearest=list(zip(np.min(rows, axis=0).tolist(), nearest.tolist(), strict=True)),
+        sums=exact.sum(axis=0).tolist(),
+        within=within,
+    )
+
+
+def assert_over_sources(over, words: np.ndarray, rows: np.ndarray, sources, traits) -> None:
+    """Check that `words` (W, V), which solvers kept of `rows` (S, V), are what NumPy makes of the rows, bit for bit."""
+    dtype = rows.dtype
+    assert (words.dtype, words.shape) == (np.uint64, (over.n_words(dtype), rows.shape[1]))
+    largest = max(abs(traits.min_weight), abs(traits.max_weight))
+    exponent = int(np.frexp(largest)[1]) + traits.n_vertices.bit_length() + 1
+    unit = (
+        Fraction(1) if dtype.kind != "f" else Fraction(2) ** (min(exponent, int(np.finfo(dtype).maxexp)) - 95)
+    )
+    true = over_sources(rows, sources, over.radii, unit)
+    assert words[over_sources_kept.REACHED_BY].tolist() == true.reached_by
+    if over.nearest:
+        distances = over_sources_kept.distances_of(words, dtype).tolist()
+        assert (
+            list(zip(distances, words[over_sources_kept.NEAREST + 1].tolist(), strict=True)) == true.nearest
+        )
+    if over.sums:
+        limbs = words[over.first_sum() : over.first_within(dtype)]
+        totals, power = over_sources_kept.total_of(limbs, traits)
+        assert [int(total) * Fraction(2) ** power for total in totals] == true.sums
+    assert words[over.first_within(dtype) :].tolist() == true.within
 
 
 def assert_nearest(kept: nearest_kept.Nearest, words: np.ndarray, rows: np.ndarray) -> None:

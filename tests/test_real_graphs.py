@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import dijkstra
 import sssp_pipeline as sp
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids
@@ -126,13 +127,16 @@ def test_answers_are_what_numpy_makes_of_whole_rows(tmp_path, data_file, numpy_a
     rows = SOLVERS["delta-stepping"].solve(graph, sources, SolveOptions()).distances
     reached = rows[0][rows[0] != rows.dtype.type(np.iinfo(rows.dtype).max)]
     radii = tuple(np.quantile(reached, [0.1, 0.5, 0.9]).tolist())
-    reduced = Reductions(radii, generator.integers(-9, 999, (2, graph.n_vertices)), harmonic=True)
+    amounts = generator.integers(-9, 999, (2, graph.n_vertices))
+    over = OverSources(True, True, radii)
+    reduced = Reductions(radii, amounts, True, (0, *radii), (0.01, 0.5, 0.99), over)
     targets = generator.permutation(graph.n_vertices)[:500]
     for solver in SOLVERS.values():
         if solver.device != device or solver.supports(graph.traits, SolveOptions()) is not None:
             continue
         found = solver.solve(graph, sources, SolveOptions(kept=reduced))
         numpy_answers.assert_reduced(reduced, found.distances, rows)
+        numpy_answers.assert_over_sources(over, found.over_sources, rows, sources, graph.traits)
         for kept in (Nearest(10), Nearest(10, targets), Nearest(1000)):
             found = solver.solve(graph, sources, SolveOptions(kept=kept))
             numpy_answers.assert_nearest(kept, found.distances, rows)

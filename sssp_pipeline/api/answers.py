@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -20,9 +22,10 @@ from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
 from sssp_pipeline.pipeline.results.answers import Answer, NearestVertices, Reduced
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat
+from sssp_pipeline.pipeline.results.vertex_table import vertex_table
 from sssp_pipeline.vertex_amounts import VertexAmounts
 from sssp_pipeline.vertex_ids import digest_of, error_in_ids, listed
-from sssp_pipeline.workflow.answers import ReducedValue, answer_contradictions
+from sssp_pipeline.workflow.answers import ReducedValue, VertexValue, answer_contradictions
 
 #: The column of `amounts` that has ids.
 _VERTEX = "vertex"
@@ -46,6 +49,8 @@ def reduce(
     *,
     within: Sequence[float] | float = (),
     amounts: Any = None,
+    histogram: Sequence[float] | None = None,
+    quantiles: Sequence[float] | float | None = None,
     **options: Unpack[Options],
 ) -> pa.Table:
     """Return numbers made of all distances from each of `sources`. The distances themselves are not kept.
@@ -62,12 +67,19 @@ def reduce(
     amounts
         Numbers of each vertex, which are summed within each radius: a table with a column `vertex` of ids and other
         columns of numbers. It may be a dictionary, a data frame or a table of Arrow. Vertices without a row have 0.
+    histogram
+        2 to 1,025 rising bounds, in the unit of the weights. A bucket counts the vertices beyond its lower bound and up
+        to its upper one. The first bucket also counts those at its lower bound. Others are not counted.
+    quantiles
+        1 to 32 shares from 0 to 1. For each, the smallest distance within which this share of the reached vertices
+        lies.
 
     Returns
     -------
     pyarrow.Table
         S rows in the order of `sources`, with the column `source`, one for each of `values`, `within_R` for each radius
-        R, and `NAME_within_R` for each column of `amounts`. `docs/concepts/exactness.md` defines every bit.
+        R, `NAME_within_R` for each column of `amounts`, `from_A_to_B` for each bucket, and `quantile_Q` for each share
+        Q. `docs/concepts/exactness.md` defines every bit.
 
     Raises
     ------
@@ -75,9 +87,11 @@ def reduce(
         As `solve`; or an argument of this function cannot be used, or a sum does not fit its type.
     """
     asked = [values] if isinstance(values, str) else list(values)
-    radii = [within] if isinstance(within, int | float) else list(within)
+    radii = _numbers(within)
+    bounds = None if histogram is None else _numbers(histogram)
+    shares = None if quantiles is None else _numbers(quantiles)
     with naming(of_store if is_stored(graph) else of_solve):
-        _check(asked, radii, amounts, options.get("cutoff"))
+        _check(asked, radii, amounts, bounds, shares, options.get("cutoff"))
         named = _named(graph, options)
         found = VertexAmounts(np.empty((0, 0), np.int64), ())
         names: list[str] = []
@@ -93,8 +107,66 @@ def reduce(
             tuple(radii),
             tuple(names),
             found.exponents,
+            tuple(bounds or ()),
+            tuple(shares or ()),
         )
         return _answer(named, sources, output, options)
+
+
+def reduce_per_vertex(
+    graph: Any,
+    sources: Any,
+    values: Sequence[str] | str = (),
+    *,
+    within: Sequence[float] | float = (),
+    **options: Unpack[Options],
+) -> pa.Table:
+    """Return numbers of each vertex over all `sources`. The distances themselves are not kept.
+
+    Parameters
+    ----------
+    graph, sources, **options
+        As for `solve`; `options` are its `cutoff`, `solver`, `weight`, `columns`, `directed` and `dtype`.
+    values
+        Any of "reached_by" (how many sources reach the vertex), "nearest_source" (and its distance; of several, the
+        smallest id), "sum_distance" and "mean_distance" (of the sources that reach it).
+    within
+        Radii in the unit of the weights. For each, the sources at most this far are counted.
+
+    Returns
+    -------
+    pyarrow.Table
+        V rows in the order of the vertices, with the column `vertex`, one for each of `values`, `nearest_distance`
+        after `nearest_source`, and `within_R` for each radius R. `nearest_source`, `nearest_distance` and
+        `mean_distance` are NULL where no source reaches the vertex. `docs/concepts/exactness.md` defines every bit.
+
+    Raises
+    ------
+    InputError, SsspError
+        As `solve`; or an argument of this function cannot be used, or a sum does not fit its type.
+    """
+    asked = [values] if isinstance(values, str) else list(values)
+    radii = _numbers(within)
+    with naming(of_store if is_stored(graph) else of_solve):
+        _check_names(asked, VertexValue)
+        _check_numbers("within", radii, math.inf, "a radius is a distance of zero or more")
+        _check_together({"per_vertex": {"values": asked, "within": radii}}, options.get("cutoff"))
+        named = _named(graph, options)
+        weights = named.graph.weight_dtype.name
+        plain = Reduced(_form(named), weights, None, None, ("reached",), (), (), ())
+        output = replace(plain, vertex_values=tuple(asked), vertex_within=tuple(radii))
+        over = output.kept.over_sources
+        assert over is not None, "something is asked for"
+        words = over.none(named.graph.weight_dtype, named.graph.n_vertices)
+        merging = threading.Lock()
+
+        def take(_: int, solution: Solution) -> None:
+            assert solution.over_sources is not None, "kept"
+            with merging:
+                over.merge(words, solution.over_sources, named.graph.weight_dtype)
+
+        _solve(named, vertices_of(sources, named.ids, "source"), output, options, take)
+        return vertex_table(output, words, named.ids, named.graph.traits)
 
 
 def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options: Unpack[Options]) -> pa.Table:
@@ -140,43 +212,88 @@ def _form(named: NamedGraph) -> DistanceFormat:
 
 def _answer(named: NamedGraph, sources: Any, output: Answer, options: Options) -> pa.Table:
     """Return the table of `output` for `sources`; raises as `solve`."""
-    csr, ids = named.graph, named.ids
-    of_sources = vertices_of(sources, ids, "source")
-    kept = output.kept.checked(csr.n_vertices)
-    words = np.empty((len(of_sources), kept.n_columns(csr.n_vertices)), np.uint64)
+    n_vertices = named.graph.n_vertices
+    of_sources = vertices_of(sources, named.ids, "source")
+    words = np.empty((len(of_sources), output.n_columns(n_vertices)), np.uint64)
 
     def take(first: int, solution: Solution) -> None:
         words[first : first + len(solution.distances)] = solution.distances
 
-    cutoff = scaled_limit(options.get("cutoff"), named.scale)
+    _solve(named, of_sources, output, options, take)
+    return output.table(of_sources, words, named.ids, n_vertices)
+
+
+def _solve(
+    named: NamedGraph,
+    sources: np.ndarray,
+    output: Answer,
+    options: Options,
+    take: Callable[[int, Solution], None],
+) -> None:
+    """Solve `sources` (S,) and give `take` what `output` needs; raises as `solve`."""
+    kept = output.kept.checked(named.graph.n_vertices)
+    solve_options = SolveOptions(cutoff=scaled_limit(options.get("cutoff"), named.scale), kept=kept)
     try:
-        solve_sources(
-            csr, of_sources, SolveOptions(cutoff=cutoff, kept=kept), options.get("solver", "auto"), take
-        )
+        solve_sources(named.graph, sources, solve_options, options.get("solver", "auto"), take)
     except SsspError as error:
-        if (in_ids := error_in_ids(error, ids)) is error:
+        if (in_ids := error_in_ids(error, named.ids)) is error:
             raise
         raise in_ids from error
-    return output.table(of_sources, words, ids, csr.n_vertices)
 
 
-def _check(values: list[str], radii: list[float], amounts: Any, cutoff: float | None) -> None:
+def _numbers(given: Sequence[float] | float) -> list[Any]:
+    """Return one number or several as numbers of Python, so that columns have the names that they have in a run."""
+    numbers: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+    return [number.item() if isinstance(number, np.generic) else number for number in numbers]
+
+
+def _check(
+    values: list[str],
+    radii: list[Any],
+    amounts: Any,
+    bounds: list[Any] | None,
+    shares: list[Any] | None,
+    cutoff: float | None,
+) -> None:
     """Raise `InputError` for the first argument of `reduce` that cannot be used."""
-    known = list(get_args(ReducedValue))
+    _check_names(values, ReducedValue)
+    for name, numbers, most, hint in (
+        ("within", radii, math.inf, "a radius is a distance of zero or more"),
+        ("histogram", bounds or (), math.inf, "a bound is a distance of zero or more"),
+        ("quantiles", shares or (), 1, "a share is a number from 0 to 1"),
+    ):
+        _check_numbers(name, numbers, most, hint)
+    lists = {"histogram": bounds, "quantiles": shares}
+    reduce: dict[str, Any] = {"values": values, "within": radii, **lists}
+    reduce["amounts"] = amounts if amounts is None else {}
+    _check_together(reduce, cutoff)
+
+
+def _check_names(values: list[str], kind: Any) -> None:
+    """Raise `InputError` for the first of `values` that is not of the literal `kind`."""
+    known = list(get_args(kind))
     if unknown := [value for value in values if value not in known]:
         raise InputError(
             f"`values` has {listed(unknown)}, which is unknown",
             hint=did_you_mean(str(unknown[0]), known) + "Values: " + ", ".join(known),
         )
-    for radius in radii:
-        is_number = isinstance(radius, int | float | np.number) and not isinstance(radius, bool)
-        if not is_number or not math.isfinite(radius) or radius < 0:
-            raise InputError(f"`within` has {radius!r}", hint="a radius is a distance of zero or more")
-    reduce = {"values": values, "within": radii, "amounts": amounts if amounts is None else {}}
+
+
+def _check_numbers(name: str, numbers: Sequence[Any], most: float, hint: str) -> None:
+    """Raise `InputError` for the first of the `numbers` in the argument `name` that is not from 0 to `most`."""
+    for number in numbers:
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or not math.isfinite(number) or not 0 <= number <= most:
+            raise InputError(f"`{name}` has {number!r}", hint=hint)
+
+
+def _check_together(reduce: dict[str, Any], cutoff: float | None) -> None:
+    """Raise `InputError` for what a workflow with the section `reduce` would refuse."""
     output = {"distances": "reduced", "reduce": reduce}
     for _, text, hint in answer_contradictions(output, {"cutoff": cutoff}):
-        message = re.sub(r"`output\.reduce\.(\w+)`", r"`\1`", text).replace("output.reduce", "reduce")
-        raise InputError(message, hint=hint)
+        message = text.replace("`output.reduce.per_vertex`", "`reduce_per_vertex`")
+        message = re.sub(r"`output\.reduce\.(?:per_vertex\.)?(\w+)`", r"`\1`", message)
+        raise InputError(message.replace("output.reduce", "reduce"), hint=hint)
 
 
 def _amounts_of(amounts: Any, ids: Ids, n_vertices: int) -> tuple[list[str], VertexAmounts]:

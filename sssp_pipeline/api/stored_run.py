@@ -18,12 +18,13 @@ from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.results.answers import Answer
+from sssp_pipeline.pipeline.results.answers import Answer, Reduced
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
 from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
+from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import listed, typed_ids
@@ -78,6 +79,16 @@ class StoredRun:
         Raises `InputError` if the file is gone or damaged.
         """
         return self._folder.read_metrics()
+
+    @property
+    def overall(self) -> dict[str, Any]:
+        """Numbers over all sources: `diameter` and `radius`, and `histogram` if the run has one.
+
+        The diameter is the largest distance from a source to a vertex that it reaches, and the radius the least
+        eccentricity of a source; both are None without sources. The histogram has a dictionary for each bucket, with
+        `from`, `to` and `count`. Runs of release 0.1.0 have none of these.
+        """
+        return dict(self.record.get("overall", {}))
 
     @property
     def sources(self) -> pa.Array:
@@ -157,6 +168,22 @@ class StoredRun:
                 rows = file.read()
             parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
         return pa.concat_tables(parts)
+
+    def per_vertex(self) -> pa.Table:
+        """Return `vertices.parquet`: what a run with `output.reduce.per_vertex` stored of each vertex over all sources.
+
+        Raises
+        ------
+        InputError
+            The run stored no such thing, or the file is damaged.
+        """
+        if not isinstance(self._output, Reduced) or not self._output.is_per_vertex:
+            raise InputError(
+                f"`{self.url}` holds nothing of each vertex over all sources",
+                hint="run it with `output.reduce.per_vertex`",
+            )
+        with opened(self._folder.path(VERTICES_FILE)) as file:
+            return file.read()
 
     def path(self, source: Any, target: Any, *, store: Store | None = None) -> Path:
         """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.over_sources import OverSources
 
 #: Enqueues the reduction of rows (n, V) on the device, and returns the device array (n, columns) that will hold it. Its
 #: second argument is the device memory with the `Summary` (`summary.cuh`) of each row.
@@ -26,6 +27,8 @@ class Kept(ABC):
 
     #: Whether every distance is kept. Predecessors and the certificate need all of them.
     is_whole_row: ClassVar[bool] = False
+    #: What is kept of each vertex over the sources of a part, beside what is kept of each row; None for nothing.
+    over_sources: OverSources | None = None
 
     @abstractmethod
     def n_columns(self, n_vertices: int) -> int:
@@ -54,9 +57,14 @@ class Kept(ABC):
         return 0
 
     def fixed_device_bytes(self, n_vertices: int) -> int:
-        """Return the device memory that `on_device` takes however many rows there are."""
+        """Return the device memory that `on_device` and `over_sources` take however many rows there are."""
         del n_vertices
         return 0
+
+    def part_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
+        """Return the memory of what is kept of each vertex over the sources of a part."""
+        over = self.over_sources
+        return 0 if over is None else 8 * over.n_words(weight_dtype) * n_vertices
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Reductions of a row: counts, sums, closeness, and what is within radii; `docs/design/0015-reductions.md`.
+"""Reductions of a row: counts, sums, closeness, what is within radii, histograms, quantiles.
+
+`docs/design/0015-reductions.md` defines them.
 
 A row becomes words of 64 bits: counts, parts of exact sums, and bits of numbers. `Reductions.reduce` makes them on the
 host, and `reduce.cu` makes the same words on a GPU. The functions below make values of them.
@@ -14,13 +16,17 @@ import numpy as np
 
 from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import distribution
+from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import DistributionOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.reduce import SEGMENT, ReduceOnDevice, partial_sums
 from sssp_pipeline.kernels.host.mean import exact_sum, mantissa_bits, sums
 from sssp_pipeline.kernels.host.search_graph import distance_limit
 from sssp_pipeline.kernels.kept import DeviceReduction, Kept
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.numba_cache import njit
 
-#: Words of a row. Counts within each radius follow, then the sums of the amounts within each radius.
+#: Words of a row. Counts within each radius follow, then the sums of the amounts within each radius, the counts of a
+#: histogram, and quantiles.
 REACHED, LARGEST, MAGNITUDE, LOWER, UPPER, HARMONIC, WITHIN = range(7)
 #: Terms of the harmonic sum that are added lane by lane.
 _LANES = 32
@@ -28,7 +34,7 @@ _LANES = 32
 
 @dataclass(frozen=True, eq=False)
 class Reductions(Kept):
-    """Counts and sums over a row, as (6 + R + R·A,) words."""
+    """Counts and sums over a row, as (6 + R + R·A + B - 1 + Q,) words; B - 1 is 0 without bounds."""
 
     #: R radii, ascending, in the unit of the weights: how many vertices are at most this far?
     radii: tuple[float, ...] = ()
@@ -36,12 +42,23 @@ class Reductions(Kept):
     amounts: np.ndarray | None = None
     #: Whether the harmonic sum is wanted; without, it is 0.
     harmonic: bool = False
+    #: B bounds of a histogram, rising, in the unit of the weights. A bucket holds its upper bound and not the lower
+    #: one; the first bucket holds both.
+    bounds: tuple[float, ...] = ()
+    #: Q shares, rising, from 0 to 1: quantiles that are wanted. A share has at most 18 decimals.
+    shares: tuple[float, ...] = ()
+    over_sources: OverSources | None = None
 
     @property
     def n_amounts(self) -> int:
         return 0 if self.amounts is None else len(self.amounts)
 
     def n_columns(self, n_vertices: int) -> int:
+        return self._n_sums + max(len(self.bounds) - 1, 0) + len(self.shares)
+
+    @property
+    def _n_sums(self) -> int:
+        """How many words there are before those of the histogram."""
         return WITHIN + len(self.radii) * (1 + self.n_amounts)
 
     def dtype(self, weight_dtype: np.dtype) -> np.dtype:
@@ -74,19 +91,38 @@ class Reductions(Kept):
         into[HARMONIC] = np.float64(_added(partials, SEGMENT) if self.harmonic else 0).view(np.uint64)
         n_radii = len(self.radii)
         into[WITHIN : WITHIN + n_radii] = within[:, 0]
-        into[WITHIN + n_radii :] = within[:, 1:].ravel().view(np.uint64)
+        into[WITHIN + n_radii : self._n_sums] = within[:, 1:].ravel().view(np.uint64)
+        if self.bounds or self.shares:
+            counts = distribution.bucket_counts(row, distribution.limits_of(self.bounds, row.dtype))
+            finite = row[row != unreached] if self.shares else row[:0]
+            found = distribution.quantiles_of(finite, distribution.numerators_of(self.shares))
+            into[self._n_sums : self._n_sums + len(counts)] = counts
+            into[self._n_sums + len(counts) :] = found.view(bits.dtype)
 
     def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
         amounts = np.empty((0, n_vertices), np.int64) if self.amounts is None else self.amounts
         limits, n_words = self._limits(weight_dtype), self.n_columns(n_vertices)
-        return ReduceOnDevice(limits, amounts, n_rows, n_words, harmonic=self.harmonic)
+        reduce = ReduceOnDevice(limits, amounts, n_rows, n_words, harmonic=self.harmonic)
+        if not self.bounds and not self.shares:
+            return reduce
+        distribute = DistributionOnDevice(
+            distribution.limits_of(self.bounds, weight_dtype), distribution.numerators_of(self.shares)
+        )
+
+        def reduce_all(rows: Any, summaries: Any) -> Any:
+            words = reduce(rows, summaries)
+            distribute(rows, summaries, words, self._n_sums)
+            return words
+
+        return reduce_all
 
     def device_bytes(self, n_vertices: int, weight_dtype: np.dtype) -> int:
         words = self.n_columns(n_vertices) + (partial_sums(n_vertices) if self.harmonic else 0)
         return words * np.dtype(np.uint64).itemsize
 
     def fixed_device_bytes(self, n_vertices: int) -> int:
-        return 8 * self.n_amounts * n_vertices
+        numbers = self.n_amounts * n_vertices + len(self.bounds) + len(self.shares)
+        return 8 * numbers + self.part_bytes(n_vertices, np.dtype(np.float64))  # no type has more words
 
     def _limits(self, dtype: np.dtype) -> np.ndarray:
         """Return the limits (R,) of `dtype`: a vertex is within a radius if its distance is below the limit."""
@@ -162,6 +198,17 @@ def within(words: np.ndarray, radius: int, n_radii: int, n_amounts: int) -> tupl
     """Return how many vertices are within the radius number `radius`, (S,) int64, and their amounts (S, A) int64."""
     first = WITHIN + n_radii + radius * n_amounts
     return words[:, WITHIN + radius].astype(np.int64), words[:, first : first + n_amounts].astype(np.int64)
+
+
+def histograms(words: np.ndarray, n_buckets: int, n_shares: int) -> np.ndarray:
+    """Return the counts of the buckets of each row, (S, n_buckets) int64."""
+    end = words.shape[1] - n_shares
+    return words[:, end - n_buckets : end].astype(np.int64)
+
+
+def quantiles(words: np.ndarray, n_shares: int, dtype: np.dtype) -> np.ndarray:
+    """Return the quantiles of each row, (S, n_shares) of `dtype`."""
+    return words[:, words.shape[1] - n_shares :].astype(f"u{dtype.itemsize}").view(dtype)
 
 
 class SumTooLargeError(Exception):

@@ -201,13 +201,21 @@ class Solution:
     metrics: Sequence[SourceMetrics] = field(default_factory=list)
     #: Facts about `distances`, which may be packed; None if they were not asked for, or not found.
     facts: RowFacts | None = None
+    #: What `SolveOptions.kept` keeps of each vertex over these sources, (W, V) uint64 (`over_sources.py`); or None.
+    over_sources: np.ndarray | None = None
 
     def parts(self, ends: Sequence[int]) -> Parts:
-        """Yield the solution of the sources up to each of `ends`, from the end before, as views."""
+        """Yield the solution of the sources up to each of `ends`, from the end before, as views.
+
+        What is kept over sources cannot be divided, so there is one part then.
+        """
+        assert self.over_sources is None or len(ends) == 1
         for first, end in pairwise((0, *ends)):
             predecessors = None if self.predecessors is None else self.predecessors[first:end]
             facts = None if self.facts is None else self.facts.part(slice(first, end))
-            yield Solution(self.distances[first:end], predecessors, self.metrics[first:end], facts)
+            yield Solution(
+                self.distances[first:end], predecessors, self.metrics[first:end], facts, self.over_sources
+            )
 
 
 #: Yields the solutions of some sources, one part after the other. If it is closed before, it frees what it holds.

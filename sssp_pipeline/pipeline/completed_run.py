@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.results.run_files import (
     METRICS_FILE,
     OVERWRITE,
     SNAPPED_FILE,
+    VERTICES_FILE,
     FileShape,
     batch_file,
     check_files,
@@ -125,6 +126,8 @@ def check_undamaged(folder: RunFolder, record: dict[str, Any], *, sizes_too: boo
     shapes = [FileShape(METRICS_FILE, n_sources)]
     if "snapped" in identity:
         shapes.append(FileShape(SNAPPED_FILE))
+    if "per_vertex" in identity.get("reduce", {}):
+        shapes.append(FileShape(VERTICES_FILE, record["graph"]["n_vertices"]))
     output = recorded_output(record)
     if isinstance(output, FileOutput):
         wide = [name for name in sizes if name.startswith("distances/wide-")]

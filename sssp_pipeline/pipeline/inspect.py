@@ -126,6 +126,7 @@ _RUN_KEYS = (
     "sources",
     "targets",
     "batches",
+    "overall",
     "graph",
     "verify",
     "timings",

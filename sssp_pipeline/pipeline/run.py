@@ -30,16 +30,25 @@ from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_opt
 from sssp_pipeline.pipeline.planning.selection import Selection
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
+from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, check_unreached
-from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, VertexDistances, output_of
-from sssp_pipeline.pipeline.results.run_files import faults_of
+from sssp_pipeline.pipeline.results.outputs import (
+    FileOutput,
+    MetricsAlone,
+    RowOutput,
+    VertexDistances,
+    output_of,
+)
+from sssp_pipeline.pipeline.results.overall import overall_facts, overall_numbers
+from sssp_pipeline.pipeline.results.run_files import FileShape, faults_of, part_file
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
+from sssp_pipeline.pipeline.results.vertex_table import write_vertex_table
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.verification.stage import Verifying
-from sssp_pipeline.progress import Progress, StartUp, plural
+from sssp_pipeline.progress import Level, Progress, StartUp, plural
 from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.models import Workflow
 
@@ -386,14 +395,26 @@ class _Job:
                 self.cluster.close()
             self.still_ours()
             self.folder.clean()  # a dead worker may have left a half-written file
-            self.folder.finish_metrics(len(self.batches), self.stored.ids, self.output.form.scale)
+            scale, weights = self.output.form.scale, self.stored.manifest.weights
+            metrics = self.folder.finish_metrics(len(self.batches), self.stored.ids, scale)
+            dtype = self.stored.manifest.traits.weight_dtype
+            overall = overall_numbers(self.folder, metrics, self.output, len(self.batches), dtype)
+            if facts := list(overall_facts(overall, weights.unit)):
+                line = "; ".join(f"{name} {text}" for name, text in facts)
+                is_asked_for = isinstance(self.output, Reduced | MetricsAlone)
+                level: Level = "info" if is_asked_for else "detail"
+                self.progress.say(line, "overall", level=level, **overall)
             if isinstance(self.output, VertexDistances) and self.output.form.layout == "wide":
                 self.progress.stage("merge")
-                dtype = self.stored.manifest.traits.weight_dtype
                 self.folder.merge(self.batches, self.output, self.stored.ids, dtype, self.progress)
+            if isinstance(self.output, Reduced) and self.output.is_per_vertex:
+                self.progress.stage("merge")
+                ids, traits = self.stored.ids, self.stored.manifest.traits
+                of_run = self.folder, self.output, len(self.batches)
+                write_vertex_table(*of_run, ids, traits, metrics, self.progress)
             if (snapped := self.snapper.table) is not None:
                 self.folder.write_snapped(snapped)
-            record = self._record(solved)
+            record = {**self._record(solved), "overall": overall}
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
                 record["verify"] = asdict(self._verifying.verify_on(self.cluster.source()))
@@ -446,12 +467,16 @@ class _Job:
             )
             for batch in self.folder.committed()
         }
-        faults = faults_of(self.folder.url, shapes.values()) if shapes else {}
+        # What a batch has of each vertex was written before its file.
+        n_bytes = self.output.kept.part_bytes(traits.n_vertices, traits.weight_dtype)
+        parts = {batch: FileShape(part_file(batch), bytes=n_bytes) for batch in shapes} if n_bytes else {}
+        faults = faults_of(self.folder.url, [*shapes.values(), *parts.values()]) if shapes else {}
         for name, fault in faults.items():
             url = files.redacted(self.folder.path(name))
             self.progress.say(f"`{url}` {fault}: it is solved again", "damaged", level="warning")
         files.remove_files(self.folder.url, list(faults))
-        return {batch for batch, shape in shapes.items() if shape.name in faults}
+        damaged = [*shapes.items(), *parts.items()]
+        return {batch for batch, shape in damaged if shape.name in faults}
 
     def _solve(self, will_verify: bool) -> Solved:
         """Solve and commit the batches that are missing or damaged."""

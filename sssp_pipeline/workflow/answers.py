@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,10 +13,18 @@ from sssp_pipeline.workflow.section import Path, Positive, Section, Text, dotted
 from sssp_pipeline.workflow.vertices import Vertices
 
 ReducedValue = Literal["reached", "max_distance", "mean_distance", "sum_distance", "closeness", "harmonic"]
+VertexValue = Literal["reached_by", "nearest_source", "sum_distance", "mean_distance"]
 Radius = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0)]
+Share = Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]
 
 #: The most columns for radii. A GPU has a counter for each of them in every thread.
 MOST_WITHIN = 128
+#: The most buckets of a histogram and the most quantiles: a block of a GPU counts them in its shared memory.
+MOST_BUCKETS, MOST_QUANTILES = 1024, 32
+#: The most radii of `per_vertex`: each takes 8 bytes of every vertex.
+MOST_VERTEX_WITHIN = 32
+#: The most decimals of a share.
+_DECIMALS = 18
 #: The section that each of these values of `output.distances` needs, and an example of it.
 _SECTIONS = {"reduced": ("reduce", "{values: [closeness]}"), "nearest": ("nearest", "{k: 10}")}
 
@@ -38,6 +48,17 @@ class Amounts(Section):
     them."""
 
 
+class PerVertex(Section):
+    """What is kept of each vertex over all sources, in `vertices.parquet`."""
+
+    values: Annotated[tuple[VertexValue, ...], Field(strict=False)] = ()
+    """Any of `reached_by` (how many sources reach the vertex), `nearest_source` (and its distance; of several, the
+    smallest id), `sum_distance` and `mean_distance` (of the sources that reach it)."""
+
+    within: Annotated[tuple[Radius, ...], Field(strict=False)] = ()
+    """Radii in the unit of the weights. For each, the sources at most this far are counted."""
+
+
 class Reduce(Section):
     """Numbers made of all distances of a source."""
 
@@ -50,6 +71,18 @@ class Reduce(Section):
 
     amounts: Amounts | None = None
     """Numbers of each vertex that are summed within each radius."""
+
+    histogram: Annotated[tuple[Radius, ...], Field(strict=False)] | None = None
+    """Rising bounds of buckets, in the unit of the weights: `[0, 500, 1000]` counts the vertices from 0 to 500, and
+    those beyond 500 up to 1000. Nearer and farther vertices are not counted."""
+
+    quantiles: Annotated[tuple[Share, ...], Field(strict=False)] | None = None
+    """Shares from 0 to 1. For each, the smallest distance within which this share of the reached vertices lies: 0.5
+    gives the median."""
+
+    per_vertex: PerVertex | None = None
+    """What is kept of each vertex over all sources. Every batch takes memory and a file of 8 bytes for each vertex and
+    number until the run is finished."""
 
 
 class Nearest(Section):
@@ -87,30 +120,89 @@ def answer_contradictions(
 def _reduce_contradictions(reduce: Mapping[str, Any], cutoff: Any) -> Iterator[tuple[Path, str, str]]:
     path: Path = ("output", "reduce")
     values, within, amounts = (reduce.get(key) for key in ("values", "within", "amounts"))
+    bounds, shares = reduce.get("histogram"), reduce.get("quantiles")
     names = amounts.get("names") if isinstance(amounts, Mapping) else None
-    if not values and not within:
+    over = reduce.get("per_vertex")
+    yield from _per_vertex_contradictions((*path, "per_vertex"), over, cutoff)
+    if not values and not within and bounds is None and shares is None and over is None:
         text = f"`{dotted(path)}` {'asks for no value and no radius' if reduce else 'is empty'}"
         yield path, text, "give `values`, such as [closeness], or `within`, such as [500, 1000]"
     elif amounts is not None and not within:
         text = "`output.reduce.amounts` are summed within radii, and `output.reduce.within` has none"
         yield (*path, "amounts"), text, "add `within`, such as [500, 1000], or remove `amounts`"
-    for key, given in ((("values",), values), (("within",), within), (("amounts", "names"), names)):
-        if not isinstance(given, list | tuple):
-            continue
-        for place, value in enumerate(given):
-            if isinstance(value, int | float | str) and value in given[:place]:
-                yield (*path, *key, place), f"`{dotted((*path, *key))}` has `{value}` twice", "name it once"
+    yield from _histogram_contradictions((*path, "histogram"), bounds)
+    yield from _quantiles_contradictions((*path, "quantiles"), shares)
+    lists = {("values",): values, ("within",): within, ("amounts", "names"): names, ("quantiles",): shares}
+    for key, given in lists.items():
+        yield from _named_twice((*path, *key), given)
+    if isinstance(cutoff, int | float) and isinstance(bounds, list | tuple) and bounds:
+        last = bounds[-1]
+        if isinstance(last, int | float) and last > cutoff:
+            text = f"the bound `{last}` is beyond `solve.cutoff`, which is `{cutoff}`"
+            hint = "raise the cutoff to the last bound, or lower the bound"
+            yield (*path, "histogram", len(bounds) - 1), text, hint
     if not isinstance(within, list | tuple):
         return
     n_columns = len(within) * (1 + (len(names) if isinstance(names, list | tuple) else 0))
     if n_columns > MOST_WITHIN:
         text = f"`output.reduce.within` and `amounts` ask for {n_columns} columns"
         yield (*path, "within"), text, f"ask for at most {MOST_WITHIN}: fewer radii, or fewer amounts"
+    yield from _beyond_cutoff((*path, "within"), within, cutoff)
+
+
+def _per_vertex_contradictions(path: Path, over: Any, cutoff: Any) -> Iterator[tuple[Path, str, str]]:
+    if not isinstance(over, Mapping):
+        return
+    values, within = over.get("values"), over.get("within")
+    if not values and not within:
+        text = f"`{dotted(path)}` {'asks for no value and no radius' if over else 'is empty'}"
+        yield path, text, "give `values`, such as [nearest_source], or `within`, such as [500, 1000]"
+    yield from _named_twice((*path, "values"), values)
+    yield from _named_twice((*path, "within"), within)
+    if isinstance(within, list | tuple):
+        if len(within) > MOST_VERTEX_WITHIN:
+            text = f"`{dotted((*path, 'within'))}` has {len(within)} radii"
+            yield (*path, "within"), text, f"give at most {MOST_VERTEX_WITHIN}"
+        yield from _beyond_cutoff((*path, "within"), within, cutoff)
+
+
+def _named_twice(path: Path, given: Any) -> Iterator[tuple[Path, str, str]]:
+    if isinstance(given, list | tuple):
+        for place, value in enumerate(given):
+            if isinstance(value, int | float | str) and value in given[:place]:
+                yield (*path, place), f"`{dotted(path)}` has `{value}` twice", "name it once"
+
+
+def _beyond_cutoff(path: Path, within: Any, cutoff: Any) -> Iterator[tuple[Path, str, str]]:
     if isinstance(cutoff, int | float):
         for place, radius in enumerate(within):
             if isinstance(radius, int | float) and radius > cutoff:
-                yield (
-                    (*path, "within", place),
-                    f"the radius `{radius}` is beyond `solve.cutoff`, which is `{cutoff}`",
-                    "raise the cutoff to the largest radius, or remove the radius",
-                )
+                text = f"the radius `{radius}` is beyond `solve.cutoff`, which is `{cutoff}`"
+                yield (*path, place), text, "raise the cutoff to the largest radius, or remove the radius"
+
+
+def _histogram_contradictions(path: Path, bounds: Any) -> Iterator[tuple[Path, str, str]]:
+    if not isinstance(bounds, list | tuple):
+        return
+    if not 2 <= len(bounds) <= MOST_BUCKETS + 1:
+        n_bounds = f"{len(bounds)} bound{'' if len(bounds) == 1 else 's'}"
+        text = f"`{dotted(path)}` has {n_bounds}"
+        yield path, text, f"give 2 to {MOST_BUCKETS + 1:,} rising bounds, such as [0, 500, 1000]"
+    for place, (low, high) in enumerate(pairwise(bounds)):
+        if isinstance(low, int | float) and isinstance(high, int | float) and low >= high:
+            text = f"the bounds in `{dotted(path)}` do not rise: `{high}` comes after `{low}`"
+            yield (*path, place + 1), text, "give each bound once, in rising order"
+            return
+
+
+def _quantiles_contradictions(path: Path, shares: Any) -> Iterator[tuple[Path, str, str]]:
+    if not isinstance(shares, list | tuple):
+        return
+    if not 1 <= len(shares) <= MOST_QUANTILES:
+        text = f"`{dotted(path)}` has {len(shares)} shares"
+        yield path, text, f"give 1 to {MOST_QUANTILES} shares from 0 to 1, such as [0.5, 0.9]"
+    for place, share in enumerate(shares):
+        # A number that is out of range is reported by the model.
+        if isinstance(share, float) and 0 < share < 1 and Decimal(str(share)) * 10**_DECIMALS % 1:
+            text = f"the share `{share}` has more than {_DECIMALS} decimals"
+            yield (*path, place), text, "round it"

@@ -32,6 +32,33 @@ def test_values_are_those_of_the_distances(numpy_answers):
     assert not found
 
 
+def test_histogram_and_quantiles(numpy_answers):
+    row = sp.solve(MATRIX, 0).numpy()[0]
+    found = sp.reduce(MATRIX, 0, histogram=np.array([0, 1.5, 3]), quantiles=0.5).to_pydict()
+    counts = numpy_answers.histogram_of(row, [0, 1.5, 3])
+    assert found == {
+        "source": [0],
+        "from_0.0_to_1.5": counts[:1],
+        "from_1.5_to_3.0": counts[1:],
+        "quantile_0.5": numpy_answers.quantiles_of(row, [0.5]),
+    }
+
+
+def test_each_vertex_has_numbers_over_all_sources():
+    found = sp.reduce_per_vertex(ROADS, ["Cork", "Ayr"], ["nearest_source", "mean_distance"], within=7)
+    assert found.to_pydict() == {
+        "vertex": ["Ayr", "Bude", "Cork", "Deal"],
+        "nearest_source": ["Ayr", "Ayr", "Cork", "Cork"],
+        "nearest_distance": [0, 4, 0, 5],
+        "mean_distance": [0.0, 4.0, 3.5, 8.5],
+        "within_7": [1, 1, 2, 1],
+    }
+    grid = nx.grid_2d_graph(3, 3)  # the first of its nodes wins a tie
+    nearest = sp.reduce_per_vertex(grid, [(2, 2), (0, 0)], "nearest_source", weight=None)["nearest_source"]
+    assert nearest.to_pylist()[4] == [0, 0]
+    assert sp.reduce_per_vertex(ROADS, [], "reached_by")["reached_by"].to_pylist() == [0] * 4
+
+
 @pytest.mark.parametrize("kind", [dict, pa.table, pd.DataFrame])
 def test_amounts_may_be_any_table(kind):
     amounts = kind({"jobs": [3.5, 4.0], "vertex": ["Bude", "Deal"]})
@@ -79,6 +106,45 @@ def test_graphs_of_objects_and_graph_stores(tmp_path):
         (lambda: sp.reduce(ROADS, "Ayr", within=[np.inf]), "`within` has inf", "a radius is a distance"),
         (lambda: sp.reduce(ROADS, "Ayr", within=[1, 1]), "`within` has `1` twice", "name it once"),
         (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[]),
+            "`histogram` has 0 bounds",
+            "give 2 to 1,025 rising bounds",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=3),
+            "`histogram` has 1 bound",
+            "give 2 to 1,025 rising bounds",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, 9, 5]),
+            "the bounds in `histogram` do not rise: `5` comes after `9`",
+            "in rising order",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[-1, 5]),
+            "`histogram` has -1",
+            "a distance of zero or more",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, np.nan]),
+            "`histogram` has nan",
+            "a bound is a distance",
+        ),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", histogram=[0, 9], cutoff=3),
+            "the bound `9` is beyond `cutoff`, which is `3`",
+            "raise the cutoff",
+        ),
+        (lambda: sp.reduce(ROADS, "Ayr", quantiles=[]), "`quantiles` has 0 shares", "give 1 to 32 shares"),
+        (lambda: sp.reduce(ROADS, "Ayr", quantiles=50), "`quantiles` has 50", "a number from 0 to 1"),
+        (lambda: sp.reduce(ROADS, "Ayr", quantiles=np.nan), "`quantiles` has nan", "a number from 0 to 1"),
+        (
+            lambda: sp.reduce(ROADS, "Ayr", quantiles=[0.5, 0.5]),
+            "`quantiles` has `0.5` twice",
+            "name it once",
+        ),
+        (lambda: sp.reduce(ROADS, "Ayr", quantiles=1.5e-18), "more than 18 decimals", "round it"),
+        (
             lambda: sp.reduce(ROADS, "Ayr", within=9, cutoff=3),
             "beyond `cutoff`, which is `3`",
             "raise the cutoff",
@@ -113,6 +179,27 @@ def test_graphs_of_objects_and_graph_stores(tmp_path):
             lambda: sp.reduce(ROADS, "Ayr", within=1, amounts={"vertex": ["Aye"], "x": [1]}),
             "vertex `Aye` is not in the graph",
             "the 4 ids",
+        ),
+        (
+            lambda: sp.reduce_per_vertex(ROADS, "Ayr"),
+            "`reduce_per_vertex` asks for no value and no radius",
+            "give `values`, such as [nearest_source]",
+        ),
+        (
+            lambda: sp.reduce_per_vertex(ROADS, "Ayr", "nearest"),
+            "`values` has `nearest`, which is unknown",
+            "did you mean `nearest_source`?",
+        ),
+        (
+            lambda: sp.reduce_per_vertex(ROADS, "Ayr", within=[np.nan]),
+            "`within` has nan",
+            "a radius is a distance",
+        ),
+        (lambda: sp.reduce_per_vertex(ROADS, "Ayr", within=[2, 2]), "`within` has `2` twice", "name it once"),
+        (
+            lambda: sp.reduce_per_vertex(ROADS, "Ayr", within=9, cutoff=3),
+            "the radius `9` is beyond `cutoff`, which is `3`",
+            "raise the cutoff",
         ),
         (lambda: sp.nearest(ROADS, "Ayr", 0), "k is 0", "ask for 1 to 1,024 nearest vertices"),
         (lambda: sp.nearest(ROADS, "Ayr", 1, targets="X"), "target `X` is not in the graph", "the 4 ids"),

@@ -29,6 +29,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, reductions
 from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
@@ -397,6 +398,10 @@ def answers_for(n_vertices):
         Reductions((), None, harmonic=True),
         Reductions((0, 2.5, 300), None),
         Reductions((1, 40, 40, 1e30), amounts, harmonic=True),
+        Reductions(bounds=(0, 1, 2.5, 40, 300)),
+        Reductions((5,), amounts, False, (0.5, 7, 1e30), (0, 0.1, 0.5, 0.95, 1)),
+        Reductions(over_sources=OverSources(nearest=True)),
+        Reductions((5,), over_sources=OverSources(True, True, (0, 2.5, 300))),
     ]
     return reduced, [Nearest(1), Nearest(7), Nearest(1024), Nearest(3, some), Nearest(2, some[:0])]
 
@@ -407,6 +412,9 @@ def assert_answers(solver, graph, sources, options, numpy_answers):
     for kept in reduced:
         found = solver.solve(graph, np.array(sources, np.uint32), replace(options, kept=kept))
         numpy_answers.assert_reduced(kept, found.distances, rows)
+        if kept.over_sources is not None:
+            over = kept.over_sources, found.over_sources
+            numpy_answers.assert_over_sources(*over, rows, sources, graph.traits)
         means = reductions.means(found.distances, rows.dtype).tolist()
         assert [m.mean_distance for m in found.metrics] == means
     for kept in nearest:
@@ -486,6 +494,21 @@ def test_packed_rows_do_not_hide_a_path_that_is_too_long(solver):
         solver.solve(graph, np.array([4, 0]), SolveOptions(row_facts=True))
     solution = solver.solve(graph, np.array([3]), SolveOptions(row_facts=True))
     assert_array_equal(unpacked(solution)[0], oracle(graph, 3))
+
+
+@EVERY_SOLVER
+@EVERY_DTYPE
+def test_each_part_has_what_is_kept_over_its_sources(solver, dtype, numpy_answers):
+    graph, sources = make(400, SMALL_GRAPHS["lattice"][1], dtype), np.arange(60)[::-1]
+    rows = solver.solve(graph, sources, SolveOptions()).distances
+    over = OverSources(True, True, (5, 300))
+    options = SolveOptions(kept=Reductions(over_sources=over), row_facts=True)
+    ends = [1, 30, 31, 60]
+    parts = solver.solve_parts(graph, sources, options, ends)
+    for first, end, part in zip([0, *ends], ends, parts, strict=False):
+        of_part = rows[first:end], sources[first:end]
+        assert len(part.distances) == end - first
+        numpy_answers.assert_over_sources(over, part.over_sources, *of_part, graph.traits)
 
 
 @EVERY_SOLVER

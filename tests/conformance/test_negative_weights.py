@@ -28,6 +28,7 @@ from sssp_pipeline.errors import (
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.kernels.proofs.certificate import find_fault
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -333,9 +334,19 @@ def test_answers_are_those_of_numpy(solver, dtype, numpy_answers):
     for cutoff in (None, 300):
         full = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff)).distances
         amounts = np.arange(n_vertices)[np.newaxis]
-        for kept in (Reductions((0, 40, 250.5), amounts, harmonic=True), Reductions()):
+        for kept in (Reductions((0, 40, 250.5), amounts, True, (0, 40, 250.5), (0, 0.3, 1)), Reductions()):
             some = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff, kept=kept))
             numpy_answers.assert_reduced(kept, some.distances, full)
+        over = OverSources(True, True, (0, 40, 250.5))
+        options = SolveOptions(cutoff=cutoff, kept=Reductions(over_sources=over))
+        cut = len(sources) // 2
+        parts = solver.solve_parts(
+            graph, np.array(sources), options, [cut, len(sources)] if cut else [len(sources)]
+        )
+        for part, first in zip(parts, (0, cut), strict=False):
+            of_part = slice(first, first + len(part.distances))
+            words, rows = part.over_sources, full[of_part]
+            numpy_answers.assert_over_sources(over, words, rows, sources[of_part], graph.traits)
         for nearest in (Nearest(5), Nearest(2, np.array([399, 0, 7]))):
             some = solver.solve(graph, np.array(sources), SolveOptions(cutoff=cutoff, kept=nearest))
             numpy_answers.assert_nearest(nearest, some.distances, full)

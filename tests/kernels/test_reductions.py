@@ -16,6 +16,14 @@ from sssp_pipeline.kernels.reductions import Reductions, SumTooLargeError
 EVERY_DTYPE = pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
 
 
+#: A third of a double, what 30 times more is not a whole number in doubles, and the ends.
+SHARES = [0, 1, 0.5, 0.1, 0.07, 1 / 3, 0.9, 1e-18, 0.999999999999999]
+
+
+def some_decimals(share):
+    return round(share, 15)
+
+
 def words_of(kept, rows):
     words = np.empty((len(rows), kept.n_columns(rows.shape[1])), np.uint64)
     for row, into in zip(rows, words, strict=True):
@@ -45,7 +53,13 @@ def test_every_value_is_that_of_numpy(dtype, data, numpy_answers):
     row[data.draw(st.integers(0, n_vertices - 1))] = 0  # the source
     radii = sorted(data.draw(st.lists(st.sampled_from([0, 1, 2.5, 7, 1e3, 0.1, 1e30]), max_size=4)))
     amounts = data.draw(st.none() | hnp.arrays(np.int64, (2, n_vertices), elements=st.integers(-5, 9)))
-    kept = Reductions(tuple(radii), amounts, harmonic=data.draw(st.booleans()))
+    lengths = st.sampled_from([0, 0.1, 0.30000001, 1, 2.5, 2.7, 7, 1e3, 5e5, 1e30, 1e300])
+    bounds = sorted(data.draw(st.just([]) | st.lists(lengths, min_size=2, max_size=5, unique=True)))
+    shares = sorted(
+        data.draw(st.lists(st.sampled_from(SHARES) | st.floats(0, 1).map(some_decimals), max_size=4))
+    )
+    harmonic = data.draw(st.booleans())
+    kept = Reductions(tuple(radii), amounts, harmonic, tuple(bounds), tuple(shares))
     numpy_answers.assert_reduced(kept, words_of(kept, row[np.newaxis]), row[np.newaxis])
 
 
@@ -57,8 +71,27 @@ def test_rows_of_every_number_of_segments(dtype, n_vertices, numpy_answers):
     row = generator.integers(0, 10**6, n_vertices).astype(dtype)
     row[generator.random(n_vertices) < 0.2] = unreached_distance(dtype)
     row[0] = 0
-    kept = Reductions((10, 5e5), generator.integers(0, 99, (1, n_vertices)), harmonic=True)
+    amounts = generator.integers(0, 99, (1, n_vertices))
+    kept = Reductions((10, 5e5), amounts, True, (0, 10, 5e5), (0, 0.01, 0.5, 1))
     numpy_answers.assert_reduced(kept, words_of(kept, row[np.newaxis]), row[np.newaxis])
+
+
+@EVERY_DTYPE
+def test_a_bucket_holds_its_upper_bound_and_the_first_one_both(dtype):
+    row = np.array([[0, 1, 2, 2, 3, 5, unreached_distance(dtype)]], dtype)
+    words = words_of(Reductions((), None, bounds=(1, 2, 4)), row)
+    assert reductions.histograms(words, 2, 0).tolist() == [[3, 1]]
+    words = words_of(Reductions((), None, bounds=(0.5, 1, 1e40)), row)
+    assert reductions.histograms(words, 2, 0).tolist() == [[1, 4]]
+    words = words_of(Reductions((), None, bounds=(1e39, 1e40)), row)
+    assert reductions.histograms(words, 1, 0).tolist() == [[0]]
+
+
+def test_a_share_is_the_decimal_that_is_written():
+    # In doubles 0.07 · 100 is above 7, and a double of 0.07 is above it too.
+    row = np.arange(100, dtype=np.uint32)[np.newaxis]
+    words = words_of(Reductions((), None, shares=(0, 0.07, 0.070000000000000007, 0.5, 1)), row)
+    assert reductions.quantiles(words, 5, row.dtype).tolist() == [[0, 6, 6, 49, 99]]
 
 
 def test_a_graph_of_one_vertex_has_no_closeness():
@@ -107,4 +140,7 @@ def test_the_device_holds_words_partial_sums_and_amounts():
     kept = Reductions((1, 2), np.zeros((3, 5000), np.int64), harmonic=True)
     assert kept.device_bytes(5000, np.dtype("uint32")) == 8 * (6 + 2 * 4) + 8 * 5
     assert kept.fixed_device_bytes(5000) == 8 * 3 * 5000
+    kept = Reductions(bounds=(0, 1, 2), shares=(0.5,))
+    assert kept.device_bytes(5000, np.dtype("uint32")) == 8 * (6 + 2 + 1)
+    assert kept.fixed_device_bytes(5000) == 8 * (3 + 1)
     assert Reductions().device_bytes(5000, np.dtype("uint32")) == 8 * 6

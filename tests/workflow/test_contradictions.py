@@ -59,6 +59,77 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
             "ask for at most 128: fewer radii, or fewer amounts",
         ),
         (
+            {"output": {"distances": "reduced", "reduce": {"histogram": [5]}}},
+            "`output.reduce.histogram` has 1 bound",
+            "give 2 to 1,025 rising bounds, such as [0, 500, 1000]",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"histogram": [0, 5, 5]}}},
+            "the bounds in `output.reduce.histogram` do not rise: `5` comes after `5`",
+            "give each bound once, in rising order",
+        ),
+        (
+            {"solve": {"cutoff": 6}, "output": {"distances": "reduced", "reduce": {"histogram": [5, 7]}}},
+            "the bound `7` is beyond `solve.cutoff`, which is `6`",
+            "raise the cutoff to the last bound, or lower the bound",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"quantiles": []}}},
+            "`output.reduce.quantiles` has 0 shares",
+            "give 1 to 32 shares from 0 to 1, such as [0.5, 0.9]",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"per_vertex": {}}}},
+            "`output.reduce.per_vertex` is empty",
+            "give `values`, such as [nearest_source], or `within`, such as [500, 1000]",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"per_vertex": {"values": []}}}},
+            "`output.reduce.per_vertex` asks for no value and no radius",
+            "give `values`, such as [nearest_source], or `within`, such as [500, 1000]",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"per_vertex": {"within": [3, 3]}}}},
+            "`output.reduce.per_vertex.within` has `3` twice",
+            "name it once",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"per_vertex": {"within": list(range(33))}}}},
+            "`output.reduce.per_vertex.within` has 33 radii",
+            "give at most 32",
+        ),
+        (
+            {
+                "solve": {"cutoff": 6},
+                "output": {"distances": "reduced", "reduce": {"per_vertex": {"within": [5, 7]}}},
+            },
+            "the radius `7` is beyond `solve.cutoff`, which is `6`",
+            "raise the cutoff to the largest radius, or remove the radius",
+        ),
+        (
+            {"output": {"distances": "none", "reduce": {"per_vertex": {"within": [5]}}}},
+            "`output.reduce` goes with `output.distances: reduced`, not with `none`",
+            "set `output.distances: reduced`, or remove `reduce`",
+        ),
+        (
+            {
+                "solve": {"predecessors": True},
+                "output": {"distances": "reduced", "reduce": {"per_vertex": {"within": [5]}}},
+            },
+            "`output.distances: reduced` leaves no place for predecessors",
+            "set `output.distances: full`, or set `solve.predecessors: false`: `sssp-pipeline path` needs none",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"quantiles": [0.5, 0.5]}}},
+            "`output.reduce.quantiles` has `0.5` twice",
+            "name it once",
+        ),
+        (
+            {"output": {"distances": "reduced", "reduce": {"quantiles": [1.25e-18]}}},
+            "the share `1.25e-18` has more than 18 decimals",
+            "round it",
+        ),
+        (
             {"solve": {"cutoff": 6}, "output": {"distances": "reduced", "reduce": {"within": [5, 7]}}},
             "the radius `7` is beyond `solve.cutoff`, which is `6`",
             "raise the cutoff to the largest radius, or remove the radius",

@@ -14,6 +14,7 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import DeadlineError
+from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.search import Search, finish_row, search_limit
 from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.kernels.host.solver_base import WholeCalls
@@ -30,7 +31,12 @@ class CpuSolver(WholeCalls):
         """Return a search over `graph` with its own scratch memory."""
 
     def _fill_rows(
-        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+        self,
+        graph: CsrGraph,
+        sources: np.ndarray,
+        distances: np.ndarray,
+        options: SolveOptions,
+        accumulator: Accumulator | None,
     ) -> list[SourceMetrics]:
         _compile(type(self), graph.weight_dtype, graph.traits.min_weight < 0)
         search = self.start(graph, options)
@@ -42,6 +48,8 @@ class CpuSolver(WholeCalls):
         for source, into in zip(sources.tolist(), distances, strict=True):
             metrics.append(self.solve_source(graph, search, source, row, options))
             options.kept.reduce(row, into)
+            if accumulator is not None:
+                accumulator.add(row, source)
         return metrics
 
     def solve_source(

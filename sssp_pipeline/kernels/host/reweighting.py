@@ -31,6 +31,7 @@ from sssp_pipeline.csr import (
     wider_dtype,
 )
 from sssp_pipeline.errors import NegativeCycleError, PathTooLongError, PathTooShortError
+from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.host.queue_search import Potentials, potentials
@@ -112,13 +113,21 @@ def _made(graph: CsrGraph, found: Potentials) -> Reweighted:
     return Reweighted(CsrGraph(graph.row_offsets, graph.col_indices, weights), found)
 
 
-def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOptions) -> Solution:
+def solve(
+    solver: Solver,
+    graph: CsrGraph,
+    sources: np.ndarray,
+    options: SolveOptions,
+    accumulator: Accumulator | None = None,
+) -> Solution:
     """Return what `Solver.solve` does for a graph with negative weights, using a solver that takes none.
 
     Parameters
     ----------
     sources
         (S,) uint32, checked, as `options.kept` is.
+    accumulator
+        Gets every row, if there is one.
 
     Raises
     ------
@@ -145,6 +154,8 @@ def solve(solver: Solver, graph: CsrGraph, sources: np.ndarray, options: SolveOp
             measured = solution.metrics[i]
             metrics.append(replace(measured, **facts.results(measured.solve_s)))
             kept.reduce(row, distances[first + i])
+            if accumulator is not None:
+                accumulator.add(row, source)
             if predecessors is not None:
                 predecessors_of(graph, source, row, predecessors[first + i])
     return Solution(distances, predecessors, metrics)

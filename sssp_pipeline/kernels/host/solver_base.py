@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.host import reweighting
+from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.predecessors import predecessors_of
 from sssp_pipeline.kernels.kept import checked_vertices
 from sssp_pipeline.kernels.options import Tunable
@@ -28,6 +30,8 @@ class SolverBase(ABC):
     takes_negative = False
     #: Whether it records traces.
     records_traces = False
+    #: Whether `_solved` takes several parts if something is kept over the sources of each.
+    accumulates_parts = False
     #: Why it takes no delta; None if it takes one.
     no_delta: str | None = None
     tunables: tuple[Tunable, ...] = ()
@@ -87,7 +91,15 @@ class SolverBase(ABC):
         sources = checked_vertices(sources, graph.n_vertices, "source")
         options = replace(options, kept=options.kept.checked(graph.n_vertices))
         if graph.traits.min_weight < 0 and not self.takes_negative:
-            yield from reweighting.solve(self, graph, sources, options).parts(ends)
+            accumulates = options.kept.over_sources is not None
+            for first, end in pairwise((0, *ends)) if accumulates else [(0, len(sources))]:
+                accumulator = accumulator_of(graph, options)
+                solution = reweighting.solve(self, graph, sources[first:end], options, accumulator)
+                yield from _with_words(solution, accumulator).parts([end - first] if accumulates else ends)
+            return
+        if options.kept.over_sources is not None and not self.accumulates_parts and len(ends) > 1:
+            for first, end in pairwise((0, *ends)):
+                yield from self._solved(graph, sources[first:end], options, [end - first])
             return
         first = 0
         for part in self._solved(graph, sources, options, ends):
@@ -110,17 +122,34 @@ class WholeCalls(SolverBase):
     ) -> Parts:
         shape = len(sources), options.kept.n_columns(graph.n_vertices)
         distances = self.empty_rows(shape, options.kept.dtype(graph.weight_dtype))
-        metrics = self._fill_rows(graph, sources, distances, options) if len(sources) else []
-        yield from Solution(distances, None, metrics).parts(ends)
+        accumulator = accumulator_of(graph, options)
+        metrics = self._fill_rows(graph, sources, distances, options, accumulator) if len(sources) else []
+        yield from _with_words(Solution(distances, None, metrics), accumulator).parts(ends)
 
     @abstractmethod
     def _fill_rows(
-        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+        self,
+        graph: CsrGraph,
+        sources: np.ndarray,
+        distances: np.ndarray,
+        options: SolveOptions,
+        accumulator: Accumulator | None,
     ) -> Sequence[SourceMetrics]:
         """Fill `distances` and return the metrics, both in the order of `sources`.
 
-        There is at least one source. `sources` and `options.kept` are checked.
+        There is at least one source. `sources` and `options.kept` are checked. If `options.kept` keeps something over
+        sources, every row is added to the `accumulator`; otherwise it is None.
         """
+
+
+def accumulator_of(graph: CsrGraph, options: SolveOptions) -> Accumulator | None:
+    """Return an accumulator for a part of a call; None if nothing is kept over sources."""
+    over = options.kept.over_sources
+    return None if over is None else Accumulator(over, graph.traits)
+
+
+def _with_words(solution: Solution, accumulator: Accumulator | None) -> Solution:
+    return solution if accumulator is None else replace(solution, over_sources=accumulator.words)
 
 
 def _with_predecessors(graph: CsrGraph, sources: np.ndarray, solution: Solution) -> Solution:

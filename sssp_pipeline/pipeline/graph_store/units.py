@@ -36,6 +36,14 @@ def scaled_limit(limit: float | None, scale: int | None) -> float | None:
     return int(Decimal(str(limit)) * scale // 1)
 
 
+def scaled_least(limit: float, scale: int | None) -> float:
+    """Return the least scaled length that is at least `limit` in the input's unit.
+
+    It is `limit` itself if `scale` is None.
+    """
+    return limit if scale is None else math.ceil(Decimal(str(limit)) * scale)
+
+
 def distances_in_input_unit(distances: np.ndarray, scale: int) -> np.ndarray:
     """Return integer `distances` (n,) divided by `scale`, (n,) float64; infinity for unreached ones.
 

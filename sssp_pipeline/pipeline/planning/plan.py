@@ -36,6 +36,8 @@ from sssp_pipeline.workflow.models import Solve
 BATCH_BYTES = 2**26
 #: `BATCHES` makes no batch smaller than this: the overhead of tiny files would outweigh the gain.
 SMALL_BATCH_BYTES = 2**20
+#: If a batch keeps something of each vertex, its rows take at least this multiple of these bytes.
+ROWS_A_PART = 8
 #: The most sources of a batch. If few distances are kept of each source, this bounds the work lost with a batch. A GPU
 #: solves at most this many sources together.
 BATCH_SOURCES = 4096
@@ -336,6 +338,9 @@ def batch_size(traits: GraphTraits, n_sources: int, solve: Solve, kept: Kept) ->
     largest = min(BATCH_BYTES // max(per_source, 1), BATCH_SOURCES)
     # Whatever is kept of a row, the solver computes the whole row.
     smallest = SMALL_BATCH_BYTES // max(_row_bytes(traits), per_source, 1)
+    # Each batch also writes what it has of each vertex: a small share of the rows that it solves.
+    part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
+    smallest = max(smallest, ROWS_A_PART * part_bytes // max(_row_bytes(traits), 1))
     return max(1, min(largest, max(smallest, -(-n_sources // BATCHES))))
 
 
@@ -371,6 +376,7 @@ def make_plan(
     graph_bytes += output.held_bytes(traits.n_vertices)
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
     id_bytes = output.id_bytes(traits.n_vertices, n_sources)
+    part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
     return Plan(
         work=work,
         machine=machine,
@@ -383,8 +389,8 @@ def make_plan(
         output=output,
         batches_per_call=max(work.batches_per_call(name) for name in (solver.name, *others)),
         graph_bytes=graph_bytes,
-        batch_bytes=work.batch_bytes + (_row_bytes(traits) if holds_a_row else 0),
-        written_bytes=n_sources * work.source_bytes + id_bytes,
+        batch_bytes=work.batch_bytes + part_bytes + (_row_bytes(traits) if holds_a_row else 0),
+        written_bytes=n_sources * work.source_bytes + id_bytes + len(batches) * part_bytes,
         gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,
     )
 

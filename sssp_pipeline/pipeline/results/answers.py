@@ -9,22 +9,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened
+from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, opened, write_table
 from sssp_pipeline.pipeline.results.outputs import Chooser, FileOutput, RowOutput, StoredRow
-from sssp_pipeline.pipeline.results.run_files import OVERWRITE, FileShape, batch_file
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, FileShape, batch_file
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     from sssp_pipeline import csr, vertex_ids
-    from sssp_pipeline.kernels import nearest, reductions
+    from sssp_pipeline.kernels import nearest, over_sources, reductions
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
     from sssp_pipeline.vertex_ids import VertexIds
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 else:  # `inspect` needs none of them
     np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
-    pq = LazyModule("pyarrow.parquet")
     vertex_ids = LazyModule("sssp_pipeline.vertex_ids")
     units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
+    over_sources = LazyModule("sssp_pipeline.kernels.over_sources")
     nearest, reductions = (
         LazyModule("sssp_pipeline.kernels.nearest"),
         LazyModule("sssp_pipeline.kernels.reductions"),
@@ -118,7 +118,7 @@ class Answer(FileOutput):
 
     def write(self, handle: Any, sources: np.ndarray, solution: Solution, ids: VertexIds) -> None:
         table = self.table(sources, solution.distances, ids, ids.n_vertices)
-        pq.write_table(table, handle, compression=self.form.compression, write_page_checksum=True)
+        write_table(table, handle, compression=self.form.compression)
 
     def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
         return FileShape(batch_file(batch), n_sources * self.rows_each, len(self.names))
@@ -148,7 +148,7 @@ class Answer(FileOutput):
     def _dtype(self) -> np.dtype:
         return np.dtype(self.weights)
 
-    def _distances(self, distances: np.ndarray) -> pa.Array:
+    def distance_column(self, distances: np.ndarray) -> pa.Array:
         """Return `distances` (n,) as they are written: NULL for "unreached"."""
         missing = distances == csr.unreached_distance(distances.dtype)
         scale = self.form.scale
@@ -170,24 +170,38 @@ class Reduced(Answer):
     #: of integers.
     amounts: tuple[str, ...]
     exponents: tuple[int | None, ...]
+    #: The bounds of the histogram, in the unit of the input; and the shares, in the order of the workflow.
+    histogram: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    #: What `vertices.parquet` has of each vertex over all sources, and radii in the unit of the input.
+    vertex_values: tuple[str, ...] = ()
+    vertex_within: tuple[float, ...] = ()
 
     @classmethod
     def chosen(cls, form: DistanceFormat, spec: Output, choose: Chooser) -> RowOutput:
         asked, weights = spec.reduce, choose.weight_dtype.name
         assert asked is not None, "checked as a contradiction"
+        output = cls(form, weights, None, None, asked.values, asked.within, (), ())
+        output = replace(output, histogram=asked.histogram or (), quantiles=asked.quantiles or ())
+        if (over := asked.per_vertex) is not None:
+            # A source has a row in any case, and `verify` compares what is in it.
+            values = output.values if len(output.names) > 1 else ("reached",)
+            output = replace(output, values=values, vertex_values=over.values, vertex_within=over.within)
         if asked.amounts is None:
-            return cls(form, weights, None, None, asked.values, asked.within, (), ())
+            return output
         found = choose.amounts(asked.amounts)
         noted = found.words()
         digest = vertex_ids.digest_of(noted)
-        return cls(
-            form, weights, digest, noted, asked.values, asked.within, asked.amounts.names, found.exponents
-        )
+        amounts, exponents = asked.amounts.names, found.exponents
+        return replace(output, digest=digest, noted=noted, amounts=amounts, exponents=exponents)
 
     @classmethod
     def recorded(cls, form: DistanceFormat, identity: dict[str, Any], n_targets: int | None) -> RowOutput:
         asked = identity["reduce"]
-        lists = (tuple(asked[key]) for key in ("values", "within", "amounts", "exponents"))
+        keys = ("values", "within", "amounts", "exponents", "histogram", "quantiles")
+        lists = [tuple(asked.get(key, ())) for key in keys]
+        over = asked.get("per_vertex", {})
+        lists += [tuple(over.get(key, ())) for key in ("values", "within")]
         return cls(form, asked["weights"], asked["digest"], None, *lists)
 
     def identity(self) -> dict[str, Any]:
@@ -197,6 +211,11 @@ class Reduced(Answer):
             "amounts": list(self.amounts),
             "exponents": list(self.exponents),
         }
+        # A run without them has the identity that it always had.
+        later = {"histogram": list(self.histogram), "quantiles": list(self.quantiles)}
+        reduce |= {key: asked for key, asked in later.items() if asked}
+        if self.is_per_vertex:
+            reduce["per_vertex"] = {"values": list(self.vertex_values), "within": list(self.vertex_within)}
         return {**super().identity(), "reduce": reduce}
 
     @property
@@ -205,12 +224,39 @@ class Reduced(Answer):
         if self.amounts:
             assert self.noted is not None, "the amounts are read first: `for_solving`, `for_verifying`"
             amounts = self.noted.view(np.int64).reshape(len(self.amounts), -1)
-        limits = (units.scaled_limit(radius, self.form.scale) for radius in sorted(self.within))
-        radii = tuple(radius for radius in limits if radius is not None)
-        return reductions.Reductions(radii, amounts, "harmonic" in self.values)
+        radii, bounds = self._scaled(sorted(self.within)), self._scaled(self.histogram)
+        if bounds:
+            bounds = units.scaled_least(self.histogram[0], self.form.scale), *bounds[1:]
+        shares = tuple(sorted(self.quantiles))
+        return reductions.Reductions(radii, amounts, "harmonic" in self.values, bounds, shares, self._over)
+
+    @property
+    def is_per_vertex(self) -> bool:
+        """Whether the run has `vertices.parquet`."""
+        return bool(self.vertex_values or self.vertex_within)
+
+    @property
+    def _over(self) -> over_sources.OverSources | None:
+        if not self.is_per_vertex:
+            return None
+        has_sums = not {"sum_distance", "mean_distance"}.isdisjoint(self.vertex_values)
+        radii = self._scaled(sorted(self.vertex_within))
+        return over_sources.OverSources("nearest_source" in self.vertex_values, has_sums, radii)
+
+    def for_verifying(
+        self, urls: Sequence[str], ids: VertexIds, n_sources: int, noted: Callable[[], np.ndarray]
+    ) -> Self:
+        """Return this with what is noted, and without what it keeps of vertices; raises as `Answer.for_verifying`."""
+        whole = super().for_verifying(urls, ids, n_sources, noted)
+        return replace(whole, vertex_values=(), vertex_within=())
+
+    def _scaled(self, lengths: Sequence[float]) -> tuple[float, ...]:
+        limits = (units.scaled_limit(length, self.form.scale) for length in lengths)
+        return tuple(limit for limit in limits if limit is not None)
 
     def n_columns(self, n_vertices: int) -> int:
-        return reductions.WITHIN + len(self.within) * (1 + len(self.amounts))
+        n_others = max(len(self.histogram) - 1, 0) + len(self.quantiles)
+        return reductions.WITHIN + len(self.within) * (1 + len(self.amounts)) + n_others
 
     def held_bytes(self, n_vertices: int) -> int:
         return 8 * len(self.amounts) * n_vertices
@@ -222,7 +268,14 @@ class Reduced(Answer):
     @property
     def names(self) -> list[str]:
         counted = [f"within_{radius}" for radius in self.within]
-        return ["source", *self.values, *counted, *(f"{a}_{c}" for a in self.amounts for c in counted)]
+        summed = [f"{a}_{c}" for a in self.amounts for c in counted]
+        shares = [f"quantile_{share}" for share in self.quantiles]
+        return ["source", *self.values, *counted, *summed, *self.buckets, *shares]
+
+    @property
+    def buckets(self) -> list[str]:
+        """The names of the columns of the histogram."""
+        return [f"from_{low}_to_{high}" for low, high in pairwise(self.histogram)]
 
     def table(self, sources: np.ndarray, words: np.ndarray, ids: Originals, n_vertices: int) -> pa.Table:
         try:
@@ -244,6 +297,11 @@ class Reduced(Answer):
             columns += [
                 pa.array(s if exponent is None else np.ldexp(s.astype(np.float64), exponent)) for s in sums
             ]
+        n_buckets, n_shares = max(len(self.histogram) - 1, 0), len(self.quantiles)
+        columns += map(pa.array, reductions.histograms(words, n_buckets, n_shares).T)
+        found_quantiles = reductions.quantiles(words, n_shares, self._dtype)
+        rising = sorted(self.quantiles)
+        columns += [self.distance_column(found_quantiles[:, rising.index(share)]) for share in self.quantiles]
         return pa.table(columns, self.names)
 
     def _value(self, name: str, words: np.ndarray, n_vertices: int) -> pa.Array:
@@ -251,7 +309,7 @@ class Reduced(Answer):
         if name == "reached":
             return pa.array(reductions.reached(words))
         if name == "max_distance":
-            return self._distances(reductions.max_distances(words, dtype))
+            return self.distance_column(reductions.max_distances(words, dtype))
         if name == "mean_distance":
             return pa.array(reductions.means(words, dtype) / (scale or 1))
         if name == "sum_distance":
@@ -262,8 +320,13 @@ class Reduced(Answer):
 
     def facts(self) -> Iterator[tuple[str, Any]]:
         yield "columns", ", ".join(self.names[1:])
+        if self.is_per_vertex:
+            asked = [*self.vertex_values, *(f"within_{radius}" for radius in self.vertex_within)]
+            yield "columns of vertices.parquet", ", ".join(asked)
 
     def query(self, url: str) -> str:
+        if self.is_per_vertex:
+            return f"SELECT * FROM '{url}/{VERTICES_FILE}' LIMIT 10"
         return f"SELECT * FROM '{url}/distances/*.parquet' ORDER BY {self.names[1]} DESC LIMIT 10"
 
 
@@ -319,7 +382,7 @@ class NearestVertices(Answer):
             ids.originals(np.repeat(sources, self.k)),
             pa.array(np.tile(np.arange(1, self.k + 1, dtype=np.int32), len(sources))),
             pc.if_else(pa.array(missing.ravel()), None, named),
-            self._distances(distances.ravel()),
+            self.distance_column(distances.ravel()),
         ]
         return pa.table(columns, self.names)
 

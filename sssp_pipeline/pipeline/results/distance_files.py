@@ -258,6 +258,16 @@ def read_targets(url: str, ids: VertexIds, n_sources: int, form: DistanceFormat)
     return ids.vertices(named, f"`{files.redacted(url)}`: vertex")
 
 
+def write_table(table: pa.Table, handle: Any, **options: Any) -> None:
+    """Write `table` as Parquet to `handle`, as `open_atomic` gives it if `plain`; `options` are Arrow's.
+
+    Arrow cannot write to the plain file of an object store, so the content is made first.
+    """
+    content = pa.BufferOutputStream()
+    pq.write_table(table, content, write_page_checksum=True, **options)
+    handle.write(content.getvalue())
+
+
 @contextmanager
 def opened(url: str) -> Iterator[pq.ParquetFile]:
     """Give the Parquet file at `url`; an error in the block is raised as `InputError` that names the file."""

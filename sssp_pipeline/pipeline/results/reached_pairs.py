@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     from sssp_pipeline import csr
     from sssp_pipeline.kernels import kept
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 else:  # `inspect` needs none of them
     np, csr = LazyModule("numpy"), LazyModule("sssp_pipeline.csr")
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
-    pq, kept = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.kernels.kept")
+    kept = LazyModule("sssp_pipeline.kernels.kept")
     units = LazyModule("sssp_pipeline.pipeline.graph_store.units")
 
 #: The most rows of a row group. A reader of one source skips other groups.
@@ -66,13 +65,8 @@ class ReachedPairs(VertexDistances):
                 distances if scale is None else units.distances_in_input_unit(distances, scale)
             ),
         }
-        pq.write_table(
-            pa.table(columns),
-            handle,
-            compression=self.form.compression,
-            row_group_size=_GROUP_ROWS,
-            write_page_checksum=True,
-        )
+        options = {"compression": self.form.compression, "row_group_size": _GROUP_ROWS}
+        distance_files.write_table(pa.table(columns), handle, **options)
 
     def batch_shape(self, batch: int, n_sources: int, n_vertices: int, weight_dtype: np.dtype) -> FileShape:
         return FileShape(batch_file(batch), None, 3)

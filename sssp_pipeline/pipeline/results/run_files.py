@@ -33,6 +33,7 @@ _LEAST_BYTES = 12
 OVERWRITE = "`sssp-pipeline run WORKFLOW --overwrite` solves it anew"
 METRICS_FILE = "metrics.parquet"
 SNAPPED_FILE = "snapped.parquet"
+VERTICES_FILE = "vertices.parquet"
 
 
 def batch_file(batch: int) -> str:
@@ -43,6 +44,11 @@ def batch_file(batch: int) -> str:
 def tiles_file(batch: int) -> str:
     """Return the path, below the run folder, of the rows of a batch until wide files are written of them."""
     return f"_run/batch-{batch:05d}.tiles"
+
+
+def part_file(batch: int) -> str:
+    """Return the path, below the run folder, of what a batch has of each vertex until `VERTICES_FILE` is made of it."""
+    return f"_run/vertices-{batch:05d}.u64"
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@
 <run>/distances/wide-*.parquet       in the wide layout, written when all batches are there (`wide_files`)
 <run>/metrics.parquet                one row for each source
 <run>/snapped.parquet                one row for each point that stands for a source or a target
+<run>/vertices.parquet               one row for each vertex, of a run that keeps something over all sources
 <run>/report.html
 <run>/_output.u32                    targets or amounts, if `verify` needs them and no other file has them
 <run>/_run/                          only while the run is unfinished: its identity, its last start, its
                                      targets, the metrics so far; in the wide layout the batches, and whether the
-                                     wide files are written
+                                     wide files are written; what the batches have of each vertex
 <run>/_lease/                        only in an object store: names the process that is writing to the folder
 ```
 
@@ -34,7 +35,14 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.results.distance_files import WRITER
 from sssp_pipeline.pipeline.results.outputs import FileOutput, RowOutput, VertexDistances, output_kind
-from sssp_pipeline.pipeline.results.run_files import METRICS_FILE, OVERWRITE, SNAPPED_FILE, batch_file
+from sssp_pipeline.pipeline.results.run_files import (
+    METRICS_FILE,
+    OVERWRITE,
+    SNAPPED_FILE,
+    VERTICES_FILE,
+    batch_file,
+    part_file,
+)
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, shortened
 
@@ -45,7 +53,7 @@ if TYPE_CHECKING:
 
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.results import batch_metrics
-    from sssp_pipeline.pipeline.results.batch_metrics import Place
+    from sssp_pipeline.pipeline.results.batch_metrics import BatchMetrics, Place
     from sssp_pipeline.vertex_ids import VertexIds
 else:  # `inspect` needs none of them
     np, pa, pq = LazyModule("numpy"), LazyModule("pyarrow"), LazyModule("pyarrow.parquet")
@@ -67,9 +75,9 @@ _OUTPUT = "_output.u32"
 _MERGED = f"{_UNFINISHED}/merged.json"
 _WIDE = re.compile(r"wide-\d{5,}\.parquet")
 _OURS = re.compile(
-    rf"run\.json|(metrics|snapped)\.parquet|report\.html|{re.escape(_OUTPUT)}"
+    rf"run\.json|(metrics|snapped|vertices)\.parquet|report\.html|{re.escape(_OUTPUT)}"
     rf"|distances/({_BATCH.pattern}|{_WIDE.pattern})"
-    rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern}|{_TILES.pattern})"
+    rf"|_run/((identity|started|merged)\.json|targets\.u32|{_BATCH_METRICS.pattern}|{_TILES.pattern}|vertices-\d{{5,}}\.u64)"
     rf"|((distances|_run)/)?{re.escape(files.TEMP_PREFIX)}.*"
 )
 #: The identity of a run whose files are being removed.
@@ -277,17 +285,32 @@ class RunFolder:
         ids: VertexIds,
         output: RowOutput,
     ) -> int:
-        """Write a batch's metrics, then its file if it has one. The last of them commits the batch.
+        """Write a batch's metrics, what it has of each vertex, and its file, as far as there is each.
+
+        The last of them commits the batch.
 
         Returns how many bytes were written.
         """
         content = batch_metrics.BatchMetrics(place, solution.metrics).to_bytes()
         files.write_atomic(self._batch_metrics_path(batch), content)
+        n_bytes = len(content)
+        if (words := solution.over_sources) is not None:
+            with files.open_atomic(self.path(part_file(batch)), plain=True) as handle:
+                handle.write(words.astype("<u8", copy=False))
+            n_bytes += words.nbytes
         if not isinstance(output, FileOutput):
-            return len(content)
+            return n_bytes
         with files.open_atomic(self.path(output.batch_file(batch)), plain=True) as handle:
             output.write(handle, sources, solution, ids)
-            return len(content) + int(handle.tell())
+            return n_bytes + int(handle.tell())
+
+    def batch_metrics(self, batch: int) -> BatchMetrics:
+        """Return the metrics of a committed batch of an unfinished run; raises `InputError` if they are damaged."""
+        path = self._batch_metrics_path(batch)
+        try:
+            return batch_metrics.BatchMetrics.of_bytes(files.read_bytes(path))
+        except ValueError as error:
+            raise InputError(f"`{files.redacted(path)}` is damaged: {error}", hint=OVERWRITE) from error
 
     def finish_metrics(self, n_batches: int, ids: VertexIds, scale: int | None) -> pa.Table:
         """Write `metrics.parquet` from the metrics of all batches and return it.
@@ -301,11 +324,7 @@ class RunFolder:
         """
 
         def read(batch: int) -> pa.Table:
-            path = self._batch_metrics_path(batch)
-            try:
-                stored = batch_metrics.BatchMetrics.of_bytes(files.read_bytes(path))
-            except ValueError as error:
-                raise InputError(f"`{files.redacted(path)}` is damaged: {error}", hint=OVERWRITE) from error
+            stored = self.batch_metrics(batch)
             sources = ids.originals(stored.sources)
             return batch_metrics.metrics_table(stored.metrics, sources, batch, stored.place, scale)
 
@@ -353,12 +372,12 @@ class RunFolder:
         return [name for name in names if pattern.fullmatch(name)]
 
     def file_sizes(self) -> dict[str, int]:
-        """Return the size in bytes of each file of distances, metrics and points, by the path below the folder."""
+        """Return the size in bytes of each file of results, by the path below the folder."""
         sizes = files.file_sizes(self.path("distances"), deep=False)
         found = {f"distances/{n}": s for n, s in sizes.items() if _BATCH.fullmatch(n) or _WIDE.fullmatch(n)}
         others = files.file_sizes(self.url, deep=False)
         return dict(sorted(found.items())) | {
-            name: others[name] for name in (METRICS_FILE, SNAPPED_FILE) if name in others
+            name: others[name] for name in (METRICS_FILE, SNAPPED_FILE, VERTICES_FILE) if name in others
         }
 
     def write_snapped(self, table: pa.Table) -> None:

@@ -53,7 +53,7 @@ from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import Level, Progress, Quiet, shortened
 from sssp_pipeline.vertex_ids import VertexIds, error_in_ids
 
-#: Up to this many bytes of distances, a task writes a batch itself: giving it to a thread would take longer.
+#: Up to this many bytes of what is kept, a task writes a batch itself: giving it to a thread would take longer.
 _SMALL_BYTES = 2**18
 #: Held by each thread that writes to a local disk. More threads than cores would only take turns.
 _WRITERS = threading.BoundedSemaphore(usable_cores())
@@ -222,11 +222,12 @@ class _Commits:
                 )
             self._is_checked = True
         place = replace(self._place, solved_at=time.time())
-        if self._threads is None or part.distances.nbytes < _SMALL_BYTES:
+        n_bytes = part.distances.nbytes + (0 if part.over_sources is None else part.over_sources.nbytes)
+        if self._threads is None or n_bytes < _SMALL_BYTES:
             self._write(number, sources, part, place)
         else:
             if self._under_way is None:
-                self._under_way = threading.Semaphore(most_under_way(part.distances.nbytes) - _BEFORE)
+                self._under_way = threading.Semaphore(most_under_way(n_bytes) - _BEFORE)
             self._under_way.acquire()
             _UNDER_WAY.acquire()
             writing = self._threads.submit(self._write, number, sources, part, place)

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import WEIGHT_DTYPES, csr_from_edges, unreached_distance
+from sssp_pipeline.csr import WEIGHT_DTYPES, GraphTraits, csr_from_edges, unreached_distance
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY
+from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.over_sources import OverSources
 from sssp_pipeline.kernels.reductions import LOWER, MAGNITUDE, REACHED, UPPER, Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -79,6 +81,66 @@ def test_reductions(dtype, shape, radii, n_amounts, harmonic):
     amounts = np.random.default_rng(0).integers(-(10**9), 10**12, (n_amounts, shape[1]))
     kept = Reductions(radii, amounts if n_amounts else None, harmonic=harmonic)
     assert_same_on_device(kept, rows_of(shape, dtype))
+
+
+@EVERY_DTYPE
+@SHAPES
+@pytest.mark.parametrize("order", ["random", "rising"])
+@pytest.mark.parametrize(
+    ("bounds", "shares"),
+    [
+        ((0, 10, 5e4, 1e30), ()),
+        ((777, 778), (0.5,)),
+        (tuple(np.linspace(0, 1e6, 1025).tolist()), tuple(np.linspace(0, 1, 32).round(15).tolist())),
+        ((), (0, 1e-18, 0.07, 0.5, 0.999999999999, 1)),
+    ],
+    ids=["histogram", "one", "most", "quantiles"],
+)
+def test_histograms_and_quantiles(dtype, shape, order, bounds, shares):
+    rows = rows_of(shape, dtype, order)
+    assert_same_on_device(Reductions((), None, False, bounds, shares), rows)
+    assert_same_on_device(Reductions((99,), None, True, bounds, shares), rows)
+
+
+def test_quantiles_of_the_largest_and_of_equal_distances():
+    for dtype in WEIGHT_DTYPES:
+        largest = np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max - 1
+        rows = np.array(
+            [[0, largest, 1, largest], [0, 0, 0, 0], [0, *[unreached_distance(dtype)] * 3]], dtype
+        )
+        assert_same_on_device(Reductions(bounds=(0, 1), shares=(0, 0.25, 0.5, 0.51, 1)), rows)
+
+
+@EVERY_DTYPE
+@SHAPES
+@pytest.mark.parametrize(
+    "over",
+    [
+        OverSources(),
+        OverSources(nearest=True),
+        OverSources(False, True),
+        OverSources(True, True, (0, 777, 5e4)),
+    ],
+    ids=["reached_by", "nearest", "sums", "all"],
+)
+def test_what_is_kept_over_sources(dtype, shape, over):
+    cupy = cupy_module()
+    rows = rows_of(shape, dtype)
+    sources = np.random.default_rng(2).permutation(len(rows)).astype(np.uint32)
+    traits = GraphTraits(shape[1], shape[1], dtype, 0, 1000, 1, 1)
+    expected, on_device = Accumulator(over, traits), over.on_device(traits, sources)
+    bits = cupy.asarray(rows.view(f"u{rows.itemsize}"))
+    cut = len(rows) // 2
+    for _ in range(2):  # the second time begins anew
+        expected.clear()
+        for row, source in zip(rows, sources, strict=True):
+            expected.add(row, int(source))
+        if cut:
+            on_device.add(bits[:cut], 0)
+        on_device.add(bits[cut:], cut)
+        words = on_device.take()
+        cupy.cuda.get_current_stream().synchronize()
+        assert_array_equal(words, expected.words)
 
 
 def test_reductions_with_as_many_radii_as_a_workflow_may_have():

@@ -25,6 +25,8 @@ from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import (
     device_batch,
 )
 from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.over_sources import OverSources
+from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
 
 EACH = 1000 + _SUMMARY_BYTES
@@ -167,6 +169,28 @@ def test_a_call_that_never_fits_is_refused_and_holds_up_nobody(monkeypatch):
     assert device.n_calls == 0
 
 
+@given(n_sources=st.integers(1, 60), size=st.integers(1, 20), data=st.data())
+def test_what_is_kept_over_sources_is_cut_where_parts_end(n_sources, size, data):
+    inner = data.draw(st.sets(st.integers(1, n_sources))) | {n_sources}
+    ends, added, taken = sorted(inner), [], []
+
+    class OnDevice:
+        def add(self, rows, first):
+            assert rows.tolist() == list(range(first, first + len(rows)))
+            added.extend(rows.tolist())
+
+        def take(self):
+            taken.append(list(added))
+            added.clear()
+            return len(taken)
+
+    words = batch_solver._WordsOfParts(OnDevice(), ends)
+    for first in range(0, n_sources, size):
+        words.add(np.arange(first, min(first + size, n_sources)))
+    assert taken == [list(range(first, end)) for first, end in zip([0, *ends], ends, strict=False)]
+    assert list(words.ended) == list(range(1, len(ends) + 1))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["adds-slots", "adds-lanes"])
 @pytest.mark.parametrize("batch", [(7, 2), (64, 2), (1, 1), (200, 1)])
@@ -187,6 +211,12 @@ def test_parts_and_device_batches_need_not_agree(monkeypatch, name, batch):
                 assert (part.facts is None) == (kept == Nothing())
                 if part.facts is not None:
                     assert_array_equal(part.facts.largest[:, 0], part.distances.max(axis=1))
+    over = OverSources(True, True, (1000, 5000))
+    options = SolveOptions(kept=Reductions(over_sources=over))
+    for ends in ([200], [3, 50, 120, 121, 200], list(range(1, 201))):
+        found = [SOLVERS[solver].solve_parts(graph, sources, options, ends) for solver in (name, "dijkstra")]
+        for part, wanted in zip(*found, strict=True):
+            assert_array_equal(part.over_sources, wanted.over_sources)
 
 
 @pytest.mark.gpu

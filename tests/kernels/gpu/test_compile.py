@@ -25,9 +25,11 @@ from sssp_pipeline.kernels.gpu.common.cuda import compile
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options, warnings_in
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import UPLOAD
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
+from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import DISTRIBUTION
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import ROW_FACTS
 from sssp_pipeline.kernels.gpu.common.rows.gather import GATHER
 from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
+from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import over_sources_unit
 from sssp_pipeline.kernels.gpu.common.rows.reduce import reduce_unit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.solver import tuned
@@ -51,7 +53,13 @@ REDUCE = [
     reduce_unit(3, 2, harmonic=True),
     reduce_unit(8, 1, harmonic=False),
 ]
-COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, *REDUCE]
+#: Three limbs are for floats, and fit every type.
+OVER_SOURCES = [
+    over_sources_unit(0, 0, nearest=False),
+    over_sources_unit(0, 0, nearest=True),
+    over_sources_unit(3, 3, nearest=True),
+]
+COMMON = [UPLOAD, SUMMARY, GATHER, ROW_FACTS, NEAREST, DISTRIBUTION, *REDUCE, *OVER_SOURCES]
 UNITS = list(dict.fromkeys([*COMMON, *(unit for solver in ON_GPU for unit in solver.units)]))
 ON_SIGNED = list(dict.fromkeys(unit for solver in ON_GPU if solver.takes_negative for unit in solver.units))
 #: Each for weights of zero or more, and for negative ones if its solver takes them.

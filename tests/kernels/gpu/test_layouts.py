@@ -19,14 +19,21 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.csr import NO_VERTEX
-from sssp_pipeline.kernels import SOLVERS, gpu, reductions
+from sssp_pipeline.kernels import SOLVERS, gpu, over_sources, reductions
 from sssp_pipeline.kernels.gpu.adaptive_threads import adaptive_threads
 from sssp_pipeline.kernels.gpu.adds import adds, hub_chunks
 from sssp_pipeline.kernels.gpu.adds_lanes import adds_lanes
 from sssp_pipeline.kernels.gpu.adds_slots import adds_slots
 from sssp_pipeline.kernels.gpu.bellman_ford import bellman_ford
 from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, kernel_options
-from sssp_pipeline.kernels.gpu.common.rows import device_rows, facts_on_device, nearest_on_device, reduce
+from sssp_pipeline.kernels.gpu.common.rows import (
+    device_rows,
+    distribution_on_device,
+    facts_on_device,
+    nearest_on_device,
+    over_sources_on_device,
+    reduce,
+)
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
 from sssp_pipeline.kernels.gpu.near_far import near_far
@@ -91,6 +98,7 @@ def lanes(*, narrow: bool) -> Mirrored:
 
 
 REDUCED = reductions.Reductions((1, 2, 3), np.zeros((2, 5), np.int64), harmonic=True)
+OVER = over_sources.OverSources(nearest=True, sums=True, radii=(1, 2))
 
 MIRRORED = {
     "adaptive-threads": Mirrored(
@@ -133,6 +141,16 @@ MIRRORED = {
     "bellman-ford": Mirrored(
         unit_of("bellman-ford"), {"State": bellman_ford._BellmanFordSearch.state_type}, PAST_DEADLINE
     ),
+    "distribution": Mirrored(
+        distribution_on_device.DISTRIBUTION,
+        {"Summary": device_rows._SUMMARY},
+        {
+            "kThreads": distribution_on_device._BLOCK,
+            "kMostLimits": distribution_on_device.MOST_BUCKETS + 1,
+            "kMostShares": distribution_on_device.MOST_SHARES,
+            "kUnit": distribution_on_device.UNIT,
+        },
+    ),
     "edge-classes": Mirrored(
         edge_classes.EDGE_CLASSES,
         numbers={
@@ -157,6 +175,17 @@ MIRRORED = {
             "kNoVertex": NO_VERTEX,
         },
     ),
+    "over-sources": Mirrored(
+        over_sources_on_device.over_sources_unit(2, 3, nearest=True),
+        numbers={
+            "kReachedBy": over_sources.REACHED_BY,
+            "kNearest": over_sources.NEAREST,
+            "kSum": OVER.first_sum(),
+            "kWithin": OVER.first_within(np.dtype("float64")),
+            "kWords": OVER.n_words(np.dtype("float64")),
+            "kNoVertex": NO_VERTEX,
+        },
+    ),
     "reduce": Mirrored(
         reduce.reduce_unit(3, 2, harmonic=True),
         {"Summary": device_rows._SUMMARY},
@@ -169,7 +198,7 @@ MIRRORED = {
             "kUpper": reductions.UPPER,
             "kHarmonic": reductions.HARMONIC,
             "kWithin": reductions.WITHIN,
-            "kWords": REDUCED.n_columns(5),
+            "kWithin + kRadii * (1 + kAmounts)": REDUCED.n_columns(5),
         },
     ),
     "row-facts": Mirrored(

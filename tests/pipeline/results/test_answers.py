@@ -34,6 +34,8 @@ output:
     values: [reached, max_distance, mean_distance, sum_distance, closeness, harmonic]
     within: [30, 0, 12.5]
     amounts: {file: jobs.csv, names: [jobs, area]}
+    histogram: [0, 12.5, 30, 1000]
+    quantiles: [0.9, 0, 0.5]
 """
 NEAREST = "output: {path: run, distances: nearest, nearest: {k: 3, of: {file: shops.txt}}}\n"
 KINDS = pytest.mark.parametrize("output", [REDUCED, NEAREST], ids=["reduced", "nearest"])
@@ -78,6 +80,15 @@ def test_a_row_for_each_source_has_what_numpy_makes_of_its_distances(numpy_answe
         jobs, area = zip(*(one.within[place][1] for one in true), strict=True)
         assert table.pop(f"jobs_within_{radius}") == list(jobs)
         assert table.pop(f"area_within_{radius}") == [a / 8 for a in area]
+    counts = [numpy_answers.histogram_of(row, (0, 12.5, 30, 1000)) for row in rows_of()]
+    for name, counted in zip(
+        ("from_0_to_12.5", "from_12.5_to_30", "from_30_to_1000"), zip(*counts, strict=True), strict=True
+    ):
+        assert table.pop(name) == list(counted)
+    for share in (0.9, 0, 0.5):
+        assert table.pop(f"quantile_{share}") == [
+            numpy_answers.quantiles_of(row, [share])[0] for row in rows_of()
+        ]
     assert not table
     metrics = folder.read_metrics()
     for name in ("reached", "max_distance", "mean_distance"):
@@ -105,7 +116,7 @@ def test_the_nearest_of_some_targets_have_ids_and_ranks(numpy_answers):
 def test_a_run_is_planned_inspected_read_and_verified_again(output):
     workflow = workflow_of(output)
     plan = describe_plan(workflow, 0, Quiet())
-    n_words = 6 + 3 * 3 if output is REDUCED else 6
+    n_words = 6 + 3 * 3 + 3 + 3 if output is REDUCED else 6
     assert (plan["batches"], plan["written_bytes"]) == (6, N_VERTICES * n_words * 8)
     folder, record = run(workflow, Quiet())
     assert describe("run")["sources"] == N_VERTICES
@@ -149,6 +160,62 @@ def test_an_interrupted_run_goes_on(output, monkeypatch):
     assert pq.read_table(folder.path("distances")) == whole
 
 
+@KINDS
+def test_answers_in_an_object_store(output):
+    whole = pq.read_table(run(workflow_of(output), Quiet())[0].path("distances"))
+    run(workflow_of(output, "output.path=memory://answers-of-a-run"), Quiet(), overwrite=True)
+    assert sp.open_run("memory://answers-of-a-run").answers() == whole
+
+
+def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers):
+    lines = []
+
+    class Collected(Quiet):
+        def say(self, line, event="note", **facts):
+            lines.append(line)
+
+    _, record = run(workflow_of(REDUCED), Collected())
+    rows = rows_of()
+    furthest = [numpy_answers.reduced(row).max_distance for row in rows]
+    bounds = (0, 12.5, 30, 1000)
+    counts = np.sum([numpy_answers.histogram_of(row, bounds) for row in rows], axis=0).tolist()
+    assert record["overall"] == {
+        "diameter": max(furthest),
+        "radius": min(furthest),
+        "histogram": [
+            {"from": low, "to": high, "count": n}
+            for low, high, n in zip(bounds, bounds[1:], counts, strict=False)
+        ],
+    }
+    buckets = f"0 to 12.5: {counts[0]}, 12.5 to 30: {counts[1]}, 30 to 1000: {counts[2]}"
+    assert f"diameter {max(furthest)}; radius 0; pairs by distance {buckets}" in lines
+    assert sp.open_run("run").overall == record["overall"] == describe("run")["overall"]
+    page = Path("run/report.html").read_text()
+    assert buckets in page
+    for more in (
+        ["solve.batch=40"],
+        ["solve.solver=dijkstra"],
+        ["graph.weights.scale=100", "graph.store=scaled"],
+    ):
+        again = run(workflow_of(REDUCED, "output.path=again", *more), Quiet(), overwrite=True)[1]
+        assert again["overall"] == record["overall"]
+
+
+def test_every_run_has_a_diameter_and_a_radius_in_the_type_of_its_weights():
+    whole = run(workflow_of("output: {path: run}", "sources={ids: [v00, v03]}"), Quiet())[1]
+    alone = workflow_of("output: {path: alone, distances: none}", "sources={ids: [v00, v03]}")
+    assert run(alone, Quiet())[1]["overall"] == whole["overall"]
+    row_of_each = rows_of()[[0, 3]]
+    furthest = [int(row[row < 2**31].max()) for row in row_of_each]
+    assert whole["overall"] == {"diameter": max(furthest), "radius": min(furthest)}
+    large = 2**53 + 1
+    Path("edges.csv").write_text(f"source,target,weight\nv1,v2,{large}\nv2,v1,{large + 2}\n")
+    both = workflow_of("output: {path: large}", "sources={ids: [v1, v2]}", "graph.store=large-graph")
+    overall = run(both, Quiet())[1]["overall"]
+    assert overall == {"diameter": large + 2, "radius": large}
+    assert {type(value) for value in overall.values()} == {int}
+
+
 def failing(*_, **__):
     raise RuntimeError("the power failed")
 
@@ -186,7 +253,9 @@ def test_with_a_scale_answers_are_in_the_unit_of_the_input():
     )
     plain = pq.read_table(run(workflow_of(REDUCED, "output.path=plain"), Quiet())[0].path("distances"))
     assert table["sum_distance"].type == table["max_distance"].type == pa.float64()
-    for name in ("sum_distance", "max_distance", "within_12.5", "jobs_within_30"):
+    assert table["quantile_0.5"].type == pa.float64()
+    buckets = ("from_0_to_12.5", "from_12.5_to_30", "quantile_0.9", "quantile_0.5")
+    for name in ("sum_distance", "max_distance", "within_12.5", "jobs_within_30", *buckets):
         assert table[name].to_pylist() == plain[name].to_pylist(), name
     assert table["mean_distance"].to_pylist() == sp.open_run("run").metrics["mean_distance"].to_pylist()
     for name in ("mean_distance", "closeness", "harmonic"):

@@ -57,6 +57,11 @@ def test_only_reached_vertices_have_rows(group_rows, monkeypatch):
     assert len(of_one) < 50
 
 
+def test_an_object_store_gets_the_same_rows():
+    run(load_workflow("w.yaml", ["output.path=memory://reached-pairs-of-a-run"]), Quiet(), overwrite=True)
+    assert sp.open_run("memory://reached-pairs-of-a-run").distances().to_pydict() == true_rows().to_pydict()
+
+
 def test_with_a_scale_distances_are_in_the_unit_of_the_input():
     scaled = load_workflow("w.yaml", ["graph.weights.scale=10"])
     table = pq.read_table(run(scaled, Quiet())[0].path("distances"))

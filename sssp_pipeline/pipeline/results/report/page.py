@@ -14,6 +14,7 @@ import yaml
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.graph_store.units import in_input_unit
 from sssp_pipeline.pipeline.results.outputs import recorded_output
+from sssp_pipeline.pipeline.results.overall import overall_facts
 from sssp_pipeline.pipeline.results.report import figures
 from sssp_pipeline.pipeline.results.report.sample import Sample
 from sssp_pipeline.pipeline.results.run_files import METRICS_FILE
@@ -87,6 +88,7 @@ def _summary(run: dict[str, Any], metrics: pa.Table) -> Iterable[tuple[str, Any]
     yield "vertices", run["graph"]["n_vertices"]
     yield "edges", run["graph"]["n_edges"]
     yield "solver", run["solver"]
+    yield from overall_facts(run.get("overall", {}), run["graph"]["weights"].get("unit"))
     yield "wall time", f"{sum(run['timings'].values()):,.2f} s"
     n_unreached, n_pairs = figures.unreached_pairs(run, metrics)
     if n_pairs:

@@ -25,12 +25,12 @@ constexpr word32 kSegment = 1024;  // vertices
 // thread waits for each amount (`benchmarks/results/answers.jsonl`).
 constexpr word32 kAhead = 8;
 #endif
-constexpr word32 kRadii = SSSP_RADII;
-constexpr word32 kAmounts = SSSP_AMOUNTS;
+[[maybe_unused]] constexpr word32 kRadii = SSSP_RADII;
+[[maybe_unused]] constexpr word32 kAmounts = SSSP_AMOUNTS;
 
-// Words of a row, in the order of `reductions.py`. Counts of the limits follow, then the sums of the amounts by limit.
+// Words of a row, in the order of `reductions.py`. Counts of the limits follow, then the sums of the amounts by limit, and
+// words of other kernels.
 enum Word : word32 { kReached, kLargest, kMagnitude, kLower, kUpper, kHarmonic, kWithin };
-constexpr word32 kWords = kWithin + kRadii * (1 + kAmounts);
 
 #if SSSP_HARMONIC
 // 1 / d; 0 for a vertex that does not count.
@@ -55,7 +55,7 @@ __device__ __forceinline__ double sum_of_lanes(double sum) {
     return sum;
 }
 
-extern "C" __global__ void harmonic_kernel(word64 n_segments, double* partials, word64* words) {
+extern "C" __global__ void harmonic_kernel(word64 n_segments, double* partials, word64* words, word32 n_words) {
     double* const of_row = partials + blockIdx.x * n_segments;
     for (word64 n_left = n_segments; n_left > 1;) {
         const word64 n_sums = (n_left + kSegment - 1) / kSegment;
@@ -74,17 +74,17 @@ extern "C" __global__ void harmonic_kernel(word64 n_segments, double* partials, 
         n_left = n_sums;
     }
     if (threadIdx.x == 0) {
-        words[static_cast<word64>(blockIdx.x) * kWords + kHarmonic] = __double_as_longlong(of_row[0]);
+        words[static_cast<word64>(blockIdx.x) * n_words + kHarmonic] = __double_as_longlong(of_row[0]);
     }
 }
 #endif
 
 extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_vertices, word32 blocks_a_row,
                                          const distance_bits* limits, const word64* amounts, const Summary* summaries,
-                                         double* partials, word64* words) {
+                                         double* partials, word64* words, word32 n_words) {
     const word32 row = blockIdx.x / blocks_a_row;
     const word32 block_of_row = blockIdx.x % blocks_a_row;
-    word64* const of_row = words + static_cast<word64>(row) * kWords;
+    word64* const of_row = words + static_cast<word64>(row) * n_words;
     if (block_of_row == 0 && threadIdx.x == 0) {
         of_row[kReached] = summaries[row].reached;
         of_row[kLargest] = summaries[row].max_distance;

@@ -28,7 +28,7 @@ def partial_sums(n_vertices: int) -> int:
 
 
 class ReduceOnDevice:
-    """Reduces up to `n_rows` rows at a time to `n_words` words each.
+    """Reduces up to `n_rows` rows at a time to `n_words` words each; those that it does not make are 0.
 
     Parameters
     ----------
@@ -62,8 +62,11 @@ class ReduceOnDevice:
         blocks_a_row = max(1, min(self._grid // n_rows, most_blocks))
         inputs = rows, np.uint32(n_vertices), np.uint32(blocks_a_row)
         sent = self._limits.on_device, self._amounts.on_device
-        args = (*inputs, *sent, summaries, self._partials, words)
+        n_words = np.uint32(words.shape[1])
+        args = (*inputs, *sent, summaries, self._partials, words, n_words)
         self._kernels["reduce_kernel"](n_rows * blocks_a_row, _BLOCK, args)
         if "harmonic_kernel" in self._kernels:
-            self._kernels["harmonic_kernel"](n_rows, 32, (np.uint64(n_segments), self._partials, words))
+            self._kernels["harmonic_kernel"](
+                n_rows, 32, (np.uint64(n_segments), self._partials, words, n_words)
+            )
         return words

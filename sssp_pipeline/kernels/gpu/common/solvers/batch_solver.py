@@ -25,6 +25,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, dr
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice, facts_bytes
+from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import (
     copy_columns_to_host,
     copy_to_host,
@@ -36,6 +37,7 @@ from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     Holding,
     graph_on_device,
 )
+from sssp_pipeline.kernels.host.solver_base import accumulator_of
 from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts
 from sssp_pipeline.kernels.solver import MetricsColumns, Parts, Solution, SolveOptions
 
@@ -91,6 +93,8 @@ class BatchNeeds:
 class GpuBatchSolver(GpuSolver):
     """A solver of many sources at once on one GPU."""
 
+    accumulates_parts = True
+
     @abstractmethod
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
         """Return the needs of a batch search over `graph` in a call with `n_sources`."""
@@ -109,9 +113,11 @@ class GpuBatchSolver(GpuSolver):
     ) -> Parts:
         n_columns, dtype = options.kept.n_columns(graph.n_vertices), options.kept.dtype(graph.weight_dtype)
         if not len(sources):
-            yield Solution(np.empty((0, n_columns), dtype), None)
+            accumulator = accumulator_of(graph, options)
+            words = None if accumulator is None else accumulator.words
+            yield Solution(np.empty((0, n_columns), dtype), None, over_sources=words)
             return
-        search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options))
+        search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends))
         try:
             rest = yield from _solve_with(
                 search, buffers, sources, ends, lambda n_rows: self.empty_rows((n_rows, n_columns), dtype)
@@ -128,7 +134,7 @@ class GpuBatchSolver(GpuSolver):
         yield from rest
 
     def _begin(
-        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions
+        self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
     ) -> tuple[BatchSearch, list[_Buffer]]:
         """Return a search and its buffers, after waiting for calls that hold the memory it needs."""
         with GPU_LOCK:  # no other call takes the memory that was found free
@@ -137,7 +143,9 @@ class GpuBatchSolver(GpuSolver):
             on_device = graph_on_device(graph)
             size, n_buffers = self._wait_for_room(graph, on_device, options, len(sources))
             search = self.start_batch(graph, on_device, options, size)
-            buffers = [_Buffer(self.name, graph, options, size) for _ in range(n_buffers)]
+            over = options.kept.over_sources
+            words = None if over is None else _WordsOfParts(over.on_device(graph.traits, sources), ends)
+            buffers = [_Buffer(self.name, graph, options, size, words) for _ in range(n_buffers)]
             Holding.n_calls += 1
             return search, buffers
 
@@ -185,6 +193,7 @@ class _Part:
     facts: list[RowFacts] = field(default_factory=list)
     #: As in `RowFacts`, of all its rows; None as long as every value is present.
     bits: np.ndarray | None = None
+    over_sources: np.ndarray | None = None
 
     def take(self, buffer: _Buffer, rows: slice, stream: Any) -> None:
         """Enqueue the copy of `rows` of the batch that `buffer` holds."""
@@ -199,7 +208,29 @@ class _Part:
 
     def solution(self) -> Solution:
         facts = replace(RowFacts.joined(self.facts), bits=self.bits) if self.facts else None
-        return Solution(self.rows, None, MetricsColumns.joined(self.metrics), facts)
+        return Solution(self.rows, None, MetricsColumns.joined(self.metrics), facts, self.over_sources)
+
+
+class _WordsOfParts:
+    """What is kept of each vertex over the sources of each part, accumulated in the order of the launches."""
+
+    def __init__(self, on_device: OverSourcesOnDevice, ends: Sequence[int]) -> None:
+        self._on_device, self._ends = on_device, deque(ends)
+        self._n_added = 0
+        #: The words (W, V) of each part that has ended, valid when the launch that ended it is over.
+        self.ended: deque[np.ndarray] = deque()
+
+    def add(self, rows: Any) -> None:
+        """Enqueue the accumulation of `rows` (n, V) of the next n sources."""
+        first = 0
+        while first < len(rows):
+            end = min(len(rows), first + self._ends[0] - self._n_added)
+            self._on_device.add(rows[first:end], self._n_added)
+            self._n_added += end - first
+            first = end
+            if self._n_added == self._ends[0]:
+                self.ended.append(self._on_device.take())
+                self._ends.popleft()
 
 
 def _solve_with(
@@ -244,6 +275,7 @@ def _solve_with(
                     part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
                     n_taken, n_done = n_taken + n_rows, n_done + n_rows
                     if n_done == part.end:
+                        part.over_sources = buffer.words_of_part()
                         under_way.append((copying.record(cupy.cuda.Event(block=True)), part))
                         part = None
                     if len(under_way) > _COPIES:
@@ -287,10 +319,12 @@ def device_batch(n_sources: int, free: int, row_bytes: int, needs: BatchNeeds) -
 class _Buffer:
     """The rows of a device batch, their counts and facts, on the device until they are copied."""
 
-    def __init__(self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int) -> None:
+    def __init__(
+        self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int, words: _WordsOfParts | None
+    ) -> None:
         cupy = cupy_module()
         dtype, kept = graph.weight_dtype, options.kept
-        self.n_rows = n_rows
+        self.n_rows, self._words = n_rows, words
         self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(dtype))
         self._summariser = Summariser(name, graph, options, n_rows)
         self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype)
@@ -327,6 +361,8 @@ class _Buffer:
             self._ended.record()
             self._summariser.launch(rows)
             self._wanted = self._reduce(rows, self._summariser.words)
+            if self._words is not None:
+                self._words.add(rows)
             self._facts = self._finder.launch(self._wanted) if self._finder else None
             self._ready.record()
 
@@ -343,6 +379,10 @@ class _Buffer:
         if self._finder is not None and self.facts is not None and self.facts.n_present is not None:
             is_complete = int(np.sum(self.facts.n_present)) == self._wanted.size
             self.bits = None if is_complete else self._finder.bits
+
+    def words_of_part(self) -> np.ndarray | None:
+        """Return what is kept over the sources of the part that ended next in what was finished; or None."""
+        return None if self._words is None else self._words.ended.popleft()
 
     def copy(self, rows: slice, into: np.ndarray, bits_into: np.ndarray | None, stream: Any) -> None:
         """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns), host memory.

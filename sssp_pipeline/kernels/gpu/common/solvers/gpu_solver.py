@@ -31,7 +31,9 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import (
 )
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
+from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
+from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
 from sssp_pipeline.kernels.host.search_graph import distances_of_bits
@@ -145,18 +147,38 @@ class GpuSearchSolver(GpuSolver, WholeCalls):
         return [self.start(graph, on_device, options)]
 
     def _fill_rows(
-        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+        self,
+        graph: CsrGraph,
+        sources: np.ndarray,
+        distances: np.ndarray,
+        options: SolveOptions,
+        accumulator: Accumulator | None,
     ) -> list[SourceMetrics]:
-        return self._with_memory(graph, lambda: self._solve_in_turn(graph, sources, distances, options))
+        def solve() -> list[SourceMetrics]:
+            if accumulator is not None:
+                accumulator.clear()  # an attempt that ran out of memory may have added rows
+            return self._solve_in_turn(graph, sources, distances, options, accumulator)
+
+        return self._with_memory(graph, solve)
 
     def _solve_in_turn(
-        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+        self,
+        graph: CsrGraph,
+        sources: np.ndarray,
+        distances: np.ndarray,
+        options: SolveOptions,
+        accumulator: Accumulator | None,
     ) -> list[SourceMetrics]:
         if graph.traits.min_weight < 0:
-            return self._solve_signed(graph, sources, distances, options)
+            return self._solve_signed(graph, sources, distances, options, accumulator)
         with GPU_LOCK:
             searches = self.start_many(graph, graph_on_device(graph), options, len(sources))
-            streams = [_StreamSearch(self.name, search, graph, options, len(searches)) for search in searches]
+            over = options.kept.over_sources
+            on_device = None if over is None else over.on_device(graph.traits, sources)
+            streams = [
+                _StreamSearch(self.name, search, graph, options, len(searches), on_device)
+                for search in searches
+            ]
             # Other streams use the uploaded graph, and the whole device: what other calls enqueued ends first.
             cupy_module().cuda.get_current_stream().synchronize()
             metrics = []
@@ -165,16 +187,25 @@ class GpuSearchSolver(GpuSolver, WholeCalls):
                     stream = streams[i % len(streams)]
                     if stream.is_busy:
                         metrics.append(stream.finish())
-                    stream.launch(int(source), distances[i])
+                    stream.launch(int(source), distances[i], i)
                 for i in range(len(sources), len(sources) + len(streams)):
                     metrics.append(streams[i % len(streams)].finish())
             finally:
                 for stream in streams:  # after an error, no memory is freed that another search still writes
                     stream.cuda_stream.synchronize()
+            if accumulator is not None and on_device is not None:
+                words = on_device.take()
+                cupy_module().cuda.get_current_stream().synchronize()
+                accumulator.merge(words)
             return metrics
 
     def _solve_signed(
-        self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions
+        self,
+        graph: CsrGraph,
+        sources: np.ndarray,
+        distances: np.ndarray,
+        options: SolveOptions,
+        accumulator: Accumulator | None,
     ) -> list[SourceMetrics]:
         """Solve a graph with negative weights, source by source; the host counts the results of a search."""
         cupy = cupy_module()
@@ -192,6 +223,8 @@ class GpuSearchSolver(GpuSolver, WholeCalls):
                 refuse_too_short(graph, source, row)
                 facts = finish_row(graph, source, row, options.cutoff)
                 options.kept.reduce(row, into)
+                if accumulator is not None:
+                    accumulator.add(row, source)
                 solve_s = cupy.cuda.get_elapsed_time(began, ended) / 1e3
                 results = vars(counts) | facts.results(solve_s)
                 metrics.append(SourceMetrics(source, self.name, solve_s, **results))
@@ -202,15 +235,22 @@ class _StreamSearch:
     """One of the searches that share the GPU: its CUDA stream, its row of distances on the device, its counts."""
 
     def __init__(
-        self, name: str, search: GpuSearch, graph: CsrGraph, options: SolveOptions, share: int
+        self,
+        name: str,
+        search: GpuSearch,
+        graph: CsrGraph,
+        options: SolveOptions,
+        share: int,
+        over_sources: OverSourcesOnDevice | None,
     ) -> None:
         cupy = cupy_module()
         self._name, self._search, self._share = name, search, share
+        self._over_sources = over_sources
         self._rows = cupy.empty((1, graph.n_vertices), bits_type(graph.weight_dtype))
         self._summariser = Summariser(name, graph, options, 1)
         self._reduce = options.kept.on_device(1, graph.n_vertices, graph.weight_dtype)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
-        self._source, self._into = -1, np.empty(0)
+        self._source, self._into, self._place = -1, np.empty(0), 0
         self.cuda_stream = (
             cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
         )
@@ -219,9 +259,12 @@ class _StreamSearch:
     def is_busy(self) -> bool:
         return self._source >= 0
 
-    def launch(self, source: int, into: np.ndarray) -> None:
-        """Enqueue the search from `source`, and what writes the kept part of its row to `into` (columns,)."""
-        self._source, self._into = source, into[np.newaxis]
+    def launch(self, source: int, into: np.ndarray, place: int) -> None:
+        """Enqueue the search from `source`, and what writes the kept part of its row to `into` (columns,).
+
+        The source is at `place` among those of the call.
+        """
+        self._source, self._into, self._place = source, into[np.newaxis], place
         with self.cuda_stream:
             self._began.record()
             self._search.launch(self._rows[0], source)
@@ -233,12 +276,16 @@ class _StreamSearch:
         """Wait for the search under way and return its metrics; raises as `solve` does."""
         self.cuda_stream.synchronize()
         while self._search.grow():
-            self.launch(self._source, self._into[0])
+            self.launch(self._source, self._into[0], self._place)
             self.cuda_stream.synchronize()
         sources, self._source = np.array([self._source]), -1
         with self.cuda_stream:
             counts = self._search.finish()
             summaries = self._summariser.finish(self._rows.__getitem__, sources)
+        if self._over_sources is not None:
+            # All searches add to the same words, so on one stream. The next search overwrites the row.
+            self._over_sources.add(self._rows, self._place)
+            self.cuda_stream.wait_event(cupy_module().cuda.get_current_stream().record())
         solve_s = cupy_module().cuda.get_elapsed_time(self._began, self._ended) / 1e3 / self._share
         return replace(self._summariser.metrics(sources, counts, summaries, solve_s)[0], trace=counts.trace)
 

@@ -1,0 +1,54 @@
+"""Histograms and quantiles of rows on the device (`distribution.cu`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Unit, load_kernels
+from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent
+
+_BLOCK = 512
+#: The most buckets of a histogram, and the most quantiles.
+MOST_BUCKETS = 1024
+MOST_SHARES = 32
+#: A share is an integer over this.
+UNIT = 10**18
+
+DISTRIBUTION = Unit("distribution", ("histogram_kernel", "quantile_kernel"))
+
+
+class DistributionOnDevice:
+    """Makes histograms and quantiles of rows.
+
+    Parameters
+    ----------
+    limits
+        (B,) of the weights' type, rising: the buckets are between neighbours. Fewer than 2 ask for no histogram.
+    numerators
+        (Q,) uint64, rising: the shares times `UNIT`.
+    """
+
+    def __init__(self, limits: np.ndarray, numerators: np.ndarray) -> None:
+        self._kernels = load_kernels(DISTRIBUTION, limits.dtype)
+        self._grid = self._kernels["histogram_kernel"].resident_blocks(_BLOCK)
+        self._limits, self._numerators = Sent(limits), Sent(numerators)
+
+    def __call__(self, rows: Any, summaries: Any, words: Any, first: int) -> None:
+        """Enqueue both for `rows` (n, V). `words` (n, W), which are zero, get the counts, then the quantiles.
+
+        They begin at the column `first`. `summaries` has the `Summary` of each row.
+        """
+        n_rows, n_vertices = rows.shape
+        limits, numerators = self._limits.on_device, self._numerators.on_device
+        n_words, row_size = np.uint32(words.shape[1]), np.uint32(n_vertices)
+        if len(limits) > 1:
+            blocks_a_row = max(1, min(self._grid // n_rows, -(-n_vertices // _BLOCK)))
+            asked = limits, np.uint32(len(limits)), words, n_words, np.uint32(first)
+            args = (rows, row_size, np.uint32(blocks_a_row), *asked)
+            self._kernels["histogram_kernel"](n_rows * blocks_a_row, _BLOCK, args)
+            first += len(limits) - 1
+        if len(numerators):
+            asked = numerators, np.uint32(len(numerators)), words, n_words, np.uint32(first)
+            self._kernels["quantile_kernel"](n_rows, _BLOCK, (rows, row_size, summaries, *asked))

@@ -1,0 +1,76 @@
+"""Numbers over all sources of a run, made of what is stored of each source.
+
+They are extremes and sums of integers, so they depend on no order: not on batches, workers or restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sssp_pipeline.kernels.solver import metrics_column
+from sssp_pipeline.pipeline.graph_store.units import LARGEST
+from sssp_pipeline.pipeline.results.answers import Reduced
+from sssp_pipeline.pipeline.results.distance_files import opened
+from sssp_pipeline.pipeline.results.outputs import RowOutput
+from sssp_pipeline.pipeline.results.run_folder import RunFolder
+
+#: The most buckets of a histogram in a line.
+_SHOWN_BUCKETS = 12
+
+
+def overall_numbers(
+    folder: RunFolder, metrics: pa.Table, output: RowOutput, n_batches: int, dtype: np.dtype
+) -> dict[str, Any]:
+    """Return what `run.json` has under "overall", in the unit of the input.
+
+    `diameter` is the largest distance from a source to a vertex that it reaches, `radius` the least eccentricity of a
+    source; both None without sources. `histogram`, if the run has one, has a dictionary for each bucket.
+
+    Parameters
+    ----------
+    metrics
+        Of all sources.
+    dtype
+        The type of the weights.
+    """
+    found: dict[str, Any] = dict(
+        zip(("radius", "diameter"), _extremes(folder, metrics, n_batches), strict=True)
+    )
+    if dtype.kind != "f" and output.form.scale is None and n_batches:
+        found = {name: int(value) for name, value in found.items()}
+    if isinstance(output, Reduced) and output.histogram:
+        names = output.buckets
+        counts = np.zeros(len(names), np.int64)
+        for batch in range(n_batches):
+            with opened(folder.batch_path(batch)) as file:
+                table = file.read(columns=names)
+            counts += [pc.sum(table[name]).as_py() or 0 for name in names]
+        buckets = zip(pairwise(output.histogram), counts.tolist(), strict=True)
+        found["histogram"] = [{"from": low, "to": high, "count": n} for (low, high), n in buckets]
+    return found
+
+
+def overall_facts(overall: dict[str, Any], unit: str | None) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of what `overall_numbers` returned, or of {}; `unit` is that of the weights."""
+    for name in ("diameter", "radius"):
+        if overall.get(name) is not None:
+            yield name, f"{overall[name]:,}{f' {unit}' if unit else ''}"
+    if buckets := overall.get("histogram"):
+        shown = [f"{b['from']} to {b['to']}: {b['count']:,}" for b in buckets[:_SHOWN_BUCKETS]]
+        yield "pairs by distance", ", ".join(shown) + (", …" if len(buckets) > _SHOWN_BUCKETS else "")
+
+
+def _extremes(folder: RunFolder, metrics: pa.Table, n_batches: int) -> tuple[Any, Any]:
+    """Return the least and the largest eccentricity."""
+    found = pc.min_max(metrics["max_distance"]).as_py()
+    if found["max"] is None or found["max"] <= LARGEST:
+        return found["min"], found["max"]
+    # The metrics have float64, which may have rounded larger integers. The metrics of the batches are exact.
+    each = [metrics_column(folder.batch_metrics(b).metrics, "max_distance") for b in range(n_batches)]
+    return min(min(of_batch) for of_batch in each), max(max(of_batch) for of_batch in each)

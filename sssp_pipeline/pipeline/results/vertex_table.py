@@ -1,0 +1,150 @@
+"""`vertices.parquet`: what a run keeps of each vertex over all sources, merged from the parts of its batches.
+
+A part has the words of `kernels/over_sources.py`, so the order of merging changes nothing. The words of all vertices,
+and those of one part, are in memory at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sssp_pipeline.csr import NO_VERTEX, GraphTraits
+from sssp_pipeline.errors import InputError, UnsolvableError
+from sssp_pipeline.kernels import over_sources
+from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, part_file
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress
+from sssp_pipeline.vertex_ids import VertexIds
+
+if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.results.answers import Originals, Reduced
+    from sssp_pipeline.pipeline.results.run_folder import RunFolder
+
+#: Rows of a row group.
+_GROUP = 2**20
+
+
+def write_vertex_table(
+    folder: RunFolder,
+    output: Reduced,
+    n_batches: int,
+    ids: VertexIds,
+    traits: GraphTraits,
+    metrics: pa.Table,
+    progress: Progress,
+) -> None:
+    """Write `vertices.parquet` from the parts of all batches.
+
+    `traits` are those of the graph, and `metrics` has a row for each source.
+
+    Raises
+    ------
+    InputError
+        A part is damaged, or all parts together do not have what the metrics say was reached.
+    UnsolvableError
+        A sum does not fit its type.
+    """
+    over, dtype = output.kept.over_sources, traits.weight_dtype
+    assert over is not None, "asked for"
+    words = over.none(dtype, traits.n_vertices)
+    for batch in range(n_batches):
+        url = folder.path(part_file(batch))
+        part = np.frombuffer(files.read_bytes(url), "<u8")
+        if part.size != words.size:
+            raise InputError(
+                f"`{files.redacted(url)}` has {part.nbytes} bytes, not {words.nbytes}", hint=OVERWRITE
+            )
+        over.merge(words, part.reshape(words.shape), dtype)
+        progress.advance(batch + 1, n_batches, "batches")
+    counted, reached = int(np.sum(words[over_sources.REACHED_BY])), pc.sum(metrics["reached"]).as_py() or 0
+    if counted != reached:
+        raise InputError(
+            f"the parts of `{files.redacted(folder.url)}` have {counted} reached pairs, and its metrics {reached}",
+            hint=OVERWRITE,
+        )
+    table = vertex_table(output, words, ids, traits)
+    with files.open_atomic(folder.path(VERTICES_FILE)) as handle:
+        pq.write_table(
+            table,
+            handle,
+            row_group_size=_GROUP,
+            compression=output.form.compression,
+            write_page_checksum=True,
+        )
+
+
+def vertex_table(output: Reduced, words: np.ndarray, ids: Originals, traits: GraphTraits) -> pa.Table:
+    """Return a row for each vertex, made of `words` (W, V) of all sources.
+
+    Raises
+    ------
+    UnsolvableError
+        A sum does not fit its type.
+    """
+    over, dtype = output.kept.over_sources, traits.weight_dtype
+    assert over is not None, "asked for"
+    reached_by = words[over_sources.REACHED_BY].astype(np.int64)
+    columns = {"vertex": ids.originals(np.arange(traits.n_vertices, dtype=np.uint32))}
+    sums = _Sums(output, words[over.first_sum() : over.first_within(dtype)], traits)
+    for value in output.vertex_values:
+        if value == "reached_by":
+            columns[value] = pa.array(reached_by)
+        elif value == "nearest_source":
+            sources = words[over_sources.NEAREST + 1].astype(np.uint32)
+            missing = sources == NO_VERTEX
+            named = ids.originals(np.where(missing, 0, sources))
+            columns[value] = pc.if_else(pa.array(missing), None, named)
+            columns["nearest_distance"] = output.distance_column(over_sources.distances_of(words, dtype))
+        elif value == "sum_distance":
+            columns[value] = sums.totals(ids)
+        else:
+            columns[value] = sums.means(reached_by)
+    order = sorted(output.vertex_within)
+    for radius in output.vertex_within:
+        counts = words[over.first_within(dtype) + order.index(radius)]
+        columns[f"within_{radius}"] = pa.array(counts.astype(np.int64))
+    return pa.table(columns)
+
+
+class _Sums:
+    """The exact sums of the distances to each vertex."""
+
+    def __init__(self, output: Reduced, limbs: np.ndarray, traits: GraphTraits) -> None:
+        self._dtype, self._scale = traits.weight_dtype, output.form.scale
+        self._totals, self._power = over_sources.total_of(limbs, traits)
+
+    def totals(self, ids: Originals) -> pa.Array:
+        """Return the sums (V,), uint64 or int64; float64 for floats and with a scale."""
+        is_whole = self._dtype.kind != "f" and self._scale is None
+        kind = np.dtype(f"{self._dtype.kind}8" if is_whole else "float64")
+        if is_whole and isinstance(self._totals, np.ndarray):
+            return pa.array(self._totals)
+        found = np.empty(len(self._totals), kind)
+        for vertex, total in enumerate(
+            self._totals if isinstance(self._totals, list) else self._totals.tolist()
+        ):
+            try:
+                found[vertex] = total if is_whole else math.ldexp(total / (self._scale or 1), self._power)
+            except OverflowError as error:
+                raise UnsolvableError(
+                    f"the sum of the distances to vertex `{ids.original(vertex)}` is above what {kind} holds",
+                    hint="leave out `sum_distance` of `per_vertex`; `mean_distance` always fits",
+                ) from error
+        return pa.array(found)
+
+    def means(self, counts: np.ndarray) -> pa.Array:
+        """Return the sums divided by `counts` (V,), rounded once, (V,) float64; NULL where a count is 0."""
+        missing = counts == 0
+        divisors = np.maximum(counts, 1) * (self._scale or 1)
+        if isinstance(self._totals, np.ndarray) and np.max(np.abs(self._totals), initial=0) < 2**53:
+            means = self._totals / divisors  # both are exact in float64
+        else:
+            pairs = zip(map(int, self._totals), divisors.tolist(), strict=True)
+            means = np.array([math.ldexp(total / divisor, self._power) for total, divisor in pairs])
+        return pa.array(means, mask=missing)

@@ -1,0 +1,200 @@
+"""Runs that keep numbers of each vertex over all sources, in `vertices.parquet`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.csv import read_csv
+
+import sssp_pipeline as sp
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.completed_run import verify_run
+from sssp_pipeline.pipeline.run import describe_plan, run
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.yaml_file import load_workflow
+
+N_VERTICES = 40
+#: Vertex 39 has no path from or to any other vertex.
+EDGES = [(v, w, 4 + (7 * v + w) % 9) for v in range(39) for w in (v + 1, (3 * v) % 39) if w < 39 and v != w]
+WORKFLOW = """\
+graph: {input: edges.csv, store: graph, self_loops: keep, weights: {column: weight}}
+sources: {file: sources.txt}
+solve: {batch: 3}
+output:
+  path: run
+  distances: reduced
+  reduce:
+    per_vertex:
+      values: [nearest_source, sum_distance, reached_by, mean_distance]
+      within: [30, 0, 12.5]
+"""
+SOURCES = [38, 5, 11, 39, 2, 7, 30, 31]
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    write_edges(1)
+    Path("sources.txt").write_text("\n".join(f"v{v:02}" for v in SOURCES))
+    Path("w.yaml").write_text(WORKFLOW)
+
+
+def write_edges(scale):
+    lines = [f"v{v:02},v{w:02},{weight * scale}" for v, w, weight in [*EDGES, (39, 39, 1)]]
+    Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))
+
+
+def solved(*overrides, **options):
+    folder, record = run(load_workflow("w.yaml", overrides), Quiet(), **options)
+    assert record["verify"]["refuted"] is None
+    return pq.read_table(folder.path("vertices.parquet"))
+
+
+def expected(numpy_answers):
+    """The table that NumPy makes of all distances."""
+    rows = sp.solve(read_csv("edges.csv"), [f"v{v:02}" for v in sorted(SOURCES)]).numpy()
+    true = numpy_answers.over_sources(rows, sorted(SOURCES), (30, 0, 12.5), unit_of(rows.dtype))
+    missing = [n == 0 for n in true.reached_by]
+    pairs = [
+        (None, None) if none else (f"v{s:02}", d) for none, (d, s) in zip(missing, true.nearest, strict=True)
+    ]
+    return {
+        "vertex": [f"v{v:02}" for v in range(N_VERTICES)],
+        "nearest_source": [source for source, _ in pairs],
+        "nearest_distance": [distance for _, distance in pairs],
+        "sum_distance": [float(s) if rows.dtype.kind == "f" else s for s in true.sums],
+        "reached_by": true.reached_by,
+        "mean_distance": [
+            float(s / max(n, 1)) if n else None for s, n in zip(true.sums, true.reached_by, strict=True)
+        ],
+        **{f"within_{radius}": counts for radius, counts in zip((30, 0, 12.5), true.within, strict=True)},
+    }
+
+
+def unit_of(dtype):
+    from fractions import Fraction
+
+    return Fraction(1) if dtype.kind != "f" else Fraction(1, 2**100)
+
+
+@pytest.mark.parametrize("scale", [1, 0.1, 2**33], ids=["uint32", "float64", "uint64"])
+def test_a_row_for_each_vertex_has_what_numpy_makes_of_all_distances(scale, numpy_answers):
+    write_edges(scale)
+    table = solved("solve.cutoff=1e18" if scale == 2**33 else "solve.cutoff=1e9")
+    assert table.to_pydict() == expected(numpy_answers)
+    stored = sp.open_run("run")
+    assert stored.per_vertex() == table
+    sources = [f"v{v:02}" for v in SOURCES]
+    values = ["nearest_source", "sum_distance", "reached_by", "mean_distance"]
+    assert sp.reduce_per_vertex(read_csv("edges.csv"), sources, values, within=[30, 0, 12.5]) == table
+    assert stored.answers().to_pydict().keys() == {"source", "reached"}
+    assert not Path("run/_run").exists()
+    assert "vertices.parquet" in stored.record["files"]
+    page = Path("run/report.html").read_text()
+    assert "nearest_source, sum_distance, reached_by, mean_distance, within_30, within_0, within_12.5" in page
+    assert "/vertices.parquet" in page
+
+
+def test_no_batch_solver_or_restart_changes_a_byte(monkeypatch):
+    solved()
+    whole = Path("run/vertices.parquet").read_bytes()
+    for more in (
+        "solve.batch=8",
+        "solve.batch=1",
+        "solve.solver=dijkstra",
+        "cluster.kind=local-cpu",
+        "sources.order=given",
+    ):
+        solved(more, overwrite=True)
+        assert Path("run/vertices.parquet").read_bytes() == whole, more
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr("sssp_pipeline.pipeline.run.finish_run", failing)
+        run(load_workflow("w.yaml", ["output.path=again"]), Quiet())
+    # A batch without its file, one whose part was cut, and one whose part is gone are solved again.
+    Path("again/distances/batch-00000.parquet").unlink()
+    Path("again/_run/vertices-00001.u64").write_bytes(b"12345678")
+    Path("again/_run/vertices-00002.u64").unlink()
+    solved("output.path=again")
+    assert Path("again/vertices.parquet").read_bytes() == whole
+
+
+def failing(*_, **__):
+    raise RuntimeError("the power failed")
+
+
+def test_a_part_that_counts_twice_or_not_at_all_is_an_error(monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr("sssp_pipeline.pipeline.run.finish_run", failing)
+        run(load_workflow("w.yaml"), Quiet())
+    last = Path("run/_run/vertices-00002.u64")
+    Path("run/_run/vertices-00001.u64").write_bytes(last.read_bytes())
+    with pytest.raises(InputError, match=r"the parts of `run` have \d+ reached pairs, and its metrics \d+"):
+        run(load_workflow("w.yaml"), Quiet())
+
+
+def test_it_stands_beside_numbers_of_each_source_and_is_part_of_the_identity():
+    solved("output.reduce.values=[closeness]", "output.reduce.quantiles=[0.5]")
+    assert sp.open_run("run").answers().column_names == ["source", "closeness", "quantile_0.5"]
+    again = [
+        "output.reduce.values=[closeness]",
+        "output.reduce.quantiles=[0.5]",
+        "output.reduce.per_vertex.within=[1]",
+    ]
+    with pytest.raises(InputError, match="holds another run: it differs in reduce"):
+        run(load_workflow("w.yaml", again), Quiet())
+    assert verify_run("run", None, "sample", Quiet())["verify"]["refuted"] is None
+    Path("run/vertices.parquet").unlink()
+    with pytest.raises(InputError, match=r"`run/vertices\.parquet` is gone"):
+        run(load_workflow("w.yaml", again[:2]), Quiet())
+
+
+def test_an_object_store_gets_the_same_file():
+    whole = solved()
+    run(load_workflow("w.yaml", ["output.path=memory://vertices-of-a-run"]), Quiet(), overwrite=True)
+    assert sp.open_run("memory://vertices-of-a-run").per_vertex() == whole
+
+
+def test_with_a_scale_lengths_are_in_the_unit_of_the_input():
+    plain, scaled = (
+        solved(),
+        solved("output.path=scaled", "graph.weights.scale=100", "graph.store=scaled-graph"),
+    )
+    assert scaled["sum_distance"].type == scaled["nearest_distance"].type == pa.float64()
+    assert scaled.to_pydict() == plain.to_pydict()
+
+
+def test_the_plan_has_the_memory_and_the_bytes_of_the_parts():
+    plan = describe_plan(load_workflow("w.yaml"), 0, Quiet())
+    part = 8 * N_VERTICES * (1 + 2 + 1 + 3)  # reached by, nearest source, a limb, three radii
+    assert plan["written_bytes"] == len(SOURCES) * 6 * 8 + 3 * part
+    assert plan["batch_bytes"] == 3 * 6 * 8 + part + 4 * N_VERTICES
+    # Without a size in the workflow, the rows of a batch take at least eight times as much as its part.
+    batches = describe_plan(load_workflow("w.yaml", ["solve.batch=auto", "sources={all: true}"]), 0, Quiet())[
+        "batches"
+    ]
+    assert batches == 1
+
+
+def test_a_sum_that_is_too_large_names_the_vertex():
+    Path("edges.csv").write_text(f"source,target,weight\nv1,v2,{2**63}\nv0,v1,{2**62}\nv0,v0,1\n")
+    Path("sources.txt").write_text("v0\nv1\nv2\n")
+    with pytest.raises(InputError) as caught:
+        run(load_workflow("w.yaml", ["graph.weights.dtype=uint64"]), Quiet())
+    assert caught.value.message == "the sum of the distances to vertex `v2` is above what uint64 holds"
+    assert caught.value.hint == "leave out `sum_distance` of `per_vertex`; `mean_distance` always fits"
+
+
+def test_a_run_without_it_says_so():
+    run(load_workflow("w.yaml", ["output.reduce={values: [reached]}"]), Quiet())
+    with pytest.raises(InputError, match="holds nothing of each vertex over all sources"):
+        sp.open_run("run").per_vertex()
+
+
+def test_weights_below_zero(numpy_answers):
+    lines = [f"v{v:02},v{v + 1:02},{1 - v % 5}" for v in range(39)]
+    Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))
+    assert solved("graph.weights.dtype=int64").to_pydict() == expected(numpy_answers)
+    assert min(sp.open_run("run").per_vertex()["nearest_distance"].drop_null().to_pylist()) < 0
