@@ -298,7 +298,8 @@ def path(
         if coordinates != "auto" and not as_geojson:
             raise InputError("`--coordinates` goes with `--geojson`", hint="add `--geojson`, or leave it out")
         prepare_imports()
-        from sssp_pipeline.api.stored_run import open_run, path_of_words
+        from sssp_pipeline.api.of_words import path_of_words
+        from sssp_pipeline.api.stored_run import open_run
 
         progress.about(run=redacted(run_folder))
         progress.stage("find path")
@@ -340,7 +341,8 @@ def isochrones(
     """Write the area that is reached within each limit, for each source of a finished run, as GeoParquet."""
     with reporting(log, quiet) as progress:
         prepare_imports()
-        from sssp_pipeline.api.stored_run import isochrones_of_words, open_run
+        from sssp_pipeline.api.of_words import isochrones_of_words
+        from sssp_pipeline.api.stored_run import open_run
 
         progress.about(run=redacted(run_folder))
         progress.stage("isochrones")

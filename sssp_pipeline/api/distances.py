@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.api.ids import Ids, ObjectIds, vertices_of
-from sssp_pipeline.api.paths import Path, PathTree
+from sssp_pipeline.api.paths import Path, PathTree, without_coordinates
 from sssp_pipeline.api.wording import naming, of_solve
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.errors import InputError
@@ -20,6 +20,7 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.graph_store.units import LARGEST, distances_in_input_unit
 from sssp_pipeline.pipeline.machine import cpu_name, gpu_name
 from sssp_pipeline.pipeline.results.batch_metrics import Place, metrics_table
+from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
 from sssp_pipeline.vertex_ids import MAX_LISTED, listed
 
 if TYPE_CHECKING:
@@ -58,9 +59,10 @@ class Distances:
         ids: Ids,
         scale: int | None,
         stored: StoredGraph | None = None,
+        cutoff: float | None = None,
     ) -> None:
         self._sources, self._targets, self._ids, self._scale = sources, targets, ids, scale
-        self._solution, self._trees = solution, trees
+        self._solution, self._trees, self._cutoff = solution, trees, cutoff
         self._graph = None if stored is None else lambda: stored
         self._unit = None if stored is None else stored.manifest.weights.unit
         rows = solution.distances
@@ -246,6 +248,36 @@ class Distances:
         column = last if self._targets is None else np.flatnonzero(self._targets == last)[0]
         length = self._rows[places[0], column].item()
         return Path(map(self._ids.original, vertices), length, self._unit, self._graph)
+
+    @naming(of_solve)
+    def isochrones(
+        self, limits: Sequence[float], *, buffer_m: float = BUFFER_M, coordinates: str = "auto"
+    ) -> pa.Table:
+        """Return the area that is reached within each limit, for each source, as `StoredRun.isochrones` does.
+
+        Raises
+        ------
+        InputError
+            The call had targets; or the graph is not in a graph store with coordinates; or as `StoredRun.isochrones`.
+        """
+        if self._targets is not None:
+            raise InputError(
+                "isochrones need the distances to every vertex, and targets were asked for",
+                hint="solve without `targets`",
+            )
+        if self._graph is None:
+            raise without_coordinates()
+        rows = partial(zip, self.sources.to_pylist(), self._solution.distances, strict=True)
+        found = Isochrones(
+            self._graph(),
+            rows,
+            len(self._sources),
+            limits,
+            self._cutoff,
+            buffer_m=buffer_m,
+            coordinates=coordinates,
+        )
+        return found.table()
 
     def _not_solved(self, what: str, vertex_id: Any, solved: np.ndarray) -> InputError:
         some = [self._ids.original(vertex) for vertex in solved[:MAX_LISTED].tolist()]

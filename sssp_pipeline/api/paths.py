@@ -155,10 +155,7 @@ class Path(list[Any]):
         if not self:
             raise InputError("there is no path to draw", hint="name two vertices that a path connects")
         if self._graph is None:
-            raise InputError(
-                "the graph has no coordinates: it is not in a graph store",
-                hint='ingest it with `coordinates="URL"`, and solve on the store',
-            )
+            raise without_coordinates()
         stored = self._graph()
         positions = stored.lon_lat(coordinates)
         vertices = stored.ids.vertices(self, "vertex")
@@ -173,6 +170,14 @@ class Path(list[Any]):
         )
         properties = {**self.to_dict(cost), "coordinates": positions.unit}
         return {"type": "Feature", "geometry": shape, "properties": properties}
+
+
+def without_coordinates() -> InputError:
+    """Return the error for a graph that is in no graph store."""
+    return InputError(
+        "the graph has no coordinates: it is not in a graph store",
+        hint='ingest it with `coordinates="URL"`, and solve on the store',
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,5 +122,5 @@ def solve(
                 raise
             raise in_ids from error
         return Distances(
-            of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale, named.stored
+            of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale, named.stored, cutoff
         )

@@ -20,14 +20,14 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.answers import Answer, Reduced
 from sssp_pipeline.pipeline.results.distance_files import opened
-from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones
+from sssp_pipeline.pipeline.results.isochrones import BUFFER_M, Isochrones, isochrones_of_run
 from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.vertex_ids import listed, typed_ids
+from sssp_pipeline.vertex_ids import listed
 
 
 @naming(of_solve)
@@ -366,21 +366,15 @@ class StoredRun:
             number; the graph store is gone, has no coordinates or has negative weights; an isochrone crosses the
             meridian at 180 degrees; or shapely is missing.
         """
-        return self._isochrones(limits, sources, buffer_m, coordinates, store).table()
+        return self.isochrones_to_write(limits, sources, buffer_m, coordinates, store).table()
 
-    def _isochrones(
+    def isochrones_to_write(
         self, limits: Sequence[float], sources: Any, buffer_m: float, coordinates: str, store: Store | None
     ) -> Isochrones:
+        """Return what `isochrones` puts into a table, for a file; raises in the same way."""
         wanted = None if sources is None else self._wanted(sources)
-        return Isochrones(
-            self._folder,
-            self.record,
-            self.graph(store),
-            limits,
-            wanted,
-            buffer_m=buffer_m,
-            coordinates=coordinates,
-        )
+        options = {"buffer_m": buffer_m, "coordinates": coordinates}
+        return isochrones_of_run(self._folder, self.record, self.graph(store), limits, wanted, **options)
 
     def _long(self, sources: pa.Array, vertices: pa.Array | None) -> Iterator[pa.Table]:
         """Yield the rows of each file that holds some of the sources, first one without rows."""
@@ -427,52 +421,6 @@ class StoredRun:
         dtype = form.dtype(np.dtype(self.record["graph"]["weights"]["dtype"]))
         fields = [("source", kind), ("vertex", kind), ("distance", pa.from_numpy_dtype(dtype))]
         return pa.schema([*fields, ("predecessor", kind)] if form.predecessors else fields)
-
-
-def isochrones_of_words(
-    run: StoredRun, limits: str, sources: Sequence[str], buffer_m: float, coordinates: str, store: str | None
-) -> Isochrones:
-    """Return the isochrones of `run` that a command line names; no `sources` mean every source.
-
-    Raises
-    ------
-    InputError
-        As `StoredRun.isochrones`.
-    """
-    numbers: list[float] = []
-    for word in limits.split(","):
-        try:
-            numbers.append(int(word) if word.strip().isdecimal() else float(word))
-        except ValueError as error:
-            raise InputError(
-                f"`--limits {limits}`: `{word}` is not a number",
-                hint="separate limits by commas, such as `--limits 600,1200`",
-            ) from error
-    ids = typed_ids(sources) if pa.types.is_integer(run.sources.type) else sources
-    return run._isochrones(numbers, ids or None, buffer_m, coordinates, store)
-
-
-def path_of_words(run: StoredRun, source: str, target: str, store: str | None) -> Path:
-    """Return the path of `run` between two ids from a command line.
-
-    Raises
-    ------
-    InputError
-        There is no path; or as `StoredRun.path`.
-    """
-    words = [source, target]
-    first, last = typed_ids(words) if pa.types.is_integer(run.sources.type) else words
-    if found := run.path(first, last, store=store):
-        return found
-    message = f"no path leads from `{source}` to `{target}`"
-    if (cutoff := run.record["identity"]["cutoff"]) is not None:
-        raise InputError(
-            f"{message} within the cutoff of the run, {cutoff}",
-            hint="run it with a larger `solve.cutoff`, or without one",
-        )
-    raise InputError(
-        message, hint="name two vertices that a path connects; where edges lead one way, try the way back"
-    )
 
 
 def _groups(file: pq.ParquetFile, wanted: dict[str, pa.Array | None]) -> Iterator[int]:

@@ -1,13 +1,13 @@
-"""Isochrones of a finished run: for each source and limit the area that is reached within the limit.
+"""Isochrones: for each source and limit the area that is reached within the limit.
 
-The distances are read from the run, a source at a time. `reached_area` says what an area is.
+`reached_area` says what an area is. The distances of a finished run are read a source at a time.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,18 +41,20 @@ BUFFER_M = 100
 
 
 class Isochrones:
-    """The isochrones of some sources of a finished run.
+    """The isochrones of some sources.
 
     Parameters
     ----------
-    folder, record
-        The run and the content of its run.json.
     stored
-        Its graph.
+        The graph.
+    rows
+        Returns the id of each source and its distances (V,) in the type of the weights, as a solver gives them.
+    n_sources
+        How many sources there are.
     limits
         Distances in the unit of the weights, in any order.
-    sources
-        Ids of sources of the run, in any order; None means every source.
+    cutoff
+        The largest distance in `rows`; None if all are there.
     buffer_m
         How far a place may be from a reached part of an edge, in metres.
     coordinates
@@ -61,51 +63,47 @@ class Isochrones:
     Raises
     ------
     InputError
-        The run has no distances to every vertex; a limit or the buffer cannot be used, or is beyond the cutoff; the
-        graph has no coordinates or negative weights; or shapely is missing.
+        A limit or the buffer cannot be used, or a limit is above the cutoff; the graph has no coordinates or has
+        negative weights; or shapely is missing.
     """
 
     def __init__(
         self,
-        folder: RunFolder,
-        record: dict[str, Any],
         stored: StoredGraph,
+        rows: Callable[[], Iterator[StoredRow]],
+        n_sources: int,
         limits: Sequence[float],
-        sources: pa.Array | None = None,
+        cutoff: float | None,
         *,
         buffer_m: float = BUFFER_M,
         coordinates: str = "auto",
     ) -> None:
         shapely_module()
-        self._folder, self._record, self._stored = folder, record, stored
-        output = recorded_output(record)
-        place = files.redacted(folder.url)
-        if not isinstance(output, AllDistances | ReachedPairs):
-            raise InputError(
-                f"`{place}` does not hold the distances to every reached vertex, which isochrones need",
-                hint="run it with `output.distances: full` or `reached`, and without `output.targets`",
-            )
-        self._output: FileOutput = output
-        self._limits = _checked_limits(limits, record["identity"]["cutoff"])
+        self._stored, self._rows, self._n_sources = stored, rows, n_sources
+        self._limits = _checked_limits(limits, cutoff)
         if not _is_number(buffer_m) or not 0 < buffer_m < math.inf:
             raise InputError(
                 f"the buffer is `{buffer_m}`, not a positive number of metres", hint="a street needs about 50"
             )
         if stored.manifest.weights.min < 0:
             raise InputError(
-                f"the graph of `{place}` has negative weights: along such an edge the distance falls",
+                f"the graph store `{files.redacted(stored.store)}` has negative weights: along such an edge the "
+                "distance falls",
                 hint="isochrones need weights of zero or more",
             )
-        self._sources, self._buffer_m, self._unit = sources, float(buffer_m), coordinates
+        self._buffer_m, self._positions = float(buffer_m), stored.lon_lat(coordinates)
         self._described = Described()
-        #: How the coordinates were read: a key of `coordinates.UNITS`.
-        self.coordinates = stored.lon_lat(coordinates).unit
+
+    @property
+    def coordinates(self) -> str:
+        """How the coordinates were read: a key of `coordinates.UNITS`."""
+        return self._positions.unit
 
     @property
     def schema(self) -> pa.Schema:
         """The columns: `source`, `limit`, `geometry` and `bbox`; what the polygons mean is in the metadata."""
         is_whole = all(isinstance(limit, int) for limit in self._limits)
-        about = {"buffer_m": self._buffer_m, "limit_unit": self._record["graph"]["weights"]["unit"]}
+        about = {"buffer_m": self._buffer_m, "limit_unit": self._stored.manifest.weights.unit}
         fields = [
             ("source", self._stored.ids.column().type),
             ("limit", pa.int64() if is_whole else pa.float64()),
@@ -138,14 +136,13 @@ class Isochrones:
         write_geoparquet(url, self._tables(progress), self.schema, self._described)
 
     def _tables(self, progress: Progress) -> Iterator[pa.Table]:
-        """Yield the isochrones of one source after another, in the order of the run."""
-        areas = ReachedAreas(self._stored.graph(), self._stored.lon_lat(self._unit), self._buffer_m)
-        n_sources = self._record["sources"] if self._sources is None else len(self._sources)
+        """Yield the isochrones of one source after another, in the order of the rows."""
+        areas = ReachedAreas(self._stored.graph(), self._positions, self._buffer_m)
         found = map_in_order(partial(self._around, areas), self._rows(), usable_cores())
         for done, (table, kinds, bounds) in enumerate(found, start=1):
             self._described.add(kinds, bounds)
             yield table
-            progress.advance(done, n_sources, "sources")
+            progress.advance(done, self._n_sources, "sources")
 
     def _around(self, areas: ReachedAreas, stored: StoredRow) -> tuple[pa.Table, list[str], np.ndarray]:
         """Return the isochrones of one source, their types, and their bounds (n, 4)."""
@@ -167,34 +164,78 @@ class Isochrones:
         ]
         return pa.table(columns, schema=schema), [area.geom_type for area in found], bounds
 
-    def _rows(self) -> Iterator[StoredRow]:
-        """Yield the id of each source and its distances (V,) in the type of the weights."""
-        metrics, folder = self._folder.read_metrics(), self._folder
-        dtype = self._stored.manifest.traits.weight_dtype
-        wide_paths = folder.wide_paths() if self._output.form.layout == "wide" else []
-        # Release 0.1.0 has a wide file for each batch.
-        urls_of = (
-            [wide_paths] if wide_paths else [[folder.batch_path(b)] for b in range(self._record["batches"])]
+
+def isochrones_of_run(
+    folder: RunFolder,
+    record: dict[str, Any],
+    stored: StoredGraph,
+    limits: Sequence[float],
+    sources: pa.Array | None = None,
+    **options: Any,
+) -> Isochrones:
+    """Return the isochrones of a finished run.
+
+    Parameters
+    ----------
+    folder, record
+        The run and the content of its run.json.
+    stored
+        Its graph.
+    limits
+        Distances in the unit of the weights, in any order.
+    sources
+        Ids of sources of the run, in any order; None means every source.
+    **options
+        `buffer_m` and `coordinates`, as for `Isochrones`.
+
+    Raises
+    ------
+    InputError
+        The run has no distances to every vertex; or as `Isochrones`.
+    """
+    output = recorded_output(record)
+    if not isinstance(output, AllDistances | ReachedPairs):
+        raise InputError(
+            f"`{files.redacted(folder.url)}` does not hold the distances to every reached vertex, "
+            "which isochrones need",
+            hint="run it with `output.distances: full` or `reached`, and without `output.targets`",
         )
-        names = metrics["source"].combine_chunks()
-        batch = np.zeros(len(names), np.int64) if wide_paths else metrics["batch"].to_numpy()
-        is_wanted = np.ones(len(names), bool)
-        if self._sources is not None:
-            is_wanted = pc.is_in(names, value_set=self._sources).to_numpy(zero_copy_only=False)
-        for number, urls in enumerate(urls_of):
-            of_batch = np.flatnonzero(batch == number)
-            wanted = of_batch[is_wanted[of_batch]]
-            if not len(wanted):
-                continue
-            rows = self._output.read(urls, (wanted - of_batch[0]).tolist(), self._stored.ids, dtype)
-            for place in wanted.tolist():
-                name, row = next(rows, (-1, None))
-                if name != names[place].as_py():
-                    raise InputError(
-                        f"`{files.redacted(urls[0])}` is damaged: it holds source `{name}`, not `{names[place]}`",
-                        hint=OVERWRITE,
-                    )
-                yield name, row
+    rows = partial(_stored_rows, folder, record, output, stored, sources)
+    n_sources = record["sources"] if sources is None else len(sources)
+    return Isochrones(stored, rows, n_sources, limits, record["identity"]["cutoff"], **options)
+
+
+def _stored_rows(
+    folder: RunFolder,
+    record: dict[str, Any],
+    output: FileOutput,
+    stored: StoredGraph,
+    sources: pa.Array | None,
+) -> Iterator[StoredRow]:
+    """Yield the id of each source and its distances (V,) in the type of the weights, in the order of the run."""
+    metrics, dtype = folder.read_metrics(), stored.manifest.traits.weight_dtype
+    wide_paths = folder.wide_paths() if output.form.layout == "wide" else []
+    # Release 0.1.0 has a wide file for each batch.
+    urls_of = [wide_paths] if wide_paths else [[folder.batch_path(b)] for b in range(record["batches"])]
+    names = metrics["source"].combine_chunks()
+    batch = np.zeros(len(names), np.int64) if wide_paths else metrics["batch"].to_numpy()
+    is_wanted = np.ones(len(names), bool)
+    if sources is not None:
+        is_wanted = pc.is_in(names, value_set=sources).to_numpy(zero_copy_only=False)
+    for number, urls in enumerate(urls_of):
+        of_batch = np.flatnonzero(batch == number)
+        wanted = of_batch[is_wanted[of_batch]]
+        if not len(wanted):
+            continue
+        rows = output.read(urls, (wanted - of_batch[0]).tolist(), stored.ids, dtype)
+        for place in wanted.tolist():
+            name, row = next(rows, (-1, None))
+            if name != names[place].as_py():
+                raise InputError(
+                    f"`{files.redacted(urls[0])}` is damaged: it holds source `{name}`, not `{names[place]}`",
+                    hint=OVERWRITE,
+                )
+            yield name, row
 
 
 def _checked_limits(limits: Sequence[float], cutoff: float | None) -> list[float]:
@@ -212,8 +253,8 @@ def _checked_limits(limits: Sequence[float], cutoff: float | None) -> list[float
         )
     if cutoff is not None and max(limits) > cutoff:
         raise InputError(
-            f"the limit {max(limits)} is above the cutoff of the run, {cutoff}: longer distances are not stored",
-            hint="run it with a larger `solve.cutoff`, or choose smaller limits",
+            f"the limit {max(limits)} is above the cutoff, {cutoff}: longer distances are not known",
+            hint="set `solve.cutoff` higher, or choose smaller limits",
         )
     return sorted(int(limit) if isinstance(limit, int | np.integer) else float(limit) for limit in limits)
 

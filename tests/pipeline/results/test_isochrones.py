@@ -373,6 +373,30 @@ def test_the_file_is_geoparquet(make_run, monkeypatch):
     assert duckdb.sql("SELECT count(*) FROM 'areas.parquet' WHERE bbox.ymin > 50.7").fetchall() == [(2,)]
 
 
+def test_distances_of_a_call_have_the_isochrones_of_a_run(make_run):
+    run = make_run()
+    found = sp.solve(run.graph(), run.sources, cutoff=4)
+    assert found.isochrones([4, 1.5], buffer_m=20).equals(
+        run.isochrones([1.5, 4], buffer_m=20), check_metadata=True
+    )
+    scaled = sp.ingest("roads.csv", "scaled", coordinates="places.csv", directed=False, weights={"scale": 10})
+    table = sp.solve(scaled, "a", cutoff=2.5).isochrones([2.5], buffer_m=20)
+    assert extents(table) == [("a", 2.5, 800.0, pytest.approx(801 + 1 / 6, abs=1e-5))]
+
+
+def test_wrong_questions_to_the_distances_of_a_call(make_run):
+    store = make_run().graph()
+    with pytest.raises(InputError, match=r"the limit 5 is above the cutoff, 4: ") as caught:
+        sp.solve(store, "a", cutoff=4).isochrones([5])
+    assert caught.value.hint == "set `cutoff` higher, or choose smaller limits"
+    with pytest.raises(
+        InputError, match="isochrones need the distances to every vertex, and targets were asked for"
+    ):
+        sp.solve(store, "a", targets=["b"]).isochrones([5])
+    with pytest.raises(InputError, match="the graph has no coordinates: it is not in a graph store"):
+        sp.solve(np.array([[0, 1], [1, 0]]), 0).isochrones([5])
+
+
 @pytest.mark.parametrize(
     ("limits", "options", "message", "hint"),
     [
@@ -386,8 +410,8 @@ def test_the_file_is_geoparquet(make_run, monkeypatch):
         (
             [3, 7.5],
             {},
-            "the limit 7.5 is above the cutoff of the run, 7: longer distances are not stored",
-            "run it with a larger `solve.cutoff`, or choose smaller limits",
+            "the limit 7.5 is above the cutoff, 7: longer distances are not known",
+            "set `solve.cutoff` higher, or choose smaller limits",
         ),
         (
             [4],

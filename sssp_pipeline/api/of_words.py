@@ -1,0 +1,59 @@
+"""Questions to a finished run in the words of a command line, where every id and number is text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from sssp_pipeline.api.paths import Path
+from sssp_pipeline.api.stored_run import StoredRun
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.results.isochrones import Isochrones
+from sssp_pipeline.vertex_ids import typed_ids
+
+
+def isochrones_of_words(
+    run: StoredRun, limits: str, sources: Sequence[str], buffer_m: float, coordinates: str, store: str | None
+) -> Isochrones:
+    """Return the isochrones of `run` that a command line names; no `sources` mean every source.
+
+    Raises
+    ------
+    InputError
+        As `StoredRun.isochrones`.
+    """
+    numbers: list[float] = []
+    for word in limits.split(","):
+        try:
+            numbers.append(int(word) if word.strip().isdecimal() else float(word))
+        except ValueError as error:
+            raise InputError(
+                f"`--limits {limits}`: `{word}` is not a number",
+                hint="separate limits by commas, such as `--limits 600,1200`",
+            ) from error
+    ids = typed_ids(sources) if pa.types.is_integer(run.sources.type) else sources
+    return run.isochrones_to_write(numbers, ids or None, buffer_m, coordinates, store)
+
+
+def path_of_words(run: StoredRun, source: str, target: str, store: str | None) -> Path:
+    """Return the path of `run` between two ids from a command line.
+
+    Raises
+    ------
+    InputError
+        There is no path; or as `StoredRun.path`.
+    """
+    words = [source, target]
+    first, last = typed_ids(words) if pa.types.is_integer(run.sources.type) else words
+    if found := run.path(first, last, store=store):
+        return found
+    message = f"no path leads from `{source}` to `{target}`"
+    if (cutoff := run.record["identity"]["cutoff"]) is not None:
+        raise InputError(
+            f"{message} within the cutoff of the run, {cutoff}",
+            hint="run it with a larger `solve.cutoff`, or without one",
+        )
+    raise InputError(
+        message, hint="name two vertices that a path connects; where edges lead one way, try the way back"
+    )
