@@ -24,6 +24,7 @@ from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest import stage
 from sssp_pipeline.pipeline.solving.workers import local_cluster
 from sssp_pipeline.pipeline.solving.workers import source as worker_sources
 from sssp_pipeline.progress import Progress, Quiet
@@ -611,6 +612,29 @@ def test_rows_without_a_value_for_each_weight(rows, options, message):
     found, hint = refused([AM, PM], "from,to,am,evening\n" + rows, **options)
     assert found == message
     assert (hint == EVERY_ROW) == ("unreadable" in options)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("v01", "v0", "weight `hops`: it has the vertex `v0` where the weight `am` has `v01`"),
+        ("v03,1", "v02,1", "weight `hops`: it has no edge from `v02` to `v03`, and the weight `am` has one"),
+        ("5", "6", "the input of the weight `am` has changed while it was read"),
+    ],
+    ids=["vertices", "edges", "weights"],
+)
+def test_an_input_that_changes_between_two_reads_is_refused(monkeypatch, old, new, message):
+    build = stage.build
+
+    def change_after(*given, **named):
+        found = build(*given, **named)
+        Path("roads.csv").write_text(Path("roads.csv").read_text().replace(old, new))
+        return found
+
+    monkeypatch.setattr(stage, "build", change_after)
+    rows = "from,to,am\nv01,v02,5\nv02,v03,1\nv03,v02,1\nv02,v01,1\n"
+    entries = [AM, {"name": "hops", "column": "none"}]
+    assert refused(entries, rows, self_loops="keep")[0] == message
 
 
 def test_inputs_with_other_edges():

@@ -429,11 +429,13 @@ class _Job:
 
     def _record(self, solved: Solved) -> dict[str, Any]:
         """Return the content of run.json after solving; later stages add to it."""
-        asked, of_weight = self.workflow, {}
-        if self.of_several is not None:
-            asked, of_weight = self.of_several.workflow, {"weight": str(self.workflow.weight)}
-        resolved = asked.resolved()
-        resolved["output"]["path"] = files.join(resolved["output"]["path"], *of_weight.values())
+        of_weight = {}
+        if self.of_several is None:
+            resolved = self.workflow.resolved()
+        else:
+            resolved, weight = self.of_several.workflow.resolved(), str(self.workflow.weight)
+            resolved["output"]["path"] = files.join(resolved["output"]["path"], weight)
+            of_weight = {"weight": weight}
         described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}
         return {
             "format": RUN_FORMAT,
