@@ -21,9 +21,6 @@
 
 #if SSSP_RADII || SSSP_HARMONIC
 constexpr word32 kSegment = 1024;  // vertices
-// Vertices whose distances, and then whose amounts, each thread loads before it uses one of them. With one at a time, a
-// thread waits for each amount (`benchmarks/results/answers.jsonl`).
-constexpr word32 kAhead = 8;
 #endif
 [[maybe_unused]] constexpr word32 kRadii = SSSP_RADII;
 [[maybe_unused]] constexpr word32 kAmounts = SSSP_AMOUNTS;
@@ -112,46 +109,30 @@ extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_ver
 #endif
     for (word64 segment = first; segment < n_segments; segment += n_warps) {
         [[maybe_unused]] double harmonic = 0.0;
-        for (word32 j = 0; j < kSegment; j += 32 * kAhead) {
-            const word64 begin = segment * kSegment + j + lane;
-            distance_bits d[kAhead];
-#pragma unroll
-            for (word32 k = 0; k < kAhead; ++k) {
-                const word64 v = begin + 32 * k;
-                d[k] = v < n_vertices ? distances[v] : kUnreached;
-            }
+#pragma unroll 8
+        for (word32 j = 0; j < kSegment; j += 32) {
+            const word64 v = segment * kSegment + j + lane;
+            const distance_bits d = v < n_vertices ? distances[v] : kUnreached;
 #if SSSP_RADII
 #pragma unroll
             for (word32 r = 0; r < kRadii; ++r) {
-#pragma unroll
-                for (word32 k = 0; k < kAhead; ++k) {
-                    counts[r] += d[k] < limit[r];
-                }
+                counts[r] += d < limit[r];
             }
 #if SSSP_AMOUNTS
+            if (d < limit[kRadii - 1]) {  // limits rise
 #pragma unroll
-            for (word32 a = 0; a < kAmounts; ++a) {
-                const word64* const of_vertices = amounts + static_cast<word64>(a) * n_vertices + begin;
-                word64 amount[kAhead];
+                for (word32 a = 0; a < kAmounts; ++a) {
+                    const word64 amount = __ldg(amounts + static_cast<word64>(a) * n_vertices + v);
 #pragma unroll
-                for (word32 k = 0; k < kAhead; ++k) {
-                    amount[k] = d[k] < limit[kRadii - 1] ? __ldg(of_vertices + 32 * k) : 0;  // limits rise
-                }
-#pragma unroll
-                for (word32 r = 0; r < kRadii; ++r) {
-#pragma unroll
-                    for (word32 k = 0; k < kAhead; ++k) {
-                        sums[r][a] += d[k] < limit[r] ? amount[k] : 0;
+                    for (word32 r = 0; r < kRadii; ++r) {
+                        sums[r][a] += d < limit[r] ? amount : 0;
                     }
                 }
             }
 #endif
 #endif
 #if SSSP_HARMONIC
-#pragma unroll
-            for (word32 k = 0; k < kAhead; ++k) {
-                harmonic = __dadd_rn(harmonic, reciprocal(d[k]));
-            }
+            harmonic = __dadd_rn(harmonic, reciprocal(d));
 #endif
         }
 #if SSSP_HARMONIC
