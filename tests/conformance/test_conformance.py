@@ -481,7 +481,7 @@ def test_parts_together_are_the_whole(solver, dtype):
 
 def unpacked(part: Solution) -> np.ndarray:
     """Return the rows of `part` as they are without `row_facts`."""
-    if part.facts is None:
+    if part.facts is None or part.facts.n_present is None:
         return part.distances
     return part.facts.unpacked(part.distances, unreached_distance(part.distances.dtype))
 
