@@ -144,6 +144,11 @@ def open_store(url: str | os.PathLike[str]) -> StoredGraph:
     InputError
         There is no store, it has another format, or it is damaged.
     """
+    if os.path.isfile(url):  # noqa: PTH113
+        raise InputError(
+            f"`{os.fspath(url)}` is a file, and a graph store is a folder",
+            hint="make a graph store of an edge list: `sp.ingest(edges, store)`",
+        )
     return StoredGraph(os.fspath(url), read_manifest(os.fspath(url)))
 
 
