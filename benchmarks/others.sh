@@ -5,4 +5,4 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 python dijkstra.py --data "$1" --sources 16
-python jobs.py --seconds 12
+python jobs.py --seconds 10

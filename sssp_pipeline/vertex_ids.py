@@ -131,6 +131,8 @@ class VertexIds:
             return None
         if wanted is int:
             hint = f"write integers, for example {self.original(0)}" if self.n_vertices else "write integers"
+            if "," in str(given):
+                hint = "this is read as one id: give each id on its own"
         else:
             hint = f"in the workflow file write a string with quotes: '{str(given)[:60]}'"
             hint += f"; the graph has for example {self.original(0)!r}" if self.n_vertices else ""

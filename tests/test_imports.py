@@ -111,6 +111,12 @@ def test_imports_point_down(module):
         assert there == own or ORDER.index(there) < ORDER.index(own), f"{module} imports upward: {name}"
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_no_file_is_read_as_a_dataset(module):
+    # A thread of Arrow may drop the last reference to a dataset when Python has already ended, and then aborts it.
+    assert "read_table(" not in MODULES[module].read_text(encoding="utf-8"), "use `pq.ParquetFile(…).read()`"
+
+
 def test_no_modules_import_each_other_in_a_circle():
     graph = {module: our_modules(path) - {module} for module, path in MODULES.items()}
     # `static_order` raises a `CycleError` that names the circle.

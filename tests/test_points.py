@@ -76,7 +76,7 @@ def test_a_run_is_found_again_unless_the_points_change(workflow):
     assert sp.run(workflow()).record["finished"] == first.record["finished"]
     assert Path("run/snapped.parquet").stat().st_mtime_ns == written
     Path("depots.csv").write_text(DEPOTS.replace("10.0021", "10.0022"))
-    with pytest.raises(InputError, match=r"holds another run: it differs in snapped$"):
+    with pytest.raises(InputError, match=r"holds another run: it differs in snapped\nhint: "):
         sp.run(workflow())
     sp.run(workflow(), overwrite=True)
     assert pq.read_table("run/snapped.parquet")["lon"].to_pylist()[0] == 10.0022

@@ -91,6 +91,28 @@ def test_plan_ingest_and_solve_take_the_same_words(at):
             "check the path; `sssp-pipeline init` writes a workflow to start from",
         ),
         (["nowhere.txt", "--from", "1", "--out", "r"], "`nowhere.txt` does not exist", WHERE),
+        (
+            ["edges.txt", "--from", "1", "2", "--out", "r"],
+            "`2` does not exist",
+            "if it is an id, write `--from 2`",
+        ),
+        (
+            ["edges.txt", "--from", "1", "--out", "r", "--set", "cutoff=5"],
+            "`--set cutoff`: unknown key `cutoff`",
+            "did you mean `solve.cutoff`? "
+            "Keys: version, name, graph, sources, solve, cluster, output, verify, report",
+        ),
+        (
+            [
+                "edges.txt",
+                "--from=1",
+                "--out=r",
+                "--set=output.distances=reduced",
+                "--set=output.reduce.within=5,10",
+            ],
+            "`--set output.reduce.within`: `output.reduce.within` is `5,10`, wanted a list",
+            "write a list: `[5,10]`",
+        ),
         (["edges.txt", "--from", "1"], "no folder is named for the results", "add `--out results`"),
         (
             ["edges.txt", "--from", "17", "--out", "r"],

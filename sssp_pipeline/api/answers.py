@@ -27,6 +27,9 @@ from sssp_pipeline.vertex_amounts import VertexAmounts
 from sssp_pipeline.vertex_ids import digest_of, error_in_ids, listed
 from sssp_pipeline.workflow.answers import ReducedValue, VertexValue, answer_contradictions
 
+#: What others call some of the values.
+_OTHER_NAMES = {"eccentricity": "max_distance"}
+_OTHERS = "cutoff, solver, weight, columns, directed and dtype"
 #: The column of `amounts` that has ids.
 _VERTEX = "vertex"
 
@@ -202,6 +205,8 @@ def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options:
 
 
 def _named(graph: Any, options: Options) -> NamedGraph:
+    if unknown := [name for name in options if name not in Options.__annotations__]:
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; the others are {_OTHERS}")
     of_graph = {name: options.get(name) for name in ("columns", "directed", "dtype")}
     return graph_of(graph, options.get("weight", "auto"), **of_graph)  # type: ignore[arg-type]
 
@@ -275,7 +280,9 @@ def _check_names(values: list[str], kind: Any) -> None:
     if unknown := [value for value in values if value not in known]:
         raise InputError(
             f"`values` has {listed(unknown)}, which is unknown",
-            hint=did_you_mean(str(unknown[0]), known) + "Values: " + ", ".join(known),
+            hint=did_you_mean(_OTHER_NAMES.get(str(unknown[0]), str(unknown[0])), known)
+            + "Values: "
+            + ", ".join(known),
         )
 
 

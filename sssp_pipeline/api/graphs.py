@@ -152,6 +152,11 @@ def open_store(url: str | os.PathLike[str], *, weight: str | None = None) -> Sto
         There is no store, it has another format, or it is damaged; or it has several weights and `weight` names none of
         them.
     """
+    if os.path.isfile(url):  # noqa: PTH113
+        raise InputError(
+            f"`{os.fspath(url)}` is a file, and a graph store is a folder",
+            hint="make a graph store of an edge list: `sp.ingest(edges, store)`",
+        )
     return StoredGraph(os.fspath(url), read_manifest(os.fspath(url), weight=weight))
 
 

@@ -105,6 +105,10 @@ def vertices_of(given: Any, ids: Ids, what: str) -> np.ndarray:
     InputError
         An id is not in the graph. The message begins with `what`.
     """
+    if given is None:
+        raise InputError(
+            f"{what} is None", hint="give an id or several; `store.ids.column()` has all ids of a graph store"
+        )
     if hasattr(given, "to_pylist"):  # Arrow
         given = given.to_pylist()
     elif hasattr(given, "tolist"):  # NumPy and pandas

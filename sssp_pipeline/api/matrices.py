@@ -36,12 +36,18 @@ def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if is_sparse := hasattr(matrix, "tocsr"):
         matrix = matrix.tocsr()
     elif not isinstance(matrix, np.ma.MaskedArray):
-        matrix = np.asarray(matrix)
+        kind, matrix = type(matrix).__name__, np.asarray(matrix)
+        if not matrix.shape:
+            raise InputError(
+                f"the graph is of type {kind}, not a matrix",
+                hint="give an array of SciPy or NumPy; `sp.solve` takes other graphs",
+            )
     shape = matrix.shape
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] > MAX_VERTICES:
         raise InputError(
             f"the graph is an array of shape {shape}",
-            hint=f"a graph is a square matrix of at most {MAX_VERTICES} rows",
+            hint=f"a graph is a square matrix of at most {MAX_VERTICES} rows"
+            + "; for `sp.solve`, a list of edges is a data frame" * (len(shape) == 2 and shape[1] in (2, 3)),
         )
     if matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
         raise InputError(

@@ -95,6 +95,7 @@ class StoredRun:
         """The ids of the sources, (S,), in the order of the run."""
         return self.metrics["source"].combine_chunks()
 
+    @naming(str)
     def distances(self, sources: Any = None, vertices: Any = None) -> pa.Table:
         """Return distances as a table with the columns `source`, `vertex`, `distance`, and `predecessor` if stored.
 
@@ -143,6 +144,7 @@ class StoredRun:
                 )
         return table
 
+    @naming(str)
     def answers(self, sources: Any = None) -> pa.Table:
         """Return what a run with `output.distances: reduced` or `nearest` stored, in the order of the run.
 
@@ -165,7 +167,7 @@ class StoredRun:
         parts = []
         for batch in pc.unique(holding["batch"]).to_pylist() or [0]:
             with opened(self._folder.batch_path(batch)) as file:
-                rows = file.read()
+                rows = file.read(use_threads=False)
             parts.append(rows.filter(pc.is_in(rows["source"].cast(self.sources.type), value_set=wanted)))
         return pa.concat_tables(parts)
 
@@ -185,6 +187,7 @@ class StoredRun:
         with opened(self._folder.path(VERTICES_FILE)) as file:
             return file.read()
 
+    @naming(str)
     def path(self, source: Any, target: Any, *, store: Store | None = None) -> Path:
         """Return the ids of the vertices of a shortest path, both ends included; empty if `target` is unreached.
 
@@ -214,6 +217,7 @@ class StoredRun:
             self._last = key, self._paths_from(source, partial(self.graph, store))
         return self._last[1](target)
 
+    @naming(str)
     def graph(self, store: Store | None = None) -> StoredGraph:
         """Return the graph of the run, in the version that the run used. Its edges are loaded on first use.
 
@@ -295,6 +299,7 @@ class StoredRun:
                 hint=f"its sources are {listed(self.sources.to_pylist())}",
             ) from error
 
+    @naming(str)
     def export(
         self,
         url: str | os.PathLike[str],
@@ -384,7 +389,7 @@ class StoredRun:
         for batch in pc.unique(holding["batch"]).to_pylist():
             with opened(self._folder.batch_path(batch)) as file:
                 for group in _groups(file, {"source": sources, "vertex": vertices}):
-                    rows = file.read_row_group(group)
+                    rows = file.read_row_group(group, use_threads=False)
                     for name, ids in (("source", sources), ("vertex", vertices)):
                         if ids is not None:
                             rows = rows.filter(pc.is_in(rows[name].cast(kind), value_set=ids))
@@ -402,7 +407,8 @@ class StoredRun:
         for path in paths:
             with opened(path) as file:
                 for group in _groups(file, {"vertex": vertices}):
-                    rows = file.read_row_group(group, columns=["vertex", *map(str, names)])
+                    to_read = ["vertex", *map(str, names)]
+                    rows = file.read_row_group(group, to_read, use_threads=False)
                     vertex = rows["vertex"].cast(kind)
                     if vertices is not None:
                         is_wanted = pc.is_in(vertex, value_set=vertices)

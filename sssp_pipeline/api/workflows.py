@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sssp_pipeline.api.stored_run import StoredRun
+from sssp_pipeline.api.wording import naming
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import graph_with
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
@@ -22,6 +23,7 @@ _QUIET = Quiet()
 _CORRECT_INPUT = "correct `graph.input`, which names it, or create it"
 
 
+@naming(str)
 def run(
     workflow: str | os.PathLike[str] | Mapping[str, Any] | Workflow,
     *,
@@ -58,6 +60,7 @@ def run(
     return StoredRun(folder, record)
 
 
+@naming(str)
 def run_each(
     workflow: str | os.PathLike[str] | Mapping[str, Any] | Workflow,
     *,
@@ -87,11 +90,21 @@ def _loaded(workflow: str | os.PathLike[str] | Mapping[str, Any] | Workflow) -> 
         check_exists([str(workflow)], "check the path; `sssp-pipeline init` writes a workflow to start from")
         workflow = load_workflow(str(workflow))
     elif isinstance(workflow, Mapping):
-        workflow = workflow_from_dict(workflow)
+        workflow = workflow_from_dict(_with_text(workflow))
     check_exists(workflow.graph.all_inputs, _CORRECT_INPUT)
     return workflow
 
 
+def _with_text(value: Any) -> Any:
+    """Return `value`, in which paths have become text."""
+    if isinstance(value, Mapping):
+        return {key: _with_text(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_text(inner) for inner in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+@naming(str)
 def ingest(
     edges: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     store: str | os.PathLike[str],
@@ -123,10 +136,7 @@ def ingest(
         `weight` names none of them.
     """
     urls = os.fspath(edges) if isinstance(edges, str | os.PathLike) else [os.fspath(url) for url in edges]
-    plain = {
-        key: os.fspath(value) if isinstance(value, os.PathLike) else value for key, value in options.items()
-    }
-    graph = {"input": urls, "store": os.fspath(store), **plain}
+    graph = {"input": urls, "store": os.fspath(store), **_with_text(options)}
     # A workflow has sources and an output. Ingest uses neither.
     unused = {"sources": {"all": True}, "output": {"path": f"{os.fspath(store)}-run"}}
     workflow = workflow_from_dict({"graph": graph, **unused})

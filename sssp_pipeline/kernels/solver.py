@@ -69,6 +69,9 @@ class SolveOptions:
             raise InputError(
                 f"delta is {self.delta}", hint="delta is a positive number in the unit of the weights"
             )
+        is_number = isinstance(self.cutoff, int | float | np.number)  # a caller from Python may give anything
+        if self.cutoff is not None and not is_number:
+            raise InputError(f"cutoff is {self.cutoff!r}", hint="cutoff is a number")
         if self.cutoff is not None and not self.cutoff >= 0:
             raise InputError(f"cutoff is {self.cutoff}", hint="cutoff is a distance of zero or more")
         if self.trace_every_us is not None and not 1 <= self.trace_every_us <= 1_000_000:

@@ -59,7 +59,9 @@ def workflow_of(
     if is_file:
         check_exists(inputs, "check the path; `sssp-pipeline init` writes a workflow to start from")
     elif needs_input:
-        check_exists(inputs)
+        is_id = len(inputs) > 1 and next((word for word in inputs[1:] if word.isdecimal()), None)
+        hint = f"if it is an id, write `--from {is_id}`" if is_id else "check the path, or the bucket and key"
+        check_exists(inputs, hint)
     from sssp_pipeline.workflow.options import workflow_from_options
     from sssp_pipeline.workflow.yaml_file import load_workflow
 

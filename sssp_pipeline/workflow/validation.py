@@ -45,6 +45,12 @@ def validated(
     return result
 
 
+def _place_of(key: str, whole: dict[str, Any]) -> str:
+    """Return "did you mean `section.key`? " if one section of the file has `key`, or an empty string."""
+    having = [name for name, part in properties(whole).items() if key in properties(part)]
+    return f"did you mean `{having[0]}.{key}`? " if len(having) == 1 else ""
+
+
 def _model_faults(
     error: ValidationError, data: dict[str, Any], document: Document, where: str, model: type[Section]
 ) -> Iterator[Fault]:
@@ -64,12 +70,15 @@ def _model_faults(
             yield Fault(path, place, f"no key `{path[-1]}`{in_section}", hint)
         elif problem == "extra_forbidden":
             known = list(properties(schema_at(section, model)))
-            hint = did_you_mean(str(path[-1]), known) + "Keys: " + ", ".join(known)
+            hint = _place_of(str(path[-1]), schema_at((), model)) if not section else ""
+            hint = (hint or did_you_mean(str(path[-1]), known)) + "Keys: " + ", ".join(known)
             yield Fault(path, place, f"unknown key `{path[-1]}`{in_section}", hint)
         else:
             part, value = schema_at(path, model), value_at(data, path)
             given = value_text(document.unexpanded.get(path, value))
             close = did_you_mean(value, choices(part)).strip() if isinstance(value, str) else ""
+            if not close and isinstance(value, str | int | float) and wanted(part) == "a list":
+                close = f"write a list: `[{value}]`"
             meaning = f"correct `{dotted(path)}`: {_meaning(part) or 'write ' + wanted(part)}"
             yield Fault(path, place, f"`{dotted(path)}` is {given}, wanted {wanted(part)}", close or meaning)
 

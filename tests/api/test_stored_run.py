@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +37,37 @@ def workflow(tmp_path):
         }
 
     return make
+
+
+COUNTS_THREADS = """
+import os, sys
+import numpy, pyarrow.compute, pyarrow.parquet
+import sssp_pipeline as sp
+from sssp_pipeline.pipeline.results import matrix_export, outputs
+
+before = len(os.listdir("/proc/self/task"))
+run = sp.open_run(sys.argv[1])
+run.distances()
+run.export(sys.argv[1] + ".parquet")
+run.export(sys.argv[1] + ".npy", unreached=99)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.medium
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_reading_a_run_starts_no_threads_of_arrow(workflow, layout):
+    # Such a thread drops its buffers after the result is there. If Python has ended by then, the process aborts.
+    run = sp.run(workflow(layout=layout))
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTS_THREADS, run.url],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("0\n", "", 0)
 
 
 def test_a_run_from_a_file_a_dictionary_and_again(workflow, tmp_path):
@@ -98,7 +133,7 @@ def test_only_the_columns_of_the_sources_are_read(workflow, monkeypatch):
     monkeypatch.setattr(
         pq.ParquetFile,
         "read_row_group",
-        lambda file, i, columns: read.append(columns) or original(file, i, columns),
+        lambda file, i, columns, **o: read.append(columns) or original(file, i, columns, **o),
     )
     run.distances([7, 0])
     assert read == [["vertex", "7", "0"]]

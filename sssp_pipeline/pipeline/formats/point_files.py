@@ -171,7 +171,7 @@ class PointFile(ColumnFile):
     def _of_table(self, content: bytes) -> PointTable:
         buffer = pa.BufferReader(content)
         if content.startswith(PARQUET_MAGIC):
-            table = pq.read_table(buffer)
+            table = pq.ParquetFile(buffer).read()
         else:
             is_file = content.startswith(ARROW_FILE_MAGIC)
             table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer).read_all()

@@ -118,7 +118,7 @@ def _of_vertices(store: str, manifest: Manifest, *columns: str) -> pa.Table:
     def load(part: Part) -> pa.Table:
         content = pa.BufferReader(_checked_content(store, part))
         with _decoding(store, part):
-            table = pq.read_table(content, columns=list(columns), use_threads=False)
+            table = pq.ParquetFile(content).read(list(columns), use_threads=False)
         if table.num_rows != part.rows:
             raise _size_mismatch(store, part, table.num_rows, part.rows, "rows")
         return table

@@ -273,7 +273,9 @@ def opened(url: str) -> Iterator[pq.ParquetFile]:
     """Give the Parquet file at `url`; an error in the block is raised as `InputError` that names the file."""
     try:
         with files.open_read(url) as handle:
-            yield pq.ParquetFile(handle, page_checksum_verification=True)
+            # On a disk it gains nothing, and its threads may outlive Python.
+            ahead = not files.is_local(url)
+            yield pq.ParquetFile(handle, pre_buffer=ahead, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(
             f"`{files.redacted(url)}` is damaged: {error}",

@@ -240,7 +240,7 @@ def _blocks(
         vertices = _first_ids(batches[0][0], n_columns).cast(sources.type) if batches else None
         for url, of_batch in batches:
             with opened(url) as file:
-                rows = file.read(columns=["distance"])["distance"]
+                rows = file.read(columns=["distance"], use_threads=False)["distance"]
                 if len(rows) != len(of_batch) * n_columns:
                     raise ValueError(f"it has {len(rows)} rows, not {len(of_batch)} times {n_columns}")
             for first in range(0, len(of_batch), most):
@@ -258,7 +258,7 @@ def _first_ids(url: str, n_columns: int) -> pa.Array:
     ids: list[pa.Array] = []
     with opened(url) as file:
         for group in range(file.num_row_groups):
-            ids += file.read_row_group(group, columns=["vertex"])["vertex"].chunks
+            ids += file.read_row_group(group, columns=["vertex"], use_threads=False)["vertex"].chunks
             if sum(map(len, ids)) >= n_columns:
                 break
     return pa.concat_arrays(ids)[:n_columns]
@@ -267,11 +267,12 @@ def _first_ids(url: str, n_columns: int) -> pa.Array:
 def _wide_blocks(urls: Sequence[str], sources: pa.Array, most: int) -> Iterator[Block]:
     with ExitStack() as resources:
         parts = [resources.enter_context(opened(url)) for url in urls]
-        ids = [chunk for file in parts for chunk in file.read(columns=["vertex"])["vertex"].chunks]
+        columns = [file.read(columns=["vertex"], use_threads=False)["vertex"] for file in parts]
+        ids = [chunk for column in columns for chunk in column.chunks]
         vertices = pa.concat_arrays(ids).cast(sources.type)
         for first in range(0, len(sources), most):
             of_block = sources[first : first + most]
             names = [str(name) for name in of_block.to_pylist()]
-            tables = [file.read(columns=names) for file in parts]
+            tables = [file.read(columns=names, use_threads=False) for file in parts]
             rows = [chunk for name in names for table in tables for chunk in table[name].chunks]
             yield Block(of_block, vertices, pa.chunked_array(rows))

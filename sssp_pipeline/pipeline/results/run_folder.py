@@ -394,7 +394,8 @@ class RunFolder:
         if (content := files.read_if_there(self.path(METRICS_FILE))) is None:
             raise InputError(f"`{url}` is gone", hint=OVERWRITE)
         try:
-            return pq.read_table(pa.BufferReader(content))
+            # No threads: one that outlives this process's Python aborts it when it drops `content`.
+            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"`{url}` is damaged: {error}", hint=OVERWRITE) from error
 

@@ -1,0 +1,101 @@
+"""Arguments that a new user got wrong: each is refused, and the hint says what to write."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sssp_pipeline as sp
+
+ROADS = pd.DataFrame({"from": [1, 2], "to": [2, 3], "weight": [5, 6]})
+
+
+@pytest.fixture
+def roads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ROADS.to_csv("roads.csv", index=False)
+    return sp.ingest("roads.csv", "store")
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "hint"),
+    [
+        (
+            lambda store: sp.solve("roads.csv", 1),
+            "`roads.csv` is a file, and a graph store is a folder",
+            "make a graph store of an edge list: `sp.ingest(edges, store)`",
+        ),
+        (
+            lambda store: sp.solve(np.array([[1, 2], [2, 3], [3, 4]]), 1),
+            "the graph is an array of shape (3, 2)",
+            "a graph is a square matrix of at most 4294967295 rows; for `sp.solve`, a list of edges is a data frame",
+        ),
+        (
+            lambda store: sp.dijkstra(store),
+            "the graph is of type StoredGraph, not a matrix",
+            "give an array of SciPy or NumPy; `sp.solve` takes other graphs",
+        ),
+        (
+            lambda store: sp.reduce(store, None, "closeness"),
+            "source is None",
+            "give an id or several; `store.ids.column()` has all ids of a graph store",
+        ),
+        (
+            lambda store: sp.reduce(store, 1, "eccentricity"),
+            "`values` has `eccentricity`, which is unknown",
+            "did you mean `max_distance`? "
+            "Values: reached, max_distance, mean_distance, sum_distance, closeness, harmonic",
+        ),
+        (lambda store: sp.solve(store, 1, cutoff="5"), "cutoff is '5'", "cutoff is a number"),
+    ],
+    ids=["file", "array-of-edges", "store-as-matrix", "no-source", "eccentricity", "cutoff"],
+)
+def test_the_hint_says_what_to_write(roads, call, message, hint):
+    with pytest.raises(sp.InputError) as caught:
+        call(roads)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: sp.nearest(store, 1, 2, of=[3]),
+        lambda store: sp.reduce(store, 1, "closeness", targets=[3]),
+    ],
+    ids=["nearest", "reduce"],
+)
+def test_an_unknown_argument_is_not_ignored(roads, call):
+    with pytest.raises(
+        TypeError, match=r"unexpected keyword argument '(of|targets)'; the others are cutoff, "
+    ):
+        call(roads)
+
+
+def test_paths_may_be_objects_anywhere_in_a_workflow(roads):
+    run = sp.run(
+        {
+            "graph": {"input": [Path("roads.csv")], "store": Path("store")},
+            "sources": {"ids": [1]},
+            "output": {"path": Path("run")},
+        }
+    )
+    assert run.distances(1, 3)["distance"].to_pylist() == [11]
+    positions = pd.DataFrame({"id": [1, 2, 3], "lon": [0, 1, 2], "lat": [0, 0, 0]})
+    positions.to_csv("places.csv", index=False)
+    store = sp.ingest(Path("roads.csv"), Path("with-places"), coordinates=Path("places.csv"))
+    assert store.lon_lat().lon.tolist() == [0, 1, 2]
+
+
+def test_tracebacks_show_the_hints_of_runs(roads):
+    run = sp.run({"graph": {"input": "roads.csv"}, "sources": {"ids": [1]}, "output": {"path": "run"}})
+    for call, hint in (
+        (run.answers, "hint: `.distances()` or `.metrics` have what it holds\n"),
+        (lambda: sp.run({"sources": {"ids": [1]}, "output": {"path": "run"}, "cutoff": 3}), "`solve.cutoff`"),
+    ):
+        with pytest.raises(sp.InputError) as caught:
+            call()
+        assert hint in "".join(traceback.format_exception(caught.value))
