@@ -30,7 +30,7 @@ from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import ROW_FACTS
 from sssp_pipeline.kernels.gpu.common.rows.gather import GATHER
 from sssp_pipeline.kernels.gpu.common.rows.nearest_on_device import NEAREST
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import over_sources_unit
-from sssp_pipeline.kernels.gpu.common.rows.reduce import reduce_unit
+from sssp_pipeline.kernels.gpu.common.rows.reduce import HARMONIC_SUM, reduce_unit
 from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import GpuSolver
 from sssp_pipeline.kernels.solver import tuned
 
@@ -47,11 +47,11 @@ HOPPER = 90
 ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
 #: As a workflow may ask for them.
 REDUCE = [
-    reduce_unit(0, 0, harmonic=False),
-    reduce_unit(0, 0, harmonic=True),
-    reduce_unit(2, 0, harmonic=False),
-    reduce_unit(3, 2, harmonic=True),
-    reduce_unit(8, 1, harmonic=False),
+    reduce_unit(0, 0),
+    reduce_unit(2, 0),
+    reduce_unit(3, 2),
+    reduce_unit(8, 1),
+    HARMONIC_SUM,
 ]
 #: Three limbs are for floats, and fit every type.
 OVER_SOURCES = [

@@ -187,7 +187,7 @@ MIRRORED = {
         },
     ),
     "reduce": Mirrored(
-        reduce.reduce_unit(3, 2, harmonic=True),
+        reduce.reduce_unit(3, 2),
         {"Summary": device_rows._SUMMARY},
         {
             "kSegment": reduce.SEGMENT,

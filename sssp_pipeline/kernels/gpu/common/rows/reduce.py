@@ -1,4 +1,4 @@
-"""Reductions of rows on the device (`reduce.cu`)."""
+"""Reductions of rows on the device (`reduce.cu`, `harmonic.cu`)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent
 
 _BLOCK = 256
 _WARPS = _BLOCK // 32
-#: Vertices of a segment of the harmonic sum.
+#: Vertices of a segment of the harmonic sum; `kSegment` of the kernels.
 SEGMENT = 1024
 
+HARMONIC_SUM = Unit("harmonic", ("harmonic_partials_kernel", "harmonic_total_kernel"))
 
-def reduce_unit(n_radii: int, n_amounts: int, *, harmonic: bool) -> Unit:
-    """Return the unit of kernels for `n_radii` radii and `n_amounts` amounts."""
-    kernels = ("reduce_kernel", "harmonic_kernel") if harmonic else ("reduce_kernel",)
-    macros = ("SSSP_RADII", n_radii), ("SSSP_AMOUNTS", n_amounts), ("SSSP_HARMONIC", int(harmonic))
-    return Unit("reduce", kernels, macros)
+
+def reduce_unit(n_radii: int, n_amounts: int) -> Unit:
+    """Return the unit of the kernel for `n_radii` radii and `n_amounts` amounts."""
+    return Unit("reduce", ("reduce_kernel",), (("SSSP_RADII", n_radii), ("SSSP_AMOUNTS", n_amounts)))
 
 
 def partial_sums(n_vertices: int) -> int:
@@ -44,29 +44,34 @@ class ReduceOnDevice:
         self, limits: np.ndarray, amounts: np.ndarray, n_rows: int, n_words: int, *, harmonic: bool
     ) -> None:
         cupy = cupy_module()
-        unit = reduce_unit(len(limits), len(amounts), harmonic=harmonic)
+        unit = reduce_unit(len(limits), len(amounts))
         self._kernels = load_kernels(unit, limits.dtype)
-        self._grid = self._kernels["reduce_kernel"].resident_blocks(_BLOCK)
-        self._reads_rows = harmonic or len(limits) > 0
+        if harmonic:
+            self._kernels |= load_kernels(HARMONIC_SUM, limits.dtype)
+        self._grid = {name: kernel.resident_blocks(_BLOCK) for name, kernel in self._kernels.items()}
+        self._reads_rows = len(limits) > 0
         self._limits, self._amounts = Sent(limits), Sent(amounts.ravel())
         self._partials = cupy.empty(n_rows * partial_sums(amounts.shape[1]) if harmonic else 0, np.float64)
         self._words = cupy.empty((n_rows, n_words), np.uint64)
 
     def __call__(self, rows: Any, summaries: Any) -> Any:
         """Enqueue the reduction of `rows` (n, V); return the device array (n, words) that will hold the result."""
-        n_rows, n_vertices = rows.shape
-        words = self._words[:n_rows]
+        words = self._words[: len(rows)]
         words.data.memset_async(0, words.nbytes)
-        n_segments = partial_sums(n_vertices)
-        most_blocks = -(-n_segments // _WARPS) if self._reads_rows else 1
-        blocks_a_row = max(1, min(self._grid // n_rows, most_blocks))
-        inputs = rows, np.uint32(n_vertices), np.uint32(blocks_a_row)
+        n_words, n_segments = np.uint32(words.shape[1]), partial_sums(rows.shape[1])
         sent = self._limits.on_device, self._amounts.on_device
-        n_words = np.uint32(words.shape[1])
-        args = (*inputs, *sent, summaries, self._partials, words, n_words)
-        self._kernels["reduce_kernel"](n_rows * blocks_a_row, _BLOCK, args)
-        if "harmonic_kernel" in self._kernels:
-            self._kernels["harmonic_kernel"](
-                n_rows, 32, (np.uint64(n_segments), self._partials, words, n_words)
+        args = (*sent, summaries, words, n_words)
+        self._launch("reduce_kernel", rows, args, n_segments if self._reads_rows else 1)
+        if "harmonic_partials_kernel" in self._kernels:
+            self._launch("harmonic_partials_kernel", rows, (self._partials,), n_segments)
+            self._kernels["harmonic_total_kernel"](
+                len(rows), 32, (np.uint64(n_segments), self._partials, words, n_words)
             )
         return words
+
+    def _launch(self, name: str, rows: Any, args: tuple[Any, ...], n_segments: int) -> None:
+        """Enqueue a kernel whose warps read `n_segments` segments of each of `rows` (n, V)."""
+        n_rows, n_vertices = rows.shape
+        blocks_a_row = max(1, min(self._grid[name] // n_rows, -(-n_segments // _WARPS)))
+        sizes = np.uint32(n_vertices), np.uint32(blocks_a_row)
+        self._kernels[name](n_rows * blocks_a_row, _BLOCK, (rows, *sizes, *args))

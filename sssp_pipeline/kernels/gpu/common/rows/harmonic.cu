@@ -1,0 +1,82 @@
+// The harmonic sum of rows of distances: of 1 / d over the reached vertices, the source left out. All GPU solvers share it.
+//
+// Returns
+//     harmonic_partials_kernel  the sum of each segment of each row
+//     harmonic_total_kernel     the word `kHarmonic` of each row, from the sums of its segments
+//
+// Idea: the sum is of floats, so a warp adds a segment in the order that `reductions.py` defines.
+// Needs: distances of zero or more, so their bits have the order of the distances.
+// Launch: harmonic_partials_kernel with blocks_a_row blocks for each row, blocks of a multiple of 32 threads; then
+//     harmonic_total_kernel with a block of 32 threads for each row.
+// NOTE: CuPy compiles with -ftz=true, which concerns float32 alone. Distances are never subnormal.
+
+#include "relax.cuh"
+#include "row_words.cuh"
+#include "warp.cuh"
+
+// 1 / d; 0 for a vertex that does not count.
+__device__ __forceinline__ double reciprocal(distance_bits d) {
+    if (d == 0 || d >= kUnreached) {
+        return 0.0;
+    }
+#if SSSP_FLOATING && SSSP_BITS == 32
+    return __drcp_rn(static_cast<double>(__uint_as_float(d)));
+#elif SSSP_FLOATING
+    return __drcp_rn(__longlong_as_double(static_cast<long long>(d)));
+#else
+    return __drcp_rn(__ull2double_rn(d));
+#endif
+}
+
+// Sum over the lanes of a warp: lane i adds that of i + 16, then i + 8, 4, 2, 1. It is returned to lane 0.
+__device__ __forceinline__ double sum_of_lanes(double sum) {
+    for (int by = 16; by > 0; by /= 2) {
+        sum = __dadd_rn(sum, __shfl_down_sync(kWholeWarp, sum, by));
+    }
+    return sum;
+}
+
+extern "C" __global__ void harmonic_partials_kernel(const distance_bits* rows, word32 n_vertices, word32 blocks_a_row,
+                                                    double* partials) {
+    const word32 row = blockIdx.x / blocks_a_row;
+    const distance_bits* const distances = rows + static_cast<word64>(row) * n_vertices;
+    const word32 lane = threadIdx.x % 32;
+    const word64 n_segments = (static_cast<word64>(n_vertices) + kSegment - 1) / kSegment;
+    const word64 n_warps = static_cast<word64>(blocks_a_row) * (blockDim.x / 32);
+    const word64 first = static_cast<word64>(blockIdx.x % blocks_a_row) * (blockDim.x / 32) + threadIdx.x / 32;
+    for (word64 segment = first; segment < n_segments; segment += n_warps) {
+        double sum = 0.0;
+#pragma unroll 8
+        for (word32 j = 0; j < kSegment; j += 32) {
+            const word64 v = segment * kSegment + j + lane;
+            sum = __dadd_rn(sum, reciprocal(v < n_vertices ? distances[v] : kUnreached));
+        }
+        sum = sum_of_lanes(sum);
+        if (lane == 0) {
+            partials[row * n_segments + segment] = sum;
+        }
+    }
+}
+
+extern "C" __global__ void harmonic_total_kernel(word64 n_segments, double* partials, word64* words, word32 n_words) {
+    double* const of_row = partials + blockIdx.x * n_segments;
+    for (word64 n_left = n_segments; n_left > 1;) {
+        const word64 n_sums = (n_left + kSegment - 1) / kSegment;
+        for (word64 segment = 0; segment < n_sums; ++segment) {
+            double sum = 0.0;
+            for (word32 j = 0; j < kSegment; j += 32) {
+                const word64 i = segment * kSegment + j + threadIdx.x;
+                sum = __dadd_rn(sum, i < n_left ? of_row[i] : 0.0);
+            }
+            sum = sum_of_lanes(sum);
+            if (threadIdx.x == 0) {
+                of_row[segment] = sum;  // no later segment reads it
+            }
+        }
+        __syncwarp();
+        n_left = n_sums;
+    }
+    if (threadIdx.x == 0) {
+        words[static_cast<word64>(blockIdx.x) * n_words + kHarmonic] = __double_as_longlong(of_row[0]);
+    }
+}
