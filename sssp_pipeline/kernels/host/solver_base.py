@@ -30,6 +30,9 @@ class SolverBase(ABC):
     records_traces = False
     #: Why it takes no delta; None if it takes one.
     no_delta: str | None = None
+    #: As in `Solver`.
+    named_only: str | None = None
+    counts_arcs = False
     tunables: tuple[Tunable, ...] = ()
     #: Allocates the rows that a call returns, from their shape and their type.
     empty_rows: Callable[[tuple[int, int], np.dtype], np.ndarray] = staticmethod(np.empty)
