@@ -41,6 +41,7 @@ from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
 from sssp_pipeline.kernels.hierarchy.lanes import TILE
 from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
 from sssp_pipeline.kernels.host.mean import mean_distance
+from sssp_pipeline.kernels.host.row_memory import RowMemory
 from sssp_pipeline.kernels.host.search import refuse_overflow, search_limit
 from sssp_pipeline.kernels.host.search_graph import as_searched, largest_distance
 from sssp_pipeline.kernels.host.solver_base import WholeCalls
@@ -59,8 +60,16 @@ class Prepared:
     hierarchy: Hierarchy
     #: (V,) uint32: how many edges leave each vertex, by rank.
     degrees: np.ndarray
-    #: Scratch memory that no call uses now. A new one costs as much as a sweep, since its pages are zeroed.
+    #: Scratch memory that no call uses now, and the memory of rows.
     idle: list[Sweep] = field(default_factory=list)
+    rows: RowMemory = field(default_factory=RowMemory)
+
+    @classmethod
+    def of(cls, graph: CsrGraph, hierarchy: Hierarchy) -> Prepared:
+        """Return `graph` prepared with its `hierarchy`."""
+        degrees = np.empty(graph.n_vertices, np.uint32)
+        degrees[hierarchy.completion.ranks] = np.diff(graph.row_offsets)
+        return cls(hierarchy, degrees)
 
     @contextmanager
     def sweep(self, n_sources: int) -> Iterator[Sweep]:
@@ -82,11 +91,14 @@ def prepared(graph: CsrGraph) -> Prepared:
     """Return `graph` prepared for sweeps; it is made by the first call. Raises as `completion_of`."""
     with _lock:
         if graph not in _kept:
-            completion = completion_of(graph)
-            degrees = np.empty(graph.n_vertices, np.uint32)
-            degrees[completion.ranks] = np.diff(graph.row_offsets)
-            _kept[graph] = Prepared(customize(completion, graph), degrees)
+            _kept[graph] = Prepared.of(graph, customize(completion_of(graph), graph))
         return _kept[graph]
+
+
+def keep_prepared(graph: CsrGraph, ready: Prepared) -> None:
+    """Have `prepared(graph)` return `ready`."""
+    with _lock:
+        _kept[graph] = ready
 
 
 class Phast(WholeCalls):
@@ -122,6 +134,9 @@ class Phast(WholeCalls):
             call_bytes=n_lanes_for(together) * itemsize * traits.n_vertices,
             off_by=10.0,
         )
+
+    def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+        return prepared(graph).rows.empty(shape, dtype)
 
     def _fill_rows(
         self, graph: CsrGraph, sources: np.ndarray, distances: np.ndarray, options: SolveOptions

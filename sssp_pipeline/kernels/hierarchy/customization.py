@@ -92,10 +92,10 @@ def customize(completion: Completion, graph: CsrGraph) -> Hierarchy:
     if is_symmetric:
         down = up
     tails_offsets, tails, arcs = _arcs_into(completion)
-    _through_lower(offsets, heads, tails_offsets, tails, arcs, up, down)
+    _through_lower(offsets, heads, tails_offsets, tails, arcs, up, down, is_symmetric)
     keeps_up = up != np.iinfo(up.dtype).max
     keeps_down = keeps_up if is_symmetric else down != np.iinfo(up.dtype).max
-    _through_upper(offsets, heads, tails_offsets, tails, arcs, up, down, keeps_up, keeps_down)
+    _through_upper(offsets, heads, tails_offsets, tails, arcs, up, down, keeps_up, keeps_down, is_symmetric)
     of_up = _kept(completion, up, keeps_up)
     return Hierarchy(completion, of_up, of_up if is_symmetric else _kept(completion, down, keeps_down))
 
@@ -168,10 +168,11 @@ def _through_lower(
     arcs: np.ndarray,
     up: np.ndarray,
     down: np.ndarray,
+    is_symmetric: bool,
 ) -> None:
     """Lower every arc to the best way through its lower triangles (step 2)."""
     n = np.uint64(len(offsets)) - ONE
-    arc_to = np.zeros(n, np.uint64)
+    arc_to = np.zeros(n, np.uint32)
     for x in range(n):
         for arc in range(offsets[x], offsets[x + ONE]):
             arc_to[heads[arc]] = arc
@@ -181,7 +182,8 @@ def _through_lower(
             for to_y in range(to_x + ONE, offsets[np.uint64(tails[i]) + ONE]):
                 arc = arc_to[heads[to_y]]
                 up[arc] = min(up[arc], saturating_sum(x_to_v, up[to_y]))
-                down[arc] = min(down[arc], saturating_sum(down[to_y], v_to_x))
+                if not is_symmetric:
+                    down[arc] = min(down[arc], saturating_sum(down[to_y], v_to_x))
 
 
 @njit(nogil=True)
@@ -195,10 +197,11 @@ def _through_upper(
     down: np.ndarray,
     keeps_up: np.ndarray,
     keeps_down: np.ndarray,
+    is_symmetric: bool,
 ) -> None:
     """Lower every arc (v, y) and (v, z) of a triangle by its third side (z, y); unmark what is lowered (step 3)."""
     n = np.uint64(len(offsets)) - ONE
-    arc_to = np.zeros(n, np.uint64)
+    arc_to = np.zeros(n, np.uint32)
     for i in range(n):
         z = n - ONE - i
         for arc in range(offsets[z], offsets[z + ONE]):
@@ -210,8 +213,9 @@ def _through_upper(
                 z_to_y, y_to_z = up[arc], down[arc]
                 _lower(up, keeps_up, to_y, saturating_sum(up[to_z], z_to_y))
                 _lower(up, keeps_up, to_z, saturating_sum(up[to_y], y_to_z))
-                _lower(down, keeps_down, to_y, saturating_sum(y_to_z, down[to_z]))
-                _lower(down, keeps_down, to_z, saturating_sum(z_to_y, down[to_y]))
+                if not is_symmetric:
+                    _lower(down, keeps_down, to_y, saturating_sum(y_to_z, down[to_z]))
+                    _lower(down, keeps_down, to_z, saturating_sum(z_to_y, down[to_y]))
 
 
 @njit(nogil=True, inline="always")

@@ -8,6 +8,7 @@ All integers are unsigned, of 32 or 64 bits, and sums saturate: the largest valu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from numba.extending import intrinsic
 
 #: Lanes of a block: the distances that one instruction of this module handles.
 LANES: Any = np.uint64(16)
+#: Bytes of the lanes of `lower_many_lanes`: half of the vector registers of AVX2.
+MANY_BYTES: Any = np.uint64(256)
 #: Vertices and lanes of a tile, the square that `copy_tile` turns.
 TILE: Any = np.uint64(8)
 
@@ -29,6 +32,86 @@ def saturating_sum(typing_context: Any, left: Any, right: Any) -> Any:
         return _call(builder, "llvm.uadd.sat", *arguments)
 
     return (left(left, left), generate) if left == right else None
+
+
+def _lower(
+    rows: Any, heads: Any, weights: Any, largest: Any, sums: Any, n_lanes: int
+) -> tuple[Any, Callable[..., Any]]:
+    """Return the signature and the generator of `lower_lanes`, for blocks of `n_lanes`."""
+    number = rows.dtype
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = dict(zip(_NAMES, arguments, strict=True))
+        kinds = dict(zip(_NAMES, signature.args, strict=True))
+        element, int64 = ir.IntType(number.bitwidth), ir.IntType(64)
+        vector, wide = ir.VectorType(element, n_lanes), ir.VectorType(int64, n_lanes)
+        align = element.width // 8
+
+        def data(name: str) -> Any:
+            return context.make_array(kinds[name])(context, builder, values[name]).data
+
+        def lanes_at(array: Any, index: Any, kind: Any) -> Any:
+            return builder.bitcast(builder.gep(array, [index]), kind.as_pointer())
+
+        rows_data, heads_data, weights_data = data("rows"), data("heads"), data("weights")
+        at = builder.add(builder.mul(values["row"], values["stride"]), values["block"])
+        own = lanes_at(rows_data, at, vector)
+        best = cgutils.alloca_once(builder, vector)
+        builder.store(_all(vector, 2**element.width - 1), best)
+        with builder.if_then(builder.icmp_unsigned("!=", values["is_filled"], values["is_filled"].type(0))):
+            builder.store(builder.load(own, align=align), best)
+        with cgutils.for_range_slice(builder, values["first"], values["end"], int64(1), int64) as (arc, _):
+            head = builder.zext(builder.load(builder.gep(heads_data, [arc])), int64)
+            weight = _splat(builder, builder.load(builder.gep(weights_data, [arc])), vector)
+            upper = builder.add(builder.mul(head, values["stride"]), values["block"])
+            upper_lanes = builder.load(lanes_at(rows_data, upper, vector), align=align)
+            found = _call(builder, "llvm.uadd.sat", upper_lanes, weight)
+            builder.store(_call(builder, "llvm.umin", builder.load(best), found), best)
+        lanes = builder.load(best)
+        builder.store(lanes, own, align=align)
+
+        # ---- the results of each lane ----
+        is_reached = builder.icmp_unsigned("<", lanes, _splat(builder, values["limit"], vector))
+        reached = builder.select(is_reached, lanes, _all(vector, 0))
+        of_largest = lanes_at(data("largest"), values["block"], vector)
+        so_far = builder.load(of_largest, align=align)
+        builder.store(_call(builder, "llvm.umax", so_far, reached), of_largest, align=align)
+        sums_data = data("sums")
+
+        def add(lane: Any, numbers: Any) -> None:
+            place = lanes_at(sums_data, lane, wide)
+            builder.store(builder.add(builder.load(place, align=8), numbers), place, align=8)
+
+        if element.width == 32:
+            add(values["block"], builder.zext(reached, wide))
+        else:
+            add(values["block"], builder.and_(reached, _all(wide, 2**32 - 1)))
+            upper_bits = builder.lshr(reached, _all(wide, 32))
+            add(builder.add(values["block"], values["stride"]), upper_bits)
+        bits = builder.bitcast(is_reached, ir.IntType(n_lanes))
+        return builder.icmp_unsigned("==", bits, bits.type(-1))
+
+    uint64 = types.uint64
+    signature = types.boolean(
+        rows, uint64, types.boolean, uint64, uint64, heads, weights, uint64, uint64, number, largest, sums
+    )
+    return signature, generate
+
+
+_NAMES = (
+    "rows",
+    "row",
+    "is_filled",
+    "stride",
+    "block",
+    "heads",
+    "weights",
+    "first",
+    "end",
+    "limit",
+    "largest",
+    "sums",
+)
 
 
 @intrinsic
@@ -47,7 +130,7 @@ def lower_lanes(
     largest: Any,
     sums: Any,
 ) -> Any:
-    """Set a block of lanes of a row to the least sums over the arcs into it; return whether all lanes are reached.
+    """Set `LANES` lanes of a row to the least sums over the arcs into it; return whether all of them are reached.
 
     Parameters
     ----------
@@ -58,7 +141,7 @@ def lower_lanes(
     is_filled
         Whether its row has distances already, which then take part.
     block
-        The first lane of the block.
+        The first of the lanes.
     heads, weights, first, end
         The arcs into the vertex are `first` to `end` of these arrays.
     limit
@@ -66,85 +149,30 @@ def lower_lanes(
     largest
         (lanes,) like `rows`; raised to the distance of each reached lane.
     sums
-        (2 * lanes,) uint64: the sums of the lower and of the upper 32 bits of the distances of reached lanes.
+        (2 * lanes,) uint64: the sums of the lower and of the upper 32 bits of the distances of reached lanes; of the
+        distances themselves, in the first part, if they have 32 bits.
     """
-    number = rows.dtype
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values = dict(zip(_NAMES, arguments, strict=True))
-        kinds = dict(zip(_NAMES, signature.args, strict=True))
-        element = ir.IntType(number.bitwidth)
-        vector = ir.VectorType(element, int(LANES))
-        int64 = ir.IntType(64)
-
-        def data(name: str) -> Any:
-            return context.make_array(kinds[name])(context, builder, values[name]).data
-
-        def lanes_at(array: Any, index: Any, kind: Any) -> Any:
-            return builder.bitcast(builder.gep(array, [index]), kind.as_pointer())
-
-        rows_data, heads_data, weights_data = data("rows"), data("heads"), data("weights")
-        at = builder.add(builder.mul(values["row"], values["stride"]), values["block"])
-        own = lanes_at(rows_data, at, vector)
-        best = cgutils.alloca_once(builder, vector)
-        builder.store(ir.Constant(vector, [2**number.bitwidth - 1] * int(LANES)), best)
-        with builder.if_then(builder.icmp_unsigned("!=", values["is_filled"], values["is_filled"].type(0))):
-            builder.store(builder.load(own, align=element.width // 8), best)
-        with cgutils.for_range_slice(builder, values["first"], values["end"], int64(1), int64) as (arc, _):
-            head = builder.zext(builder.load(builder.gep(heads_data, [arc])), int64)
-            weight = _splat(builder, builder.load(builder.gep(weights_data, [arc])), vector)
-            upper = builder.add(builder.mul(head, values["stride"]), values["block"])
-            upper_lanes = builder.load(lanes_at(rows_data, upper, vector), align=element.width // 8)
-            found = _call(builder, "llvm.uadd.sat", upper_lanes, weight)
-            builder.store(_call(builder, "llvm.umin", builder.load(best), found), best)
-        lanes = builder.load(best)
-        builder.store(lanes, own, align=element.width // 8)
-
-        # ---- the results of each lane ----
-        limit = _splat(builder, values["limit"], vector)
-        is_reached = builder.icmp_unsigned("<", lanes, limit)
-        reached = builder.select(is_reached, lanes, ir.Constant(vector, [0] * int(LANES)))
-        of_largest = lanes_at(data("largest"), values["block"], vector)
-        so_far = builder.load(of_largest, align=element.width // 8)
-        builder.store(_call(builder, "llvm.umax", so_far, reached), of_largest, align=element.width // 8)
-        wide = ir.VectorType(int64, int(LANES))
-        sums_data = data("sums")
-
-        def add(lane: Any, numbers: Any) -> None:
-            place = lanes_at(sums_data, lane, wide)
-            builder.store(builder.add(builder.load(place, align=8), numbers), place, align=8)
-
-        if element.width == 32:
-            add(values["block"], builder.zext(reached, wide))
-        else:
-            low = builder.and_(reached, ir.Constant(wide, [0xFFFFFFFF] * int(LANES)))
-            high = builder.lshr(reached, ir.Constant(wide, [32] * int(LANES)))
-            add(values["block"], low)
-            add(builder.add(values["block"], values["stride"]), high)
-        bits = builder.bitcast(is_reached, ir.IntType(int(LANES)))
-        return builder.icmp_unsigned("==", bits, bits.type(-1))
-
-    signature = types.boolean(
-        rows, types.uint64, types.boolean, types.uint64, types.uint64, heads, weights, types.uint64, types.uint64,
-        number, largest, sums,
-    )  # fmt: skip
-    return signature, generate
+    return _lower(rows, heads, weights, largest, sums, int(LANES))
 
 
-_NAMES = (
-    "rows",
-    "row",
-    "is_filled",
-    "stride",
-    "block",
-    "heads",
-    "weights",
-    "first",
-    "end",
-    "limit",
-    "largest",
-    "sums",
-)
+@intrinsic
+def lower_many_lanes(
+    typing_context: Any,
+    rows: Any,
+    row: Any,
+    is_filled: Any,
+    stride: Any,
+    block: Any,
+    heads: Any,
+    weights: Any,
+    first: Any,
+    end: Any,
+    limit: Any,
+    largest: Any,
+    sums: Any,
+) -> Any:
+    """Do what `lower_lanes` does for as many lanes as have `MANY_BYTES`: each arc is read once for all of them."""
+    return _lower(rows, heads, weights, largest, sums, 8 * int(MANY_BYTES) // rows.dtype.bitwidth)
 
 
 @intrinsic
@@ -249,6 +277,10 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
         for places in ([0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15])
         for i in range(4)
     ]
+
+
+def _all(vector: Any, value: int) -> Any:
+    return ir.Constant(vector, [value] * vector.count)
 
 
 def _splat(builder: Any, value: Any, vector: Any) -> Any:

@@ -30,7 +30,15 @@ import numpy as np
 
 from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
-from sssp_pipeline.kernels.hierarchy.lanes import LANES, TILE, copy_tile, lower_lanes, saturating_sum
+from sssp_pipeline.kernels.hierarchy.lanes import (
+    LANES,
+    MANY_BYTES,
+    TILE,
+    copy_tile,
+    lower_lanes,
+    lower_many_lanes,
+    saturating_sum,
+)
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.numba_cache import njit
 
@@ -44,13 +52,15 @@ _LINE = 64
 
 def most_lanes(n_vertices: int, dtype: np.dtype) -> int:
     """Return the most lanes of a sweep over `n_vertices` vertices with distances of `dtype`."""
-    fitting = MOST_BYTES // max(1, n_vertices * dtype.itemsize * int(LANES)) * int(LANES)
-    return min(MOST_LANES, max(int(LANES), fitting))
+    n_lanes = MOST_LANES
+    while n_lanes > int(LANES) and n_lanes * dtype.itemsize * n_vertices > MOST_BYTES:
+        n_lanes //= 2
+    return n_lanes
 
 
 def n_lanes_for(n_sources: int) -> int:
-    """Return the lanes that a sweep of `n_sources` has, a multiple of `LANES`."""
-    return -(-n_sources // int(LANES)) * int(LANES)
+    """Return the lanes of a sweep of up to `MOST_LANES` sources. A sweep of 48 would take longer than one of 64."""
+    return next(n for n in (16, 32, MOST_LANES) if n >= n_sources)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,18 +218,27 @@ def _sweep(
 ) -> None:
     """Compute all rows, and count the vertices that a lane does not reach, and their edges."""
     n = np.uint64(len(degrees))
+    many = MANY_BYTES // np.uint64(rows.itemsize)
     for i in range(n):
         v = n - ONE - i
         first, end = offsets[v], offsets[v + ONE]
-        for block in range(ZERO, n_lanes, LANES):
-            all_reached = lower_lanes(
+        block = ZERO
+        all_reached = True
+        while block + many <= n_lanes:
+            all_reached &= lower_many_lanes(
                 rows, v, is_filled[v], n_lanes, block, heads, weights, first, end, limit, largest, sums
             )
-            if not all_reached:
-                for lane in range(block, block + LANES):
-                    is_out = rows[v * n_lanes + lane] >= limit
-                    unreached[0, lane] += is_out
-                    unreached[1, lane] += is_out * np.int64(degrees[v])
+            block += many
+        while block < n_lanes:
+            all_reached &= lower_lanes(
+                rows, v, is_filled[v], n_lanes, block, heads, weights, first, end, limit, largest, sums
+            )
+            block += LANES
+        if not all_reached:
+            for lane in range(n_lanes):
+                is_out = rows[v * n_lanes + lane] >= limit
+                unreached[0, lane] += is_out
+                unreached[1, lane] += is_out * np.int64(degrees[v])
         is_filled[v] = False
 
 

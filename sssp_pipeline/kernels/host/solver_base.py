@@ -112,9 +112,14 @@ class WholeCalls(SolverBase):
         self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
     ) -> Parts:
         shape = len(sources), options.kept.n_columns(graph.n_vertices)
-        distances = self.empty_rows(shape, options.kept.dtype(graph.weight_dtype))
+        distances = self._rows(graph, shape, options.kept.dtype(graph.weight_dtype))
         metrics = self._fill_rows(graph, sources, distances, options) if len(sources) else []
         yield from Solution(distances, None, metrics).parts(ends)
+
+    def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+        """Return the rows of a call on `graph`, not filled yet."""
+        del graph
+        return self.empty_rows(shape, dtype)
 
     @abstractmethod
     def _fill_rows(

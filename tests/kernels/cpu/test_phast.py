@@ -213,6 +213,7 @@ def test_scratch_memory_is_used_again_after_larger_and_smaller_calls():
 def test_large_graphs_have_fewer_lanes():
     uint32, uint64 = np.dtype("uint32"), np.dtype("uint64")
     assert sweep.most_lanes(0, uint32) == sweep.most_lanes(4_000_000, uint32) == 64
+    assert [sweep.n_lanes_for(n) for n in (1, 16, 17, 32, 33, 64)] == [16, 16, 32, 32, 64, 64]
     assert sweep.most_lanes(8_000_000, uint32) == sweep.most_lanes(4_000_000, uint64) == 32
     assert sweep.most_lanes(2**32 - 2, uint64) == 16
 
