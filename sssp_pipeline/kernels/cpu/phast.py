@@ -35,7 +35,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels.forecast import Forecast, core_s
-from sssp_pipeline.kernels.hierarchy import order
+from sssp_pipeline.kernels.hierarchy import metis
 from sssp_pipeline.kernels.hierarchy.completion import completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
 from sssp_pipeline.kernels.hierarchy.lanes import TILE
@@ -119,7 +119,7 @@ class Phast(WholeCalls):
                 f"it adds weights in another order than along the path, which rounds {graph.weight_dtype} differently; "
                 "`delta-stepping` takes floats, and `graph.weights.scale` makes integers of decimal weights"
             )
-        return order.missing()
+        return metis.missing()
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         at_once = most_lanes(traits.n_vertices, traits.weight_dtype)
@@ -163,8 +163,8 @@ class Phast(WholeCalls):
         swept = sweep.run(sources, limit)
         if options.cutoff is None or options.cutoff > largest_distance(graph.weight_dtype):
             for lane in np.flatnonzero(swept.reached < graph.n_vertices).tolist():
-                row = np.empty((1, graph.n_vertices), sweep.dtype)
                 if int(swept.largest[lane]) + graph.traits.max_weight > largest_distance(graph.weight_dtype):
+                    row = np.empty((1, graph.n_vertices), sweep.dtype)
                     sweep.copy(lane, limit, unreached, row)
                     refuse_overflow(graph, int(sources[lane]), row[0], int(swept.largest[lane]))
         _keep(graph, sweep, distances, options, limit, unreached)

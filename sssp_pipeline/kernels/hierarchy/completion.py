@@ -70,6 +70,8 @@ def completion_of(graph: CsrGraph) -> Completion:
     ------
     InputError
         It has more than `MOST_TRIANGLES` triangles or `MOST_ARCS` arcs, or the graph is too large for METIS.
+    SsspError
+        METIS failed.
     """
     offsets, neighbours = neighbours_of(graph)
     return complete(offsets, neighbours, elimination_order(offsets, neighbours))

@@ -22,30 +22,20 @@ J. Dibbelt, B. Strasser, D. Wagner, "Customizable contraction hierarchies", 2016
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.hierarchy.metis import nested_dissection
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.numba_cache import njit
 
 #: The longest list in which an eliminated vertex of degree 2 is searched.
 LONGEST_SCAN = np.uint64(32)
-#: METIS counts with 32 signed bits.
-METIS_MOST = 2**31 - 1
+#: Up to this many vertices, what is left is eliminated as it stands. To start METIS would take longer than it saves.
+FEW = 128
 _TWO: Any = np.uint64(2)
-
-
-def missing() -> str | None:
-    """Return why no order can be made here, or None."""
-    if find_spec("pymetis") is None:
-        return (
-            "it needs the package `pymetis`, which is not installed; it has wheels for Linux x86-64 and macOS"
-        )
-    return None
 
 
 def neighbours_of(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
@@ -79,8 +69,8 @@ def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
 
     Raises
     ------
-    InputError
-        The graph is too large for METIS.
+    InputError, SsspError
+        As `metis.nested_dissection`.
     """
     n = len(offsets) - 1
     lists = neighbours.copy()
@@ -88,24 +78,10 @@ def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
     is_eliminated = np.zeros(n, np.bool_)
     n_low = _eliminate_low_degrees(offsets, lists, order, is_eliminated)
     core = np.flatnonzero(~is_eliminated).astype(np.uint32)
-    if len(core):
-        core_offsets, core_neighbours = _core(offsets, lists, is_eliminated, core)
-        order[n_low:] = core[_nested_dissection(core_offsets, core_neighbours)]
+    if len(core) > FEW:
+        core = core[nested_dissection(*_core(offsets, lists, is_eliminated, core))]
+    order[n_low:] = core
     return order
-
-
-def _nested_dissection(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
-    """Return the vertices of a graph in the order of METIS, lowest rank first."""
-    import pymetis
-
-    if max(len(offsets), len(neighbours)) > METIS_MOST:
-        raise InputError(
-            f"the graph has {len(neighbours)} pairs of neighbours, more than METIS takes ({METIS_MOST})",
-            hint="choose another solver; `sssp-pipeline solvers` lists all",
-        )
-    adjacency = pymetis.CSRAdjacency(offsets.astype(np.int32), neighbours.astype(np.int32))
-    order, _ = pymetis.nested_dissection(adjacency)
-    return np.asarray(order)
 
 
 def _core(

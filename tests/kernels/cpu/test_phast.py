@@ -18,7 +18,7 @@ from sssp_pipeline.generators import grid, rmat, road_like
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import order, sweep
+from sssp_pipeline.kernels.hierarchy import metis, sweep
 from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -173,7 +173,7 @@ def test_floats_are_refused_with_the_solvers_that_take_them():
 
 
 def test_without_pymetis_it_is_refused(monkeypatch):
-    monkeypatch.setattr(order, "find_spec", lambda name: None)
+    monkeypatch.setattr(metis, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="it needs the package `pymetis`, which is not installed"):
         Phast().solve(graph_of(grid(3, 3)), np.array([0]), ANY)
 

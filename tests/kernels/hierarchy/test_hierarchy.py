@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -11,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sssp_pipeline.csr import NO_VERTEX, csr_from_edges
-from sssp_pipeline.errors import InputError
-from sssp_pipeline.generators import grid, path, road_like, star
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.generators import dense, grid, path, road_like, star
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
-from sssp_pipeline.kernels.hierarchy import completion
+from sssp_pipeline.kernels.hierarchy import completion, metis, order
 from sssp_pipeline.kernels.hierarchy.completion import complete, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
@@ -31,7 +33,7 @@ def graph_of(made):
 
 @st.composite
 def graphs(draw):
-    """Any edges with loops, parallels and zeros, and a lattice beside them, so that METIS has something to order."""
+    """Any edges with loops, parallels and zeros."""
     n = draw(st.integers(1, 25))
     vertex, weight = st.integers(0, n - 1), st.sampled_from([0, 0, 1, 1, 2, 5, 2**32 - 2])
     edges = draw(st.lists(st.tuples(vertex, vertex, weight), max_size=70))
@@ -71,6 +73,13 @@ def test_arcs_are_those_of_the_elimination_game(graph):
     for v, above in enumerate(expected):
         heads = made.arc_heads[made.arc_offsets[v] : made.arc_offsets[v + np.uint64(1)]]
         assert heads.tolist() == sorted(above)
+
+
+def test_what_metis_orders_is_eliminated_right_too(monkeypatch):
+    monkeypatch.setattr(order, "FEW", 0)
+    for graph in (graph_of(grid(6, 7)), graph_of(dense(9)), graph_of(grid(5, 5, keep=0.8))):
+        made = completion_of(graph)
+        assert upper_neighbours(made) == eliminated(graph, made.ranks)
 
 
 @EXAMPLES
@@ -160,8 +169,40 @@ def test_separators_that_are_too_large_are_refused(monkeypatch, limit, message):
 
 
 def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
-    monkeypatch.setattr("sssp_pipeline.kernels.hierarchy.order.METIS_MOST", 100)
+    monkeypatch.setattr(metis, "MOST", 100)
     with pytest.raises(
         InputError, match=r"the graph has \d+ pairs of neighbours, more than METIS takes \(100\)"
     ):
         completion_of(graph_of(grid(20, 20)))
+
+
+def test_a_metis_that_fails_is_an_error(monkeypatch):
+    monkeypatch.setattr(metis, "__name__", "sssp_pipeline.no_such_module")
+    with pytest.raises(
+        SsspError, match=r"METIS failed to order [\d,]+ vertices: exit code 1; .*no_such_module"
+    ):
+        completion_of(graph_of(grid(20, 20)))
+
+
+def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
+    offsets, neighbours = neighbours_of(graph_of(grid(150, 150)))
+    np.savez(tmp_path / "graph.npz", offsets=offsets, neighbours=neighbours)
+    program = """if True:
+        import os, signal, sys, threading, time
+        import numpy as np
+        from sssp_pipeline.kernels.hierarchy.metis import nested_dissection
+        signals = []
+        signal.signal(signal.SIGTERM, lambda *_: signals.append(time.monotonic()))
+        graph = np.load(sys.argv[1])
+        found = []
+        def order():
+            found.append(nested_dissection(graph["offsets"], graph["neighbours"]))
+        thread = threading.Thread(target=order)
+        thread.start()
+        while thread.is_alive():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+        assert len(signals) > 3
+        assert sorted(found[0].tolist()) == list(range(len(graph["offsets"]) - 1))
+    """
+    subprocess.run([sys.executable, "-c", program, tmp_path / "graph.npz"], check=True, timeout=60)
