@@ -106,7 +106,9 @@ class Phast(WholeCalls):
 
     name = "phast"
     device = "cpu"
-    summary = "Sweeps over a hierarchy, many sources at once; the fastest on roads from some 100 sources on; integers"
+    summary = (
+        "Sweeps over a hierarchy, many sources at once; the fastest on roads from 150 sources on; integers"
+    )
     no_delta = "it has no buckets and takes no delta"
     named_only: str | None = "its time depends on the separators of the graph, which a plan does not know"
     counts_arcs = True

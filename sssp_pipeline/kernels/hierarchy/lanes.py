@@ -1,7 +1,7 @@
 """Vector instructions of the sweep: one operation on the distances from several sources.
 
 A lane is one source. The distances of `LANES` lanes to one vertex lie side by side, so LLVM makes them one vector or a
-few, whatever the machine has. numba's own loops over lanes are not vectorized (`benchmarks/kernel_constants.md`).
+few, whatever the machine has. numba 0.68 makes scalar code of its own loops over lanes.
 
 All integers are unsigned, of 32 or 64 bits, and sums saturate: the largest value stands for "unreached".
 """
