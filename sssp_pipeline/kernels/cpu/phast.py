@@ -146,12 +146,11 @@ class Phast(WholeCalls):
         if graph.n_edges > 1:
             _compile(graph.weight_dtype)
         ready = prepared(graph)
-        n_groups = -(-len(sources) // most_lanes(graph.n_vertices, graph.weight_dtype))
-        groups = np.array_split(np.arange(len(sources)), n_groups)
+        together = most_lanes(graph.n_vertices, graph.weight_dtype)
         metrics = []
-        with ready.sweep(len(groups[0])) as sweep:
-            for group in groups:
-                some = slice(group[0], group[-1] + 1)
+        with ready.sweep(min(len(sources), together)) as sweep:
+            for first in range(0, len(sources), together):
+                some = slice(first, first + together)
                 metrics += self._solve_together(graph, sweep, sources[some], distances[some], options)
         return metrics
 
