@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from papers.cnr_2000 import adjacency_list
-from scipy.spatial import cKDTree
+from scipy.spatial import Delaunay, cKDTree
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.generators import GeneratedEdges, grid, hashed_weights, rmat, road_like
@@ -108,6 +108,14 @@ def near_points(data: Path, n_points: int, dimensions: int, neighbours: int) -> 
     return both_ways(src, nearest[:, 1:].ravel(), 1000, n_points)
 
 
+def triangulated(data: Path, n_points: int) -> CsrGraph:
+    """Random points of a square, joined both ways by their Delaunay triangulation; weights 1 to 1000."""
+    corners = Delaunay(np.random.default_rng(7).random((n_points, 2))).simplices.astype(np.int64)
+    sides = np.sort(np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]]), axis=1)
+    src, dst = np.unique(sides, axis=0).T
+    return both_ways(src, dst, 1000, n_points)
+
+
 def grown(data: Path, n_vertices: int, links: int, power: float) -> CsrGraph:
     """Each vertex joined both ways to `links` earlier ones; weights 1 to 1000.
 
@@ -170,6 +178,8 @@ GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
     **{f"grid-{side}": partial(made_by, grid, rows=side, cols=side, keep=0.6) for side in (2048, 4096)},
     "road": partial(made_by, road_like),
     "road-21": partial(made_by, road_like, vertices=2**21),
+    "road-1m": partial(made_by, road_like, vertices=10**6),
+    "delaunay": partial(triangulated, n_points=2**18),
     "lattice-3d": partial(lattice_3d, side=128),
     "points-2d": partial(near_points, n_points=2**19, dimensions=2, neighbours=6),
     "points-8d": partial(near_points, n_points=2**17, dimensions=8, neighbours=12),

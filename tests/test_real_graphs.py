@@ -13,6 +13,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 import sssp_pipeline as sp
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.generators import hashed_weights
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.over_sources import OverSources
@@ -108,6 +110,23 @@ def test_the_time_along_the_shortest_way_through_new_york(tmp_path, data_file):
     assert (line.max(axis=0) < [-73.5, 41.3]).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n_sources"), [("USA-road-d.NY.gr.gz", 2000), ("pace16-NE.gr.xz", 200)])
+def test_a_sweep_finds_what_a_search_finds(tmp_path, data_file, name, n_sources):
+    graph_section = {"input": str(data_file(name)), "store": str(tmp_path / "graph")}
+    output = {"path": str(tmp_path / "run")}
+    workflow = Workflow.model_validate({"graph": graph_section, "sources": {"all": True}, "output": output})
+    graph = ingest_stage(workflow, Quiet()).graph()
+    if name.startswith("pace16"):  # it has no weights
+        src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+        ends = np.minimum(src, graph.col_indices), np.maximum(src, graph.col_indices)
+        graph = CsrGraph(graph.row_offsets, graph.col_indices, hashed_weights(*ends, 1000))
+    sources = np.random.default_rng(5).integers(0, graph.n_vertices, n_sources)
+    for some in np.split(sources, 20):
+        rows = [SOLVERS[s].solve(graph, some, SolveOptions()).distances for s in ("phast", "delta-stepping")]
+        np.testing.assert_array_equal(*rows)
+
+
 @pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
     "name",
@@ -134,6 +153,8 @@ def test_answers_are_what_numpy_makes_of_whole_rows(tmp_path, data_file, numpy_a
     for solver in SOLVERS.values():
         if solver.device != device or solver.supports(graph.traits, SolveOptions()) is not None:
             continue
+        if solver.name == "phast" and not name.endswith(".gr.gz"):
+            continue  # webs and networks of people have no small separators
         found = solver.solve(graph, sources, SolveOptions(kept=reduced))
         numpy_answers.assert_reduced(reduced, found.distances, rows)
         numpy_answers.assert_over_sources(over, found.over_sources, rows, sources, graph.traits)

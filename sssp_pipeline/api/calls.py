@@ -61,7 +61,7 @@ def solve_sources(
     forecast = work.of_a_call(chosen.name)
     on_all_cores = chosen.device == "cpu" and not forecast.is_shared
     if chosen.device == "cpu":
-        size = max(1, min(batch, int(_PART_S / max(forecast.wall_s(machine.cores), 1e-9))))
+        size = max(forecast.at_once, min(batch, int(_PART_S / max(forecast.wall_s(machine.cores), 1e-9))))
     else:
         size = batch * work.batches_per_call(chosen.name)
 

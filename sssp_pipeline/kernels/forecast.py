@@ -47,6 +47,11 @@ class Forecast:
     off_by: float = 3.0
     #: The most sources of one search. A deadline applies to a search.
     most_in_search: int = 2**32
+    #: Seconds of each process before its first source, on one core.
+    start_s: float = 0.0
+    #: Host memory beside the graph: of each process, and of each call under way.
+    host_bytes: int = 0
+    call_bytes: int = 0
 
     @property
     def is_shared(self) -> bool:

@@ -9,6 +9,7 @@ from sssp_pipeline.errors import InputError, did_you_mean
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.kernels.cpu.parallel_delta_stepping import ParallelDeltaStepping
+from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.cpu.queue_bellman_ford import QueueBellmanFord
 from sssp_pipeline.kernels.gpu.adaptive_threads.adaptive_threads import AdaptiveThreads
 from sssp_pipeline.kernels.gpu.adds.adds import Adds
@@ -35,6 +36,7 @@ SOLVERS: dict[str, Solver] = {
         AdaptiveThreads(),
         DeltaStepping(),
         ParallelDeltaStepping(),
+        Phast(),
         Dijkstra(),
         QueueBellmanFord(),
     )

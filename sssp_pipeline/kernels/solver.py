@@ -114,9 +114,10 @@ class SourceMetrics:
     #: time on a CPU.
     solve_s: float
     #: The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
-    #: Dijkstra's algorithm processes every reached vertex once.
+    #: Dijkstra's algorithm processes every reached vertex once. With a hierarchy: the vertices on the climb and all
+    #: vertices of the sweep.
     vertices_processed: int
-    #: How many edges were read.
+    #: How many edges were read. With a hierarchy: how many of its arcs.
     edges_relaxed: int
     #: Vertices with a finite distance, including the source.
     reached: int
@@ -235,6 +236,10 @@ class Solver(Protocol):
     summary: str
     #: Whether its search takes negative weights. Without, integers are reweighted (`host/reweighting.py`).
     takes_negative: bool
+    #: Why `auto` does not take this solver; None if it may.
+    named_only: str | None
+    #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.
+    counts_arcs: bool
 
     @property
     def tunables(self) -> tuple[Tunable, ...]:

@@ -324,9 +324,12 @@ def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> 
         solver.solve(graph, tried[:1], options)  # compiles the solver and prepares the graph for it
         source_s[name] = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
     facts = {"probed_sources": len(tried), "solve_s_per_source": source_s}
-    if solver_named(plan.solver).device == "cpu":  # on a GPU, few sources do not predict many
-        fastest = min(source_s, key=source_s.__getitem__)
-        sharing = min(plan.machine.cores, solver_named(fastest).forecast(traits, 1).most_cores)
+    fastest = min(source_s, key=source_s.__getitem__)
+    expected = solver_named(fastest).forecast(traits, 1)
+    if solver_named(fastest).device == "cpu" and expected.at_once <= len(
+        tried
+    ):  # else few do not predict many
+        sharing = min(plan.machine.cores, expected.most_cores)
         facts["solve_core_s"] = source_s[fastest] * sharing * n_sources
     return facts
 

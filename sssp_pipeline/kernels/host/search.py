@@ -79,7 +79,7 @@ def finish_row(graph: CsrGraph, source: int, distances: np.ndarray, cutoff: floa
     searched_to = row.dtype.type(search_limit(graph, cutoff))
     facts = _summarise(row_offsets, row, searched_to, unreached)
     if cutoff is None or cutoff > largest_distance(dtype) or graph.traits.min_weight < 0:
-        _refuse_overflow(graph, source, row, facts[1])
+        refuse_overflow(graph, source, row, facts[1])
     limit = row.dtype.type(distance_limit(dtype, cutoff))
     if limit != searched_to:
         facts = _summarise(row_offsets, row, limit, unreached)
@@ -102,7 +102,7 @@ def _mean(distances: np.ndarray, furthest: np.generic, reached: int, signed: boo
     return mean_distance(dtype, lower, upper, int(largest), reached)
 
 
-def _refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: float) -> None:
+def refuse_overflow(graph: CsrGraph, source: int, row: np.ndarray, furthest: float) -> None:
     """Raise `PathTooLongError` if a vertex is unreached only because its distance does not fit the type."""
     dtype = graph.weight_dtype
     if furthest + graph.traits.max_weight <= largest_distance(dtype):

@@ -34,6 +34,9 @@ class SolverBase(ABC):
     accumulates_parts = False
     #: Why it takes no delta; None if it takes one.
     no_delta: str | None = None
+    #: As in `Solver`.
+    named_only: str | None = None
+    counts_arcs = False
     tunables: tuple[Tunable, ...] = ()
     #: Allocates the rows that a call returns, from their shape and their type.
     empty_rows: Callable[[tuple[int, int], np.dtype], np.ndarray] = staticmethod(np.empty)
@@ -121,10 +124,15 @@ class WholeCalls(SolverBase):
         self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
     ) -> Parts:
         shape = len(sources), options.kept.n_columns(graph.n_vertices)
-        distances = self.empty_rows(shape, options.kept.dtype(graph.weight_dtype))
+        distances = self._rows(graph, shape, options.kept.dtype(graph.weight_dtype))
         accumulator = accumulator_of(graph, options)
         metrics = self._fill_rows(graph, sources, distances, options, accumulator) if len(sources) else []
         yield from _with_words(Solution(distances, None, metrics), accumulator).parts(ends)
+
+    def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+        """Return the rows of a call on `graph`, not filled yet."""
+        del graph
+        return self.empty_rows(shape, dtype)
 
     @abstractmethod
     def _fill_rows(

@@ -107,8 +107,8 @@ class Plan:
     batches_per_call: int
     #: Host memory on each worker of the graph, and of what else it holds once.
     graph_bytes: int
-    #: Host memory of the distances (and predecessors) of one batch on each thread, and of the one whole row that a CPU
-    #: solver holds if it does not keep whole rows.
+    #: Host memory of the distances (and predecessors) of one batch on each thread, of the one whole row that a CPU
+    #: solver holds if it does not keep whole rows, and the batch's share of what a call of the solver takes.
     batch_bytes: int
     #: Estimated bytes of the distances in storage, before compression.
     written_bytes: int
@@ -226,6 +226,7 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
         solver = solver_named(name)
         check_choice(name, refused, work.options)
         return solver, "asked for" + _how(solver, work), ()
+    refused = {s.name: why for s in SOLVERS.values() if (why := refused.get(s.name) or s.named_only)}
     check_choice(name, refused, work.options)
     expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
 
@@ -271,8 +272,8 @@ def _is_reweighted(solver: Solver, traits: GraphTraits) -> bool:
 
 def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     """Return about how many seconds solving and writing would take, once the graph is loaded."""
-    start_s = GPU_START_S if solver.device == "gpu" else 0.0
     of_a_call = work.of_a_call(solver.name)
+    start_s = of_a_call.start_s + (GPU_START_S if solver.device == "gpu" else 0.0)
     source_s = of_a_call.wall_s(machine.cores)
     if _is_reweighted(solver, work.traits):
         start_s += POTENTIALS_S_PER_ELEMENT * (work.traits.n_vertices + work.traits.n_edges)
@@ -284,6 +285,12 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
 def _refusals(work: Work, machine: Machine) -> dict[str, str]:
     """Return why solvers cannot do this work on this machine, by name."""
     return {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
+
+
+def _n_compared(work: Work, machine: Machine) -> int:
+    """Return how many solvers `auto` chooses from."""
+    refused = _refusals(work, machine)
+    return sum(s.name not in refused and s.named_only is None for s in SOLVERS.values())
 
 
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
@@ -373,7 +380,8 @@ def make_plan(
     graph_bytes = 8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize)
     if _is_reweighted(solver, traits):
         graph_bytes += reweighting.host_bytes(traits)
-    graph_bytes += output.held_bytes(traits.n_vertices)
+    of_a_call = work.of_a_call(solver.name)
+    graph_bytes += output.held_bytes(traits.n_vertices) + of_a_call.host_bytes
     holds_a_row = solver.device == "cpu" and not kept.is_whole_row
     id_bytes = output.id_bytes(traits.n_vertices, n_sources)
     part_bytes = kept.part_bytes(traits.n_vertices, traits.weight_dtype)
@@ -383,13 +391,16 @@ def make_plan(
         solver=solver.name,
         solver_reason=reason,
         others=others,
-        n_compared=len(SOLVERS) - len(_refusals(work, machine)) if solve.solver == "auto" else 1,
+        n_compared=_n_compared(work, machine) if solve.solver == "auto" else 1,
         expected_s=expected_s(solver, work, machine),
         batches=batches,
         output=output,
         batches_per_call=max(work.batches_per_call(name) for name in (solver.name, *others)),
         graph_bytes=graph_bytes,
-        batch_bytes=work.batch_bytes + part_bytes + (_row_bytes(traits) if holds_a_row else 0),
+        batch_bytes=work.batch_bytes
+        + part_bytes
+        + (_row_bytes(traits) if holds_a_row else 0)
+        + of_a_call.call_bytes // work.batches_per_call(solver.name),
         written_bytes=n_sources * work.source_bytes + id_bytes + len(batches) * part_bytes,
         gpu=_gpu_share(work, machine, solver.name) if solver.device == "gpu" else None,
     )

@@ -216,7 +216,22 @@ def test_auto_without_a_gpu_says_what_it_passed_over():
     chosen, reason, _ = choose_solver("auto", work(NY, n_sources=4096), NO_DRIVER)
     assert chosen.name == "delta-stepping"
     assert reason.startswith("expected to take 20 s, parallel-delta-stepping 28 s, dijkstra 60 s, ")
-    assert reason.endswith("; not the GPU solvers: no NVIDIA driver (libcuda.so.1)")
+    assert reason.endswith(
+        "; not the GPU solvers: no NVIDIA driver (libcuda.so.1)"
+        "; not phast: its time depends on the separators of the graph, which a plan does not know"
+    )
+
+
+def test_phast_is_chosen_by_its_name_alone_and_planned_with_its_preparation_and_memory():
+    many = work(NY, n_sources=4096)
+    phast, _, others = choose_solver("phast", many, NO_DRIVER)
+    assert (phast.name, others) == ("phast", ())
+    forecast = phast.forecast(many.traits, 4096)
+    assert expected_s(phast, many, NO_DRIVER) > forecast.start_s
+    plans = [planned(many.traits, 4096, Solve(solver=s), NO_DRIVER) for s in ("delta-stepping", "phast")]
+    assert plans[1].graph_bytes - plans[0].graph_bytes == forecast.host_bytes
+    of_batch = forecast.call_bytes // plans[1].batches_per_call
+    assert plans[1].batch_bytes - plans[0].batch_bytes == of_batch
 
 
 def test_a_graph_too_large_for_the_gpu_is_left_to_the_cpu():

@@ -1,0 +1,137 @@
+"""`phast`: its preparation by step, and milliseconds a source beside `delta-stepping` and SciPy on the same cores.
+
+    python benchmarks/hierarchy.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 100,1000,10000]
+
+Each graph gives one line. `wall_ms` and `cpu_ms` are of a source, once the graph is prepared; the threads share the
+cores with whatever else runs (`load`), so processor times are the better ratio. `total_s` is the wall time with the
+preparation. Rows come back in the original order, as in a run. `metrics_cpu_ms` is without them. The rivals solve fewer
+sources, and their rows must be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as ss
+from graphs import checked_names, load
+from record import record
+from scipy.sparse import csgraph
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.cpu.phast import Prepared, keep_prepared
+from sssp_pipeline.kernels.hierarchy.completion import complete
+from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing
+from sssp_pipeline.kernels.solver import SolveOptions
+
+
+def prepared(graph: CsrGraph) -> dict[str, Any]:
+    """Prepare `graph` step by step, and return the seconds of each step and the sizes."""
+    steps: dict[str, float] = {}
+
+    def timed(name: str, step: Callable[..., Any], *arguments: Any) -> Any:
+        began = time.perf_counter()
+        found = step(*arguments)
+        steps[name] = time.perf_counter() - began
+        return found
+
+    around = timed("neighbours", neighbours_of, graph)
+    order = timed("order", elimination_order, *around)
+    completion = timed("completion", complete, *around, order)
+    hierarchy = timed("customization", customize, completion, graph)
+    keep_prepared(graph, Prepared.of(graph, hierarchy))
+    return {
+        "prepare_s": sum(steps.values()),
+        "prepare_steps_s": steps,
+        "arcs": completion.n_arcs,
+        "kept_arcs": len(hierarchy.down.heads),
+        "triangles": completion.n_triangles,
+    }
+
+
+def per_source(
+    solver: str, graph: CsrGraph, sources: np.ndarray, kept: Kept | None = None
+) -> dict[str, float]:
+    """Return milliseconds of wall and processor time a source, with a thread on each core."""
+    call = SOLVERS[solver].forecast(graph.traits, len(sources)).at_once
+    calls = [sources[first : first + call] for first in range(0, len(sources), call)]
+    options = SolveOptions(kept=kept or EveryVertex())
+    began, began_cpu = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for _ in pool.map(lambda some: SOLVERS[solver].solve(graph, some, options).metrics[0], calls):
+            pass
+    taken = time.perf_counter() - began, time.process_time() - began_cpu
+    return dict(zip(("wall_ms", "cpu_ms"), (1e3 * np.array(taken) / len(sources)).tolist(), strict=True))
+
+
+def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_scipy: int) -> None:
+    rng = np.random.default_rng(1)
+    facts = prepared(graph)
+    of_phast = {}
+    for count in counts:
+        of_phast[count] = per_source("phast", graph, rng.integers(0, graph.n_vertices, count))
+        of_phast[count]["total_s"] = facts["prepare_s"] + 1e-3 * count * of_phast[count]["wall_ms"]
+    metrics = per_source("phast", graph, rng.integers(0, graph.n_vertices, counts[-1]), Nothing())
+    few = rng.choice(graph.n_vertices, n_rival, replace=False)
+    rival = per_source("delta-stepping", graph, few)
+    rows = [SOLVERS[s].solve(graph, few, SolveOptions()).distances for s in ("phast", "delta-stepping")]
+    np.testing.assert_array_equal(*rows)
+
+    arrays = (
+        graph.weights.astype(float),
+        graph.col_indices.astype(np.int32),
+        graph.row_offsets.astype(np.int32),
+    )
+    matrix = ss.csr_array(arrays, shape=(graph.n_vertices,) * 2)
+    began = time.process_time()
+    theirs = csgraph.dijkstra(matrix, indices=few[:n_scipy])
+    scipy_ms = 1e3 * (time.process_time() - began) / n_scipy
+    np.testing.assert_array_equal(theirs, np.where(rows[0][:n_scipy] == 2**32 - 1, np.inf, rows[0][:n_scipy]))
+    record(
+        "hierarchy",
+        graph=name,
+        vertices=graph.n_vertices,
+        edges=graph.n_edges,
+        cores=usable_cores(),
+        **facts,
+        phast=of_phast,
+        metrics_cpu_ms=metrics["cpu_ms"],
+        delta_stepping=rival,
+        rival_sources=n_rival,
+        scipy_cpu_ms=scipy_ms,
+        cpu_speedup=rival["cpu_ms"] / of_phast[counts[-1]]["cpu_ms"],
+        load=os.getloadavg()[0],
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--graphs", default="ny,ne,road-1m,grid-2048,delaunay")
+    parser.add_argument("--sources", default="100,1000,10000", help="numbers of sources, rising")
+    parser.add_argument("--rival", type=int, default=32, help="sources of delta-stepping")
+    parser.add_argument("--scipy", type=int, default=4, help="sources of SciPy, at most those of --rival")
+    given = parser.parse_args()
+    small = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.array([1], np.uint32))
+    for solver in ("phast", "delta-stepping"):
+        per_source(solver, small, np.array([0]))  # compiles, or loads what was compiled
+    for name in checked_names(parser, given.graphs, given.data):
+        graph = load(name, given.data, given.cache)
+        measure(name, graph, [int(count) for count in given.sources.split(",")], given.rival, given.scipy)
+
+
+if __name__ == "__main__":
+    main()

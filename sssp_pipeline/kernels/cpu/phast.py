@@ -1,0 +1,245 @@
+"""PHAST on a customizable contraction hierarchy: many sources at once, on graphs with small separators.
+
+Returns the distances of every source, in the type of the weights.
+
+The idea: the graph is prepared once (`kernels/hierarchy/`). Then one sweep over all vertices, in an order that does not
+depend on the source, gives the distances from up to `MOST_LANES` sources. A sweep has no heap and no buckets, and its
+inner loop is vector instructions.
+
+Needs
+    Integer weights of zero or more. A float would be a sum of shortcuts, added in another order than along the path.
+Keeps
+    The hierarchy of a graph and the scratch memory of its threads, for all calls of this process, as long as the graph
+    lives.
+
+NOTE: every vertex is swept, whatever the cutoff and the targets are. The metrics of a source count all vertices.
+
+References
+----------
+D. Delling, A. V. Goldberg, A. Nowatzyk, R. F. Werneck, "PHAST: hardware-accelerated shortest path trees", 2013.
+J. Dibbelt, B. Strasser, D. Wagner, "Customizable contraction hierarchies", 2016.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance
+from sssp_pipeline.errors import DeadlineError
+from sssp_pipeline.kernels.forecast import Forecast, core_s
+from sssp_pipeline.kernels.hierarchy import metis
+from sssp_pipeline.kernels.hierarchy.completion import completion_of
+from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
+from sssp_pipeline.kernels.hierarchy.lanes import TILE
+from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
+from sssp_pipeline.kernels.host.accumulator import Accumulator
+from sssp_pipeline.kernels.host.mean import mean_distance
+from sssp_pipeline.kernels.host.row_memory import RowMemory
+from sssp_pipeline.kernels.host.search import refuse_overflow, search_limit
+from sssp_pipeline.kernels.host.search_graph import as_searched, largest_distance
+from sssp_pipeline.kernels.host.solver_base import WholeCalls
+from sssp_pipeline.kernels.kept import Kept, Nothing, Targets
+from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
+
+#: Forecasts for roads: nanoseconds of a sweep and its copy for each vertex and edge, microseconds to prepare a vertex,
+#: and arcs of a vertex (`benchmarks/results/hierarchy.jsonl`).
+SWEEP_NS, PREPARE_US, ARCS = 0.4, 3.0, 5
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A graph and its hierarchy, shared by all threads."""
+
+    hierarchy: Hierarchy
+    #: (V,) uint32: how many edges leave each vertex, by rank.
+    degrees: np.ndarray
+    #: Scratch memory that no call uses now, and the memory of rows.
+    idle: list[Sweep] = field(default_factory=list)
+    rows: RowMemory = field(default_factory=RowMemory)
+
+    @classmethod
+    def of(cls, graph: CsrGraph, hierarchy: Hierarchy) -> Prepared:
+        """Return `graph` prepared with its `hierarchy`."""
+        degrees = np.empty(graph.n_vertices, np.uint32)
+        degrees[hierarchy.completion.ranks] = np.diff(graph.row_offsets)
+        return cls(hierarchy, degrees)
+
+    @contextmanager
+    def sweep(self, n_sources: int) -> Iterator[Sweep]:
+        """Give the calling thread scratch memory for sweeps of `n_sources`."""
+        try:
+            sweep = self.idle.pop()
+        except IndexError:
+            sweep = Sweep(self.hierarchy, self.degrees)
+        sweep.reserve(n_sources)
+        yield sweep
+        self.idle.append(sweep)
+
+
+_kept: weakref.WeakKeyDictionary[CsrGraph, Prepared] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def prepared(graph: CsrGraph) -> Prepared:
+    """Return `graph` prepared for sweeps; it is made by the first call. Raises as `completion_of`."""
+    with _lock:
+        if graph not in _kept:
+            _kept[graph] = Prepared.of(graph, customize(completion_of(graph), graph))
+        return _kept[graph]
+
+
+def keep_prepared(graph: CsrGraph, ready: Prepared) -> None:
+    """Have `prepared(graph)` return `ready`."""
+    with _lock:
+        _kept[graph] = ready
+
+
+class Phast(WholeCalls):
+    """The fastest CPU solver for many sources on graphs with small separators, once the graph is prepared."""
+
+    name = "phast"
+    device = "cpu"
+    summary = (
+        "Sweeps over a hierarchy, many sources at once; the fastest on roads from 150 sources on; integers"
+    )
+    no_delta = "it has no buckets and takes no delta"
+    named_only: str | None = "its time depends on the separators of the graph, which a plan does not know"
+    counts_arcs = True
+
+    def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
+        if (reason := super().supports(graph, options)) is not None:
+            return reason
+        if graph.weight_dtype.kind == "f":
+            return (
+                f"it adds weights in another order than along the path, which rounds {graph.weight_dtype} differently; "
+                "`delta-stepping` takes floats, and `graph.weights.scale` makes integers of decimal weights"
+            )
+        return metis.missing()
+
+    def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
+        at_once = most_lanes(traits.n_vertices, traits.weight_dtype)
+        together = max(1, min(n_sources, at_once))
+        share = n_lanes_for(together) / together
+        itemsize = traits.weight_dtype.itemsize
+        return Forecast(
+            core_s(SWEEP_NS * itemsize / 4 * share, traits),
+            at_once=at_once,
+            start_s=1e-6 * PREPARE_US * traits.n_vertices,
+            host_bytes=24 * traits.n_edges + (24 + (16 + 4 * itemsize) * ARCS) * traits.n_vertices,
+            call_bytes=n_lanes_for(together) * itemsize * traits.n_vertices,
+            off_by=10.0,
+        )
+
+    def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+        return prepared(graph).rows.empty(shape, dtype)
+
+    def _fill_rows(
+        self,
+        graph: CsrGraph,
+        sources: np.ndarray,
+        distances: np.ndarray,
+        options: SolveOptions,
+        accumulator: Accumulator | None,
+    ) -> list[SourceMetrics]:
+        if graph.n_edges > 1:
+            _compile(graph.weight_dtype)
+        ready = prepared(graph)
+        together = most_lanes(graph.n_vertices, graph.weight_dtype)
+        metrics = []
+        with ready.sweep(min(len(sources), together)) as sweep:
+            for first in range(0, len(sources), together):
+                some = slice(first, first + together)
+                metrics += self._solve_together(
+                    graph, sweep, sources[some], distances[some], options, accumulator
+                )
+        return metrics
+
+    def _solve_together(
+        self,
+        graph: CsrGraph,
+        sweep: Sweep,
+        sources: np.ndarray,
+        distances: np.ndarray,
+        options: SolveOptions,
+        accumulator: Accumulator | None,
+    ) -> list[SourceMetrics]:
+        """Fill the rows `distances` from `sources` by one sweep, and return the metrics; raises as `solve`."""
+        began = time.perf_counter()
+        limit = sweep.dtype.type(search_limit(graph, options.cutoff))
+        unreached = sweep.dtype.type(unreached_distance(graph.weight_dtype))
+        swept = sweep.run(sources, limit)
+        if options.cutoff is None or options.cutoff > largest_distance(graph.weight_dtype):
+            for lane in np.flatnonzero(swept.reached < graph.n_vertices).tolist():
+                if int(swept.largest[lane]) + graph.traits.max_weight > largest_distance(graph.weight_dtype):
+                    row = np.empty((1, graph.n_vertices), sweep.dtype)
+                    sweep.copy(limit, unreached, lane, row)
+                    refuse_overflow(graph, int(sources[lane]), row[0], int(swept.largest[lane]))
+        _keep(graph, partial(sweep.copy, limit, unreached), sources, distances, options.kept, accumulator)
+        solve_s = time.perf_counter() - began
+        if solve_s > options.deadline_s:
+            raise DeadlineError(self.name, int(sources[0]), options.deadline_s)
+        return self._metrics(graph, sweep, swept, sources, solve_s / len(sources))
+
+    def _metrics(
+        self, graph: CsrGraph, sweep: Sweep, swept: Swept, sources: np.ndarray, solve_s: float
+    ) -> list[SourceMetrics]:
+        facts = (swept.reached, swept.edges_of_reached, swept.largest, swept.lower, swept.upper)
+        climbs = (swept.climbed, swept.climbed_arcs)
+        columns = [column.tolist() for column in (sources, *facts, *climbs)]
+        return [
+            SourceMetrics(
+                source=source,
+                solver=self.name,
+                solve_s=solve_s,
+                vertices_processed=graph.n_vertices + climbed,
+                edges_relaxed=sweep.n_arcs + climbed_arcs,
+                reached=reached,
+                max_distance=largest,
+                mean_distance=mean_distance(graph.weight_dtype, lower, upper, largest, reached),
+                teps=edges / solve_s,
+            )
+            for source, reached, edges, largest, lower, upper, climbed, climbed_arcs in zip(
+                *columns, strict=True
+            )
+        ]
+
+
+def _keep(
+    graph: CsrGraph,
+    copy: Callable[..., None],
+    sources: np.ndarray,
+    distances: np.ndarray,
+    kept: Kept,
+    accumulator: Accumulator | None,
+) -> None:
+    """Write what is kept of each row of the last sweep to `distances`; `copy` is `Sweep.copy` without its limits."""
+    if isinstance(kept, Nothing):
+        return
+    if kept.is_whole_row:
+        copy(0, as_searched(graph, distances))
+    elif isinstance(kept, Targets):
+        copy(0, as_searched(graph, distances), kept.vertices)
+    else:
+        rows = np.empty((int(TILE), graph.n_vertices), graph.weight_dtype)
+        for first in range(0, len(distances), len(rows)):
+            some = rows[: len(distances) - first]
+            copy(first, as_searched(graph, some))
+            for source, row, into in zip(sources[first:].tolist(), some, distances[first:], strict=False):
+                kept.reduce(row, into)
+                if accumulator is not None:
+                    accumulator.add(row, source)
+
+
+@cache
+def _compile(dtype: np.dtype) -> None:
+    """Compile every kernel for `dtype`, so that the time of the first source does not include it."""
+    one_edge = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.ones(1, dtype))
+    Phast().solve(one_edge, np.array([0]), SolveOptions())

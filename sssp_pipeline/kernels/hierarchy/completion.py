@@ -1,0 +1,233 @@
+"""The completion of a graph in the order of a hierarchy: every arc that eliminating its vertices needs.
+
+Eliminating a vertex joins its neighbours of higher rank. An arc joins two vertices that are neighbours in the graph or
+were joined so. The lowest upper neighbour of a vertex is its parent in the elimination tree. All its other upper
+neighbours are upper neighbours of the parent too, so every arc leads to an ancestor.
+
+The order and the completion do not depend on weights. So they serve any weights of the same graph, and they are kept
+in one record of plain arrays, `Completion`.
+
+Vertices are ranked in postorder of the elimination tree. That leaves the arcs as they are, gives every subtree
+consecutive ranks, and keeps what a sweep reads close together.
+
+References
+----------
+J. W. H. Liu, "The role of elimination trees in sparse factorization", 1990. J. Dibbelt, B. Strasser, D. Wagner,
+"Customizable contraction hierarchies", 2016, sections 5 and 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
+from sssp_pipeline.numba_cache import njit
+
+#: The most lower triangles and the most arcs of a hierarchy. Customization takes some nanoseconds for each triangle.
+#: Roads have 10 to 40 triangles a vertex (`benchmarks/results/hierarchy.jsonl`).
+MOST_TRIANGLES = 4 * 10**9
+MOST_ARCS = 2**29
+_REFUSED_HINT = "the separators of this graph are too large for a hierarchy: use `delta-stepping` or `auto`"
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """Order, elimination tree and arcs of a hierarchy, in host memory. It depends on the edges, not on the weights.
+
+    Vertices are named by their ranks, except in `ranks`.
+    """
+
+    #: (V,) uint32: the rank of each vertex.
+    ranks: np.ndarray
+    #: (V,) uint32: the parent in the elimination tree, `NO_VERTEX` for a root. A parent has a higher rank.
+    parents: np.ndarray
+    #: (V+1,) uint64: the arcs of vertex `v` are `arc_offsets[v]:arc_offsets[v + 1]`.
+    arc_offsets: np.ndarray
+    #: (A,) uint32: the upper end of each arc. It rises within a vertex; the first is the parent.
+    arc_heads: np.ndarray
+    #: How many lower triangles there are: pairs of arcs with the same lower end.
+    n_triangles: int
+
+    @property
+    def n_vertices(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def n_arcs(self) -> int:
+        return len(self.arc_heads)
+
+
+def completion_of(graph: CsrGraph) -> Completion:
+    """Return the completion of `graph`, edges taken in both directions.
+
+    Raises
+    ------
+    InputError
+        It has more than `MOST_TRIANGLES` triangles or `MOST_ARCS` arcs, or the graph is too large for METIS.
+    SsspError
+        METIS failed.
+    """
+    offsets, neighbours = neighbours_of(graph)
+    return complete(offsets, neighbours, elimination_order(offsets, neighbours))
+
+
+def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> Completion:
+    """Return the completion of the graph of `neighbours` in the given order; raises as `completion_of`.
+
+    Parameters
+    ----------
+    offsets, neighbours
+        As `order.neighbours_of` returns them.
+    order
+        (V,) uint32, the vertices in the order of their elimination.
+    """
+    n = len(order)
+    ranks = _inverse(order)
+    parents = np.full(n, NO_VERTEX)
+    _tree(offsets, neighbours, order, ranks, parents)
+    new_ranks = np.empty(n, np.uint32)
+    _postorder(parents, new_ranks)
+    has_parent = parents != NO_VERTEX
+    new_parents = np.full(n, NO_VERTEX)
+    new_parents[new_ranks[has_parent]] = new_ranks[parents[has_parent]]
+    ranks = new_ranks[ranks]
+    order = _inverse(ranks)
+
+    counts = np.zeros(n, np.uint64)
+    if _count(offsets, neighbours, order, ranks, new_parents, counts, np.uint64(MOST_ARCS)):
+        raise InputError(
+            f"the hierarchy of this graph has more than {MOST_ARCS:,} arcs, the most that are allowed",
+            hint=_REFUSED_HINT,
+        )
+    n_triangles = int(np.sum(counts * (counts - np.minimum(counts, ONE)))) // 2
+    if n_triangles > MOST_TRIANGLES:
+        raise InputError(
+            f"the hierarchy of this graph has {n_triangles:,} triangles, more than the allowed {MOST_TRIANGLES:,}",
+            hint=_REFUSED_HINT,
+        )
+    arc_offsets = np.zeros(n + 1, np.uint64)
+    np.cumsum(counts, out=arc_offsets[1:])
+    heads = np.empty(int(arc_offsets[-1]), np.uint32)
+    _fill(offsets, neighbours, order, ranks, new_parents, arc_offsets[:-1].copy(), heads)
+    return Completion(ranks, new_parents, arc_offsets, heads, n_triangles)
+
+
+def _inverse(permutation: np.ndarray) -> np.ndarray:
+    inverse = np.empty_like(permutation)
+    inverse[permutation] = np.arange(len(permutation), dtype=permutation.dtype)
+    return inverse
+
+
+@njit(nogil=True)
+def _tree(
+    offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray, ranks: np.ndarray, parents: np.ndarray
+) -> None:
+    """Fill `parents` (Liu's algorithm with path compression)."""
+    n = np.uint64(len(order))
+    tops = np.full(n, NO_VERTEX, np.uint32)
+    for i in range(n):
+        vertex = order[i]
+        for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
+            below = ranks[neighbours[e]]
+            if below >= i:
+                continue
+            while tops[below] != NO_VERTEX and tops[below] != i:
+                above = tops[below]
+                tops[below] = i
+                below = above
+            if tops[below] == NO_VERTEX:
+                tops[below] = i
+                parents[below] = i
+
+
+@njit(nogil=True)
+def _postorder(parents: np.ndarray, new_ranks: np.ndarray) -> None:
+    """Fill `new_ranks` with the places of the vertices in a postorder of the forest."""
+    n = np.uint64(len(parents))
+    first_child = np.full(n, NO_VERTEX, np.uint32)
+    next_sibling = np.full(n, NO_VERTEX, np.uint32)
+    for i in range(n):
+        v = n - ONE - i
+        if parents[v] != NO_VERTEX:
+            next_sibling[v] = first_child[parents[v]]
+            first_child[parents[v]] = v
+    place = ZERO
+    for root in range(n):
+        if parents[root] != NO_VERTEX:
+            continue
+        v = np.uint32(root)
+        while True:
+            while first_child[v] != NO_VERTEX:
+                v = first_child[v]
+            new_ranks[v] = place
+            place += ONE
+            while v != root and next_sibling[v] == NO_VERTEX:
+                v = parents[v]
+                new_ranks[v] = place
+                place += ONE
+            if v == root:
+                break
+            v = next_sibling[v]
+
+
+@njit(nogil=True)
+def _count(
+    offsets: np.ndarray,
+    neighbours: np.ndarray,
+    order: np.ndarray,
+    ranks: np.ndarray,
+    parents: np.ndarray,
+    counts: np.ndarray,
+    most: Any,
+) -> bool:
+    """Fill `counts` with the upper neighbours of each vertex; return True, early, if there are more than `most`.
+
+    The vertices with an arc to i are those on the tree paths from the lower neighbours of i up to i.
+    """
+    n = np.uint64(len(order))
+    seen = np.full(n, NO_VERTEX, np.uint32)
+    total = ZERO
+    for i in range(n):
+        seen[i] = i
+        vertex = order[i]
+        for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
+            below = ranks[neighbours[e]]
+            while below < i and seen[below] != i:
+                seen[below] = i
+                counts[below] += ONE
+                total += ONE
+                below = parents[below]
+        if total > most:
+            return True
+    return False
+
+
+@njit(nogil=True)
+def _fill(
+    offsets: np.ndarray,
+    neighbours: np.ndarray,
+    order: np.ndarray,
+    ranks: np.ndarray,
+    parents: np.ndarray,
+    places: np.ndarray,
+    heads: np.ndarray,
+) -> None:
+    """Fill `heads`, as `_count` counts; `places` are the next places of the vertices. Heads rise, since i does."""
+    n = np.uint64(len(order))
+    seen = np.full(n, NO_VERTEX, np.uint32)
+    for i in range(n):
+        seen[i] = i
+        vertex = order[i]
+        for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
+            below = ranks[neighbours[e]]
+            while below < i and seen[below] != i:
+                seen[below] = i
+                heads[places[below]] = i
+                places[below] += ONE
+                below = parents[below]

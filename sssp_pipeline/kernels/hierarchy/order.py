@@ -1,0 +1,243 @@
+"""The order of a hierarchy: the rank of every vertex, made from the pattern of the edges without their weights.
+
+The idea: a vertex is eliminated by joining its neighbours. Vertices of degree 0, 1 and 2 are eliminated first: that
+adds at most one edge for each, and leaves a much smaller graph. METIS orders the rest by nested dissection: a small
+separator gets the highest ranks, and each side is ordered in the same way.
+
+Low degrees are eliminated in rounds. In a round, no neighbour of an eliminated vertex is eliminated. So a path of n
+vertices takes about log2(n) rounds, and ways up the hierarchy stay short.
+
+Keeps
+    I1. An entry of a neighbour list is dead if its vertex is eliminated. `degrees` counts the others.
+    I2. A list never grows: where two neighbours are joined, each takes the place of the eliminated vertex.
+
+NOTE: a vertex of degree 2 beside a vertex with more than `LONGEST_SCAN` entries is left to METIS. Otherwise a star of
+n leaves would take n^2 steps.
+
+References
+----------
+G. Karypis, V. Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs", 1998 (METIS).
+J. Dibbelt, B. Strasser, D. Wagner, "Customizable contraction hierarchies", 2016, section 4.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.kernels.hierarchy.metis import nested_dissection
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
+from sssp_pipeline.numba_cache import njit
+
+#: The longest list in which an eliminated vertex of degree 2 is searched.
+LONGEST_SCAN = np.uint64(32)
+#: Up to this many vertices, what is left is eliminated as it stands. To start METIS would take longer than it saves.
+FEW = 128
+_TWO: Any = np.uint64(2)
+
+
+def neighbours_of(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Return the neighbours of each vertex, by edges in either direction, each once and without the vertex itself.
+
+    Returns
+    -------
+    offsets : ndarray
+        (V+1,) uint64.
+    neighbours : ndarray
+        (N,) uint32.
+    """
+    n = graph.n_vertices
+    row_offsets = graph.row_offsets.view(np.uint64)
+    into_offsets = np.zeros(n + 1, np.uint64)
+    into = np.empty(graph.n_edges, np.uint32)
+    _transpose(row_offsets, graph.col_indices, into_offsets, into)
+    offsets = np.zeros(n + 1, np.uint64)
+    neighbours = np.empty(2 * graph.n_edges, np.uint32)
+    size = _unite(row_offsets, graph.col_indices, into_offsets, into, offsets, neighbours)
+    return offsets, neighbours[:size].copy()
+
+
+def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+    """Return the vertices (V,) uint32 in the order in which they are eliminated.
+
+    Parameters
+    ----------
+    offsets, neighbours
+        As `neighbours_of` returns them; not changed.
+
+    Raises
+    ------
+    InputError, SsspError
+        As `metis.nested_dissection`.
+    """
+    n = len(offsets) - 1
+    lists = neighbours.copy()
+    order = np.empty(n, np.uint32)
+    is_eliminated = np.zeros(n, np.bool_)
+    n_low = _eliminate_low_degrees(offsets, lists, order, is_eliminated)
+    core = np.flatnonzero(~is_eliminated).astype(np.uint32)
+    if len(core) > FEW:
+        core = core[nested_dissection(*_core(offsets, lists, is_eliminated, core))]
+    order[n_low:] = core
+    return order
+
+
+def _core(
+    offsets: np.ndarray, lists: np.ndarray, is_eliminated: np.ndarray, core: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the graph of the vertices `core`, numbered by their places there."""
+    places = np.full(len(is_eliminated), NO_VERTEX)
+    places[core] = np.arange(len(core), dtype=np.uint32)
+    core_offsets = np.zeros(len(core) + 1, np.uint64)
+    core_neighbours = np.empty(len(lists), np.uint32)
+    size = _compact(offsets, lists, places, core, core_offsets, core_neighbours)
+    return core_offsets, core_neighbours[:size]
+
+
+@njit(nogil=True)
+def _transpose(
+    row_offsets: np.ndarray, col_indices: np.ndarray, into_offsets: np.ndarray, into: np.ndarray
+) -> None:
+    """Fill `into` with the vertices that have an edge into each vertex; `into_offsets` is zero."""
+    n = np.uint64(len(row_offsets)) - ONE
+    for e in range(np.uint64(len(col_indices))):
+        into_offsets[col_indices[e]] += ONE
+    total = ZERO
+    for v in range(n):
+        total += into_offsets[v]
+        into_offsets[v] = total
+    into_offsets[n] = total
+    for i in range(n):
+        u = n - ONE - i
+        for e in range(row_offsets[u], row_offsets[u + ONE]):
+            v = col_indices[e]
+            into_offsets[v] -= ONE
+            into[into_offsets[v]] = u
+
+
+@njit(nogil=True)
+def _unite(
+    row_offsets: np.ndarray,
+    col_indices: np.ndarray,
+    into_offsets: np.ndarray,
+    into: np.ndarray,
+    offsets: np.ndarray,
+    neighbours: np.ndarray,
+) -> Any:
+    """Fill `offsets` and `neighbours`; return how many neighbours there are."""
+    n = np.uint64(len(row_offsets)) - ONE
+    last = np.full(n, NO_VERTEX, np.uint32)
+    size = ZERO
+    for u in range(n):
+        last[u] = u
+        for e in range(row_offsets[u], row_offsets[u + ONE]):
+            v = col_indices[e]
+            if last[v] != u:
+                last[v] = u
+                neighbours[size] = v
+                size += ONE
+        for e in range(into_offsets[u], into_offsets[u + ONE]):
+            v = into[e]
+            if last[v] != u:
+                last[v] = u
+                neighbours[size] = v
+                size += ONE
+        offsets[u + ONE] = size
+    return size
+
+
+@njit(nogil=True)
+def _join(
+    offsets: np.ndarray, lists: np.ndarray, degrees: np.ndarray, a: Any, eliminated: Any, b: Any
+) -> None:
+    """Put `b` in the place of `eliminated` in the list of `a`, or nothing if `b` is there already (I2)."""
+    place = ZERO
+    for e in range(offsets[a], offsets[np.uint64(a) + ONE]):
+        if lists[e] == b:
+            degrees[a] -= ONE
+            return
+        if lists[e] == eliminated:
+            place = e
+    lists[place] = b
+
+
+@njit(nogil=True)
+def _eliminate_low_degrees(
+    offsets: np.ndarray, lists: np.ndarray, order: np.ndarray, is_eliminated: np.ndarray
+) -> Any:
+    """Fill the beginning of `order`, mark what is there, and return its length."""
+    n = np.uint64(len(order))
+    degrees = np.empty(n, np.uint64)
+    waiting, following = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    is_waiting = np.zeros(n, np.bool_)
+    touched = np.zeros(n, np.uint64)  # the last round in which a neighbour was eliminated
+    n_waiting = n_done = ZERO
+    for v in range(n):
+        degrees[v] = offsets[v + ONE] - offsets[v]
+        if degrees[v] <= _TWO:
+            waiting[n_waiting] = v
+            is_waiting[v] = True
+            n_waiting += ONE
+    this_round = ZERO
+    ends = np.empty(2, np.uint32)
+    while n_waiting > ZERO:
+        this_round += ONE
+        n_following = ZERO
+        for i in range(n_waiting):
+            v = waiting[i]
+            if touched[v] == this_round:
+                following[n_following] = v
+                n_following += ONE
+                continue
+            is_waiting[v] = False
+            n_ends = ZERO
+            for e in range(offsets[v], offsets[np.uint64(v) + ONE]):
+                if not is_eliminated[lists[e]]:
+                    ends[n_ends] = lists[e]
+                    n_ends += ONE
+            if n_ends == _TWO:
+                a, b = ends[0], ends[1]
+                length_a = offsets[np.uint64(a) + ONE] - offsets[a]
+                length_b = offsets[np.uint64(b) + ONE] - offsets[b]
+                if max(length_a, length_b) > LONGEST_SCAN:
+                    continue
+                _join(offsets, lists, degrees, a, v, b)
+                _join(offsets, lists, degrees, b, v, a)
+            elif n_ends == ONE:
+                degrees[ends[0]] -= ONE
+            is_eliminated[v] = True
+            order[n_done] = v
+            n_done += ONE
+            for j in range(n_ends):
+                u = ends[j]
+                touched[u] = this_round
+                if degrees[u] <= _TWO and not is_waiting[u]:
+                    is_waiting[u] = True
+                    following[n_following] = u
+                    n_following += ONE
+        waiting, following = following, waiting
+        n_waiting = n_following
+    return n_done
+
+
+@njit(nogil=True)
+def _compact(
+    offsets: np.ndarray,
+    lists: np.ndarray,
+    places: np.ndarray,
+    core: np.ndarray,
+    core_offsets: np.ndarray,
+    core_neighbours: np.ndarray,
+) -> Any:
+    size = ZERO
+    for i in range(np.uint64(len(core))):
+        v = core[i]
+        for e in range(offsets[v], offsets[np.uint64(v) + ONE]):
+            place = places[lists[e]]
+            if place != NO_VERTEX:
+                core_neighbours[size] = place
+                size += ONE
+        core_offsets[i + ONE] = size
+    return size

@@ -1,0 +1,253 @@
+"""`phast` on graphs with small separators and without, and what only this solver does."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.errors import InputError, PathTooLongError
+from sssp_pipeline.generators import grid, rmat, road_like
+from sssp_pipeline.kernels.cpu import phast
+from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
+from sssp_pipeline.kernels.cpu.phast import Phast
+from sssp_pipeline.kernels.hierarchy import metis, sweep
+from sssp_pipeline.kernels.kept import Nothing, Targets
+from sssp_pipeline.kernels.reductions import Reductions
+from sssp_pipeline.kernels.solver import SolveOptions
+
+EXAMPLES = settings(
+    deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.too_slow]
+)
+ANY = SolveOptions()
+INTEGERS = ["uint32", "int32", "uint64", "int64"]
+
+
+def graph_of(made, dtype="uint32"):
+    return csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+
+
+def assert_as_delta_stepping(graph, sources, options=ANY):
+    found, expected = (solver.solve(graph, sources, options) for solver in (Phast(), DeltaStepping()))
+    assert_array_equal(found.distances, expected.distances)
+    for one, other in zip(found.metrics, expected.metrics, strict=True):
+        for told in ("source", "reached", "max_distance", "mean_distance"):
+            assert getattr(one, told) == getattr(other, told)
+    return found
+
+
+# ---- graphs with small separators, of parts that are joined at one vertex, by a bridge, or not at all ----
+
+
+def tree(draw, first):
+    n = draw(st.integers(1, 12))
+    return n, [(first + draw(st.integers(0, v - 1)), first + v) for v in range(1, n)]
+
+
+def cycle(draw, first):
+    n = draw(st.integers(3, 9))
+    return n, [(first + v, first + (v + 1) % n) for v in range(n)]
+
+
+def clique(draw, first):
+    n = draw(st.integers(2, 6))
+    return n, [(first + u, first + v) for u in range(n) for v in range(u)]
+
+
+def lattice_with_holes(draw, first):
+    rows, columns = draw(st.integers(2, 5)), draw(st.integers(2, 5))
+    holes = draw(st.sets(st.integers(0, rows * columns - 1), max_size=4))
+    at = [(r, c) for r in range(rows) for c in range(columns) if r * columns + c not in holes]
+    number = {place: first + i for i, place in enumerate(at)}
+    steps = [((r, c), (r + dr, c + dc)) for r, c in at for dr, dc in ((0, 1), (1, 0))]
+    return len(at), [(number[a], number[b]) for a, b in steps if b in number]
+
+
+@st.composite
+def joined_graphs(draw):
+    """Parts of all kinds: a cactus if they are cycles and trees; one-way streets, zeros, loops and parallels."""
+    n, pairs = 0, []
+    for _ in range(draw(st.integers(1, 6))):
+        size, some = draw(st.sampled_from([tree, cycle, clique, lattice_with_holes]))(draw, n)
+        pairs += some
+        if n and size:
+            joint = draw(st.sampled_from(["bridge", "two bridges", "nothing"]))
+            for _ in range({"bridge": 1, "two bridges": 2, "nothing": 0}[joint]):
+                pairs.append((draw(st.integers(0, n - 1)), draw(st.integers(n, n + size - 1))))
+        n += size
+    weight = st.sampled_from([0, 0, 1, 1, 2, 3, 10, 999, 2**24 + 1])
+    edges = []
+    for u, v in pairs:
+        there, back = draw(weight), draw(weight)
+        way = draw(st.sampled_from(["both", "both", "differ", "there", "back"]))
+        if way in ("both", "differ", "there"):
+            edges.append((u, v, there))
+        if way in ("both", "differ", "back"):
+            edges.append((v, u, there if way == "both" else back))
+    if n and draw(st.booleans()):
+        edges += [(n - 1, n - 1, 0), *edges[:2]]
+    dtype = draw(st.sampled_from(INTEGERS))
+    src, dst, weights = np.array(edges, np.int64).reshape(-1, 3).T
+    return csr_from_edges(src, dst, weights.astype(dtype), max(n, 1))
+
+
+@EXAMPLES
+@given(graph=joined_graphs(), cutoff=st.sampled_from([None, None, None, 0, 2.5, 12]))
+def test_graphs_with_small_separators(graph, cutoff):
+    assert_as_delta_stepping(graph, np.arange(graph.n_vertices), SolveOptions(cutoff=cutoff))
+
+
+@st.composite
+def dense_graphs(draw):
+    n = draw(st.integers(8, 40))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    size = draw(st.integers(n, 8 * n))
+    weights = rng.choice(np.array([0, 1, 1, 2, 7, 1000], np.uint32), size)
+    return csr_from_edges(rng.integers(0, n, size), rng.integers(0, n, size), weights, n)
+
+
+@EXAMPLES
+@given(graph=dense_graphs())
+def test_graphs_without_small_separators(graph):
+    assert_as_delta_stepping(graph, np.arange(graph.n_vertices))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_larger_graphs_with_sources_for_several_sweeps(dtype):
+    rng = np.random.default_rng(3)
+    for made in (road_like(5_000), grid(60, 50, keep=0.6), rmat(scale=9, edge_factor=4)):
+        graph = graph_of(made, dtype)
+        assert_as_delta_stepping(graph, rng.integers(0, graph.n_vertices, 150))
+        assert_as_delta_stepping(graph, rng.integers(0, graph.n_vertices, 21), SolveOptions(cutoff=1500))
+
+
+@pytest.mark.parametrize("n_sources", [1, 7, 8, 9, 15, 16, 17, 63, 64, 65])
+def test_any_number_of_sources_fills_its_lanes(n_sources):
+    graph = graph_of(grid(9, 11, keep=0.8))
+    sources = np.arange(n_sources) % graph.n_vertices
+    assert_as_delta_stepping(graph, sources)
+    targets = np.array([98, 3, 3, 50, 0, 7, 9, 11, 13])
+    assert_as_delta_stepping(graph, sources, SolveOptions(kept=Targets(targets)))
+    assert_as_delta_stepping(graph, sources, SolveOptions(kept=Reductions((300,), None, harmonic=True)))
+    assert_as_delta_stepping(graph, sources, SolveOptions(kept=Nothing()))
+
+
+# ---- sums at the end of the type ----
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_sums_of_shortcuts_do_not_wrap(dtype):
+    # Every shortcut over two of these edges is longer than the type holds.
+    largest = int(np.iinfo(dtype).max) - 1
+    ring = np.arange(12)
+    weights = np.array([largest if v % 2 else largest // 2 + 1 for v in ring], dtype)
+    graph = csr_from_edges(ring, (ring + 1) % 12, weights, 12)
+    for cutoff in (largest - 1, largest):
+        assert_as_delta_stepping(graph, ring, SolveOptions(cutoff=cutoff))
+    with pytest.raises(PathTooLongError) as caught:
+        Phast().solve(graph, ring[:1], ANY)
+    with pytest.raises(PathTooLongError) as expected:
+        DeltaStepping().solve(graph, ring[:1], ANY)
+    assert caught.value.message == expected.value.message
+
+
+# ---- refusals ----
+
+
+def test_floats_are_refused_with_the_solvers_that_take_them():
+    graph = graph_of(grid(3, 3), "float32")
+    with pytest.raises(InputError) as caught:
+        Phast().solve(graph, np.array([0]), ANY)
+    assert caught.value.message == (
+        "solver `phast` cannot solve this: it adds weights in another order than along the path, which rounds float32 "
+        "differently; `delta-stepping` takes floats, and `graph.weights.scale` makes integers of decimal weights"
+    )
+
+
+def test_without_pymetis_it_is_refused(monkeypatch):
+    monkeypatch.setattr(metis, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="it needs the package `pymetis`, which is not installed"):
+        Phast().solve(graph_of(grid(3, 3)), np.array([0]), ANY)
+
+
+# ---- one hierarchy for all calls ----
+
+
+def solved_by_threads(graph):
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda source: Phast().solve(graph, np.array([source]), ANY), range(12)))
+
+
+def test_the_hierarchy_is_made_once_for_all_threads_and_goes_with_the_graph(monkeypatch):
+    Phast().solve(graph_of(grid(2, 2)), np.array([0]), ANY)  # compiles it
+    made = []
+    build = phast.completion_of
+    monkeypatch.setattr(phast, "completion_of", lambda graph: made.append(graph.n_vertices) or build(graph))
+    graph = graph_of(grid(30, 30))
+    found = solved_by_threads(graph)
+    assert made == [900]
+    assert len(phast.prepared(graph).idle) <= 4
+    expected = DeltaStepping().solve(graph, np.arange(12), ANY)
+    assert_array_equal(np.concatenate([one.distances for one in found]), expected.distances)
+    ready = weakref.ref(phast.prepared(graph))
+    del graph
+    gc.collect()
+    assert ready() is None
+
+
+def test_scratch_memory_is_used_again_after_larger_and_smaller_calls():
+    graph = graph_of(grid(20, 20, keep=0.6))
+    for n_sources in (3, 64, 17, 40, 1):
+        assert_as_delta_stepping(graph, np.arange(n_sources))
+    assert len(phast.prepared(graph).idle) == 1
+
+
+def test_large_graphs_have_fewer_lanes():
+    uint32, uint64 = np.dtype("uint32"), np.dtype("uint64")
+    assert sweep.most_lanes(0, uint32) == sweep.most_lanes(4_000_000, uint32) == 64
+    assert [sweep.n_lanes_for(n) for n in (1, 16, 17, 32, 33, 64)] == [16, 16, 32, 32, 64, 64]
+    assert sweep.most_lanes(8_000_000, uint32) == sweep.most_lanes(4_000_000, uint64) == 32
+    assert sweep.most_lanes(2**32 - 2, uint64) == 16
+
+
+def test_the_arrays_of_the_graph_may_be_read_only():
+    made = graph_of(grid(10, 10))
+    for array in (made.row_offsets, made.col_indices, made.weights):
+        array.flags.writeable = False
+    graph = CsrGraph(made.row_offsets, made.col_indices, made.weights)
+    assert_as_delta_stepping(graph, np.arange(5))
+
+
+# ---- metrics ----
+
+
+def test_work_is_counted_in_vertices_and_arcs_of_the_hierarchy():
+    graph = csr_from_edges(np.array([0, 1]), np.array([1, 2]), np.array([3, 4], np.uint32), 3)
+    hierarchy = phast.prepared(graph).hierarchy
+    for metrics in Phast().solve(graph, np.arange(3), ANY).metrics:
+        assert 3 + 1 <= metrics.vertices_processed <= 3 + 3
+        assert metrics.edges_relaxed >= len(hierarchy.down.heads)
+    sums = [metrics.edges_relaxed for metrics in Phast().solve(graph, np.arange(3), ANY).metrics]
+    assert sum(sums) <= 3 * (len(hierarchy.down.heads) + len(hierarchy.up.heads))
+
+
+def test_the_forecast_counts_preparation_and_memory_of_the_host():
+    traits = graph_of(grid(50, 50)).traits
+    full, few = (Phast().forecast(traits, n) for n in (1000, 1))
+    assert (full.at_once, full.call_bytes) == (64, 64 * 4 * 2500)
+    assert few.source_s == pytest.approx(16 * full.source_s)
+    assert full.start_s > 100 * full.source_s
+    hierarchy = phast.prepared(graph_of(grid(50, 50))).hierarchy
+    kept = (hierarchy.completion, hierarchy.up)
+    n_bytes = sum(
+        array.nbytes for part in kept for array in vars(part).values() if isinstance(array, np.ndarray)
+    )
+    assert n_bytes < full.host_bytes

@@ -1,0 +1,208 @@
+"""The parts of a hierarchy against slow definitions of them: elimination, ways through triangles, distances."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import NO_VERTEX, csr_from_edges
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.generators import dense, grid, path, road_like, star
+from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
+from sssp_pipeline.kernels.hierarchy import completion, metis, order
+from sssp_pipeline.kernels.hierarchy.completion import complete, completion_of
+from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.solver import SolveOptions
+
+EXAMPLES = settings(
+    deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def graph_of(made):
+    return csr_from_edges(made.src, made.dst, made.weights, made.n_vertices)
+
+
+@st.composite
+def graphs(draw):
+    """Any edges with loops, parallels and zeros."""
+    n = draw(st.integers(1, 25))
+    vertex, weight = st.integers(0, n - 1), st.sampled_from([0, 0, 1, 1, 2, 5, 2**32 - 2])
+    edges = draw(st.lists(st.tuples(vertex, vertex, weight), max_size=70))
+    src, dst, weights = np.array(edges, np.int64).reshape(-1, 3).T
+    return csr_from_edges(src, dst, weights.astype(np.uint32), n)
+
+
+def upper_neighbours(made):
+    """Return the set of upper neighbours of each rank."""
+    return [set(made.arc_heads[a:b].tolist()) for a, b in pairwise(made.arc_offsets)]
+
+
+def eliminated(graph, ranks):
+    """Return what `upper_neighbours` returns, by the game of eliminating one vertex after the other."""
+    around = [set() for _ in range(graph.n_vertices)]
+    for u in range(graph.n_vertices):
+        for v in graph.col_indices[graph.row_offsets[u] : graph.row_offsets[u + 1]].tolist():
+            if u != v:
+                around[ranks[u]].add(int(ranks[v]))
+                around[ranks[v]].add(int(ranks[u]))
+    for v in range(graph.n_vertices):
+        around[v] = {u for u in around[v] if u > v}
+        for u in around[v]:
+            around[u] |= around[v] - {u}
+    return around
+
+
+@EXAMPLES
+@given(graph=graphs())
+def test_arcs_are_those_of_the_elimination_game(graph):
+    made = completion_of(graph)
+    assert sorted(made.ranks.tolist()) == list(range(graph.n_vertices))
+    expected = eliminated(graph, made.ranks)
+    assert upper_neighbours(made) == expected
+    assert made.parents.tolist() == [min(above, default=int(NO_VERTEX)) for above in expected]
+    assert made.n_triangles == sum(len(above) * (len(above) - 1) // 2 for above in expected)
+    for v, above in enumerate(expected):
+        heads = made.arc_heads[made.arc_offsets[v] : made.arc_offsets[v + np.uint64(1)]]
+        assert heads.tolist() == sorted(above)
+
+
+def test_what_metis_orders_is_eliminated_right_too(monkeypatch):
+    monkeypatch.setattr(order, "FEW", 0)
+    for graph in (graph_of(grid(6, 7)), graph_of(dense(9)), graph_of(grid(5, 5, keep=0.8))):
+        made = completion_of(graph)
+        assert upper_neighbours(made) == eliminated(graph, made.ranks)
+
+
+@EXAMPLES
+@given(graph=graphs())
+def test_kept_arcs_are_distances_and_left_out_arcs_are_longer(graph):
+    made = completion_of(graph)
+    hierarchy = customize(made, graph)
+    by_vertex = Dijkstra().solve(graph, np.arange(graph.n_vertices), _ANY)
+    distances = np.empty_like(by_vertex.distances)
+    distances[np.ix_(made.ranks, made.ranks)] = by_vertex.distances
+    for arcs, between in ((hierarchy.up, distances), (hierarchy.down, distances.T)):
+        tails = np.repeat(np.arange(graph.n_vertices), np.diff(arcs.offsets.astype(np.int64)))
+        assert_array_equal(arcs.weights, between[tails, arcs.heads])
+    # Each edge that is as long as the distance between its ends is kept: ties must not be left out.
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    for u, v, weight in zip(src, graph.col_indices, graph.weights, strict=True):
+        low, high = sorted((int(made.ranks[u]), int(made.ranks[v])))
+        if u != v and weight == by_vertex.distances[u, v]:
+            arcs = hierarchy.up if made.ranks[u] < made.ranks[v] else hierarchy.down
+            assert high in arcs.heads[arcs.offsets[low] : arcs.offsets[low + 1]]
+
+
+#: The largest distance that fits would be an error of another test.
+_ANY = SolveOptions(cutoff=2**32 - 2)
+
+
+def test_directions_are_one_if_every_weight_is_the_same_both_ways():
+    both = graph_of(grid(12, 12, keep=0.7))
+    hierarchy = customize(completion_of(both), both)
+    assert hierarchy.up is hierarchy.down
+    one_way = csr_from_edges(np.array([0, 1]), np.array([1, 2]), np.array([3, 4], np.uint32), 3)
+    hierarchy = customize(completion_of(one_way), one_way)
+    assert len(hierarchy.up.heads) + len(hierarchy.down.heads) == 2
+
+
+def depth(made):
+    """Return the vertices on the longest path of the elimination tree."""
+    depths = np.ones(made.n_vertices, int)
+    for v in range(made.n_vertices - 1, -1, -1):
+        if made.parents[v] != NO_VERTEX:
+            depths[v] = depths[made.parents[v]] + 1
+    return depths.max()
+
+
+def test_a_long_path_becomes_a_low_tree():
+    assert depth(completion_of(graph_of(path(2**14)))) <= 2 * 14
+
+
+def test_a_star_takes_one_arc_a_leaf():
+    made = completion_of(graph_of(star(300_000)))
+    assert (made.n_arcs, made.n_triangles, depth(made)) == (299_999, 0, 2)
+
+
+def test_ways_round_a_hub_are_left_to_metis():
+    # Each of 2,000 vertices of degree 2 lies between the same two hubs.
+    leaves = np.arange(2, 2002)
+    src, dst = np.concatenate([leaves, leaves]), np.concatenate([np.zeros_like(leaves), np.ones_like(leaves)])
+    made = completion_of(csr_from_edges(src, dst, np.ones(4000, np.uint32), 2002))
+    assert made.n_arcs <= 4000 + 2001
+
+
+def test_nested_dissection_keeps_roads_sparse():
+    graph = graph_of(road_like(20_000))
+    made = completion_of(graph)
+    assert made.n_arcs < 6 * graph.n_vertices
+    in_given_order = complete(*neighbours_of(graph), np.arange(graph.n_vertices, dtype=np.uint32))
+    assert made.n_arcs < in_given_order.n_arcs / 3
+
+
+def test_the_order_is_the_same_every_time():
+    offsets, neighbours = neighbours_of(graph_of(grid(40, 40)))
+    assert_array_equal(elimination_order(offsets, neighbours), elimination_order(offsets, neighbours))
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("MOST_ARCS", "the hierarchy of this graph has more than 100 arcs, the most that are allowed"),
+        ("MOST_TRIANGLES", r"the hierarchy of this graph has [\d,]+ triangles, more than the allowed 100"),
+    ],
+)
+def test_separators_that_are_too_large_are_refused(monkeypatch, limit, message):
+    monkeypatch.setattr(completion, limit, 100)
+    with pytest.raises(InputError, match=message) as caught:
+        completion_of(graph_of(grid(20, 20)))
+    assert "use `delta-stepping` or `auto`" in caught.value.hint
+
+
+def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
+    monkeypatch.setattr(metis, "MOST", 100)
+    with pytest.raises(
+        InputError, match=r"the graph has \d+ pairs of neighbours, more than METIS takes \(100\)"
+    ):
+        completion_of(graph_of(grid(20, 20)))
+
+
+def test_a_metis_that_fails_is_an_error(monkeypatch):
+    monkeypatch.setattr(metis, "__name__", "sssp_pipeline.no_such_module")
+    with pytest.raises(
+        SsspError, match=r"METIS failed to order [\d,]+ vertices: exit code 1; .*no_such_module"
+    ):
+        completion_of(graph_of(grid(20, 20)))
+
+
+def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
+    offsets, neighbours = neighbours_of(graph_of(grid(150, 150)))
+    np.savez(tmp_path / "graph.npz", offsets=offsets, neighbours=neighbours)
+    program = """if True:
+        import os, signal, sys, threading, time
+        import numpy as np
+        from sssp_pipeline.kernels.hierarchy.metis import nested_dissection
+        signals = []
+        signal.signal(signal.SIGTERM, lambda *_: signals.append(time.monotonic()))
+        graph = np.load(sys.argv[1])
+        found = []
+        def order():
+            found.append(nested_dissection(graph["offsets"], graph["neighbours"]))
+        thread = threading.Thread(target=order)
+        thread.start()
+        while thread.is_alive():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+        assert len(signals) > 3
+        assert sorted(found[0].tolist()) == list(range(len(graph["offsets"]) - 1))
+    """
+    subprocess.run([sys.executable, "-c", program, tmp_path / "graph.npz"], check=True, timeout=60)
