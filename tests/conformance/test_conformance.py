@@ -511,8 +511,7 @@ def test_packed_rows_do_not_hide_a_path_that_is_too_long(solver):
     assert_array_equal(unpacked(solution)[0], oracle(graph, 3))
 
 
-@EVERY_SOLVER
-@EVERY_DTYPE
+@EVERY_PAIR
 def test_each_part_has_what_is_kept_over_its_sources(solver, dtype, numpy_answers):
     graph, sources = make(400, SMALL_GRAPHS["lattice"][1], dtype), np.arange(60)[::-1]
     rows = solver.solve(graph, sources, SolveOptions()).distances
