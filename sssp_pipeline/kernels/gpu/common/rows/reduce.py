@@ -44,10 +44,9 @@ class ReduceOnDevice:
         self, limits: np.ndarray, amounts: np.ndarray, n_rows: int, n_words: int, *, harmonic: bool
     ) -> None:
         cupy = cupy_module()
-        unit = reduce_unit(len(limits), len(amounts))
-        self._kernels = load_kernels(unit, limits.dtype)
-        if harmonic:
-            self._kernels |= load_kernels(HARMONIC_SUM, limits.dtype)
+        units = [reduce_unit(len(limits), len(amounts)), *([HARMONIC_SUM] if harmonic else [])]
+        loaded = [load_kernels(unit, limits.dtype) for unit in units]
+        self._kernels = {name: kernel for kernels in loaded for name, kernel in kernels.items()}
         self._grid = {name: kernel.resident_blocks(_BLOCK) for name, kernel in self._kernels.items()}
         self._reads_rows = len(limits) > 0
         self._limits, self._amounts = Sent(limits), Sent(amounts.ravel())
