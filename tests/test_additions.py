@@ -23,10 +23,11 @@ from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading
 from sssp_pipeline.pipeline.inspect import describe
+from sssp_pipeline.pipeline.plan_facts import describe_plan
 from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.outputs import FileOutput
 from sssp_pipeline.pipeline.results.run_files import FileShape, batch_file
-from sssp_pipeline.pipeline.run import describe_plan, run
+from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.storage.files import open_read
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.registries import FORMATS, OUTPUTS, code_of

@@ -69,11 +69,12 @@ ORDER = (
         "pipeline.completed_run",
         "pipeline.inspect",
         "pipeline.run",
+        "pipeline.plan_facts",
         "pipeline.run_each",
     ),
     "api",
     *("networkx_info", "networkx_backend"),
-    *("bench", "completion", "console", "cli_options", "cli_session", "cli"),
+    *("bench", "completion", "console", "cli_options", "cli_session", "cli_of_runs", "cli"),
 )
 
 
@@ -142,7 +143,7 @@ def test_each_library_has_its_place(module):
     if roots & {"matplotlib"}:
         assert relative == "bench.figures"
     if roots & {"typer", "rich"}:
-        assert relative in ("cli", "cli_options", "cli_session", "completion", "console")
+        assert relative in ("cli", "cli_of_runs", "cli_options", "cli_session", "completion", "console")
 
 
 def test_every_package_that_is_imported_is_declared():

@@ -20,10 +20,11 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.inspect import describe
+from sssp_pipeline.pipeline.plan_facts import describe_plan
 from sssp_pipeline.pipeline.planning import plan
 from sssp_pipeline.pipeline.planning.plan import Work
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import describe_plan, run
+from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.solving import dispatch as scatter_stage
 from sssp_pipeline.pipeline.solving import trials
 from sssp_pipeline.pipeline.solving.dispatch import solve_task

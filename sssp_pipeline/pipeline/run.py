@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
-from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.compile_notice import on_first_compilation
 from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.completed_run import check_undamaged, finish_run
@@ -26,7 +24,7 @@ from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions,
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
-from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, solve_options
+from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
 from sssp_pipeline.pipeline.planning.selection import Selection
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
@@ -51,9 +49,6 @@ from sssp_pipeline.pipeline.verification.stage import Verifying
 from sssp_pipeline.progress import Level, Progress, StartUp, plural
 from sssp_pipeline.vertex_ids import digest_of
 from sssp_pipeline.workflow.models import Workflow
-
-#: `plan` does not measure a solver whose expected time is more than this multiple of the best measured time.
-_MAX_RATIO = 10
 
 
 @dataclass
@@ -260,78 +255,6 @@ class OfSeveral:
     start_up: StartUp
     #: Seconds of the ingest of all weights, for the first of them.
     ingest_s: float
-
-
-def describe_plan(workflow: Workflow, probe: int, progress: Progress) -> dict[str, Any]:
-    """Return facts about a run of `workflow`, without the run. Ingest the graph if its store does not hold it.
-
-    Parameters
-    ----------
-    workflow
-        The workflow of the run.
-    probe
-        How many of its sources to solve on one thread of this machine for an estimate of time; 0 for no estimate.
-    progress
-        Gets each stage.
-
-    Raises
-    ------
-    InputError
-        The run would refuse its input.
-    """
-    check_before_ingest(workflow, progress, cluster=False)
-    return facts_of_plan(workflow, ingest_stage(workflow, progress), probe, progress)
-
-
-def facts_of_plan(workflow: Workflow, stored: StoredGraph, probe: int, progress: Progress) -> dict[str, Any]:
-    """Return what `describe_plan` does, of a run on a stored graph."""
-    plan = plan_stage(workflow, stored, progress)
-    traits = stored.manifest.traits
-    facts: dict[str, Any] = {
-        "n_vertices": traits.n_vertices,
-        "n_edges": traits.n_edges,
-        "weight_dtype": traits.weight_dtype.name,
-        "solver": plan.solver,
-        "solver_reason": plan.solver_reason,
-        "sources": sum(len(b) for b in plan.batches),
-        "targets": plan.output.n_targets,
-        "batches": len(plan.batches),
-        "batches_a_call": plan.batches_per_call,
-        "graph_bytes": plan.graph_bytes,
-        "batch_bytes": plan.batch_bytes,
-        "written_bytes": plan.written_bytes,
-        "expected_s": plan.expected_s,
-        "gpu": asdict(plan.gpu) if plan.gpu else None,
-    }
-    if probe and plan.batches:
-        progress.stage("probe")
-        facts |= _probed(workflow, stored, plan, probe)
-    return facts
-
-
-def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> dict[str, Any]:
-    """Return the measured time of `probe` sources with each solver that a run would try."""
-    graph, traits, n_sources = stored.graph(), stored.manifest.traits, sum(len(b) for b in plan.batches)
-    tried = np.concatenate(plan.batches)[:: max(1, n_sources // probe)][:probe]
-    options = solve_options(workflow.solve, plan.output.kept, stored.manifest.weights.scale)
-    source_s: dict[str, float] = {}
-    for name in (plan.solver, *plan.others):
-        solver = solver_named(name, workflow.solve.options)
-        expected = solver.forecast(traits, len(tried))
-        best_s = min(source_s.values(), default=inf)
-        if expected.source_s / expected.off_by > best_s or expected.source_s > _MAX_RATIO * best_s:
-            continue
-        solver.solve(graph, tried[:1], options)  # compiles the solver and prepares the graph for it
-        source_s[name] = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
-    facts = {"probed_sources": len(tried), "solve_s_per_source": source_s}
-    fastest = min(source_s, key=source_s.__getitem__)
-    expected = solver_named(fastest).forecast(traits, 1)
-    if solver_named(fastest).device == "cpu" and expected.at_once <= len(
-        tried
-    ):  # else few do not predict many
-        sharing = min(plan.machine.cores, expected.most_cores)
-        facts["solve_core_s"] = source_s[fastest] * sharing * n_sources
-    return facts
 
 
 @dataclass

@@ -14,7 +14,8 @@ import sssp_pipeline as sp
 from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.inspect import describe
-from sssp_pipeline.pipeline.run import describe_plan, run
+from sssp_pipeline.pipeline.plan_facts import describe_plan
+from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
