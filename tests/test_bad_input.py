@@ -280,7 +280,7 @@ def test_a_store_of_another_format_version(at):
     manifest = Path("graph/manifest.json")
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 7}))
     message, hint = refused(at, text)
-    assert message == "`graph` is a graph store of format 7, this release reads format 1"
+    assert message == "`graph` is a graph store of format 7, this release reads formats 1 and 2"
     assert hint == (
         "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`, "
         "or use the release that wrote it"

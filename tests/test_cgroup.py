@@ -20,7 +20,7 @@ import pytest
 from sssp_pipeline import cgroup
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.ingest import stage as ingest
+from sssp_pipeline.pipeline.ingest import building
 from sssp_pipeline.pipeline.machine import free_memory_bytes, hardware, memory_bytes
 
 MB = 2**20
@@ -144,9 +144,9 @@ def test_without_groups_it_is_the_machine(groups):
 
 def test_a_graph_that_the_group_cannot_hold_is_refused(groups):
     groups("0::/", {"memory.max": str(100 * MB), "memory.current": str(40 * MB)})
-    ingest._check_memory(10**6, 10**6, np.dtype("uint32"))
+    building._check_memory(10**6, 10**6, np.dtype("uint32"))
     with pytest.raises(InputError, match=r"takes 80\.0 MB to build, and 62\.9 MB of memory are free"):
-        ingest._check_memory(10**6, 8 * 10**6, np.dtype("uint32"))
+        building._check_memory(10**6, 8 * 10**6, np.dtype("uint32"))
 
 
 PROBE = """\

@@ -78,7 +78,7 @@ def _model_faults(
             given = value_text(document.unexpanded.get(path, value))
             close = did_you_mean(value, choices(part)).strip() if isinstance(value, str) else ""
             if not close and isinstance(value, str | int | float) and wanted(part) == "a list":
-                close = f"write a list: `[{value}]`"
+                close = f"write a list: `[{given.strip('`')}]`"
             meaning = f"correct `{dotted(path)}`: {_meaning(part) or 'write ' + wanted(part)}"
             yield Fault(path, place, f"`{dotted(path)}` is {given}, wanted {wanted(part)}", close or meaning)
 

@@ -57,7 +57,9 @@ def refused(tmp_path, monkeypatch):
 def test_a_gpu_that_is_not_there(refused):
     told = refused(solve={"solver": "near-far"})
     assert told.message == f"solver `near-far` cannot solve this: {gpu_missing()}"
-    assert told.hint == "these can: delta-stepping, parallel-delta-stepping, dijkstra, queue-bellman-ford"
+    assert (
+        told.hint == "these can: delta-stepping, parallel-delta-stepping, phast, dijkstra, queue-bellman-ford"
+    )
     assert (
         refused(cluster={"kind": "local-cuda"}).message == f"kind `local-cuda` needs a GPU: {gpu_missing()}"
     )

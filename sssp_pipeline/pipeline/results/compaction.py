@@ -68,7 +68,7 @@ def joined_bits(bits: np.ndarray, n_present: np.ndarray, lengths: np.ndarray) ->
     n_present, lengths
         (S * K,) int64: how many values of each segment are present, and how many it has.
     """
-    n_bits = lengths.sum()
+    n_bits = int(np.sum(lengths))
     # A shifted word may have its upper half behind all others.
     words = np.zeros(n_bits // 32 + 2, np.uint32)
     per_row = len(lengths) // len(bits)

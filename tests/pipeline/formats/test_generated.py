@@ -80,5 +80,5 @@ def test_options_that_do_not_fit(refused):
     )
     assert refused("generated:road", weight_column="length") == (
         "unknown column `length`: a generated graph has no named columns",
-        "remove `graph.weights.column`",
+        "set `graph.weights.column: auto`",
     )

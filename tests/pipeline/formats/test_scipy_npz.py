@@ -198,7 +198,7 @@ def test_options_that_do_not_fit(save, refused):
         "SciPy's matrices have integer ids, not strings",
         "remove `graph.ids`",
     )
-    assert refused(name, weight_column="data")[1] == "remove `graph.weights.column`"
+    assert refused(name, weight_column="data")[1] == "set `graph.weights.column: auto`"
     assert refused(name, unreadable="skip")[1] == "remove `graph.unreadable`"
 
 
