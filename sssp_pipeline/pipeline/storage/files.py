@@ -255,6 +255,9 @@ class _PlainFile(io.RawIOBase):
     waits longer than a small call takes.
     """
 
+    #: None if the file could not be opened. Python closes such an object, too.
+    _descriptor: int | None = None
+
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         self._n_bytes = 0
@@ -262,7 +265,8 @@ class _PlainFile(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             super().close()
-            os.close(self._descriptor)
+            if self._descriptor is not None:
+                os.close(self._descriptor)
 
     def writable(self) -> bool:
         return True
@@ -275,6 +279,7 @@ class _PlainFile(io.RawIOBase):
         return memoryview(buffer).nbytes
 
     def writelines(self, buffers: Iterable[Any], /) -> None:
+        assert self._descriptor is not None, "the file is open"
         left = deque(memoryview(buffer).cast("B") for buffer in buffers if len(buffer))
         self._n_bytes += sum(map(len, left))
         while left:
