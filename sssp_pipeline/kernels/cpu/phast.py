@@ -108,7 +108,7 @@ class Phast(WholeCalls):
     name = "phast"
     device = "cpu"
     summary = (
-        "Sweeps over a hierarchy, many sources at once; the fastest on roads from 150 sources on; integers"
+        "Sweeps over a hierarchy, many sources at once; the fastest on roads from 250 sources on; integers"
     )
     no_delta = "it has no buckets and takes no delta"
     named_only: str | None = "its time depends on the separators of the graph, which a plan does not know"
