@@ -29,6 +29,7 @@ import os
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,26 +116,37 @@ def task_of(job: Job, share: float, folder: Path) -> Task:
     return Task(edges, len(columns[0]), n_vertices, sources, targets)
 
 
-class Program:
+class Program(ABC):
     """A program that solves a job: it reads a CSV file of edges, and then returns answers for sources."""
 
     def __init__(self, job: Job, task: Task) -> None:
         self.job, self.n_vertices, self.targets = job, task.n_vertices, task.targets
         self.graph = self.read(task.edges)
 
+    @abstractmethod
     def read(self, edges: Path) -> Any:
-        raise NotImplementedError
+        """Return the graph of the file `edges`."""
 
-    def rows(self, sources: np.ndarray) -> np.ndarray:
-        """Return distances (S, V) float64, infinity for unreached vertices."""
-        raise NotImplementedError
-
+    @abstractmethod
     def most_sources(self) -> int:
         """Return how many sources a call may have."""
+
+    @abstractmethod
+    def answers(self, sources: np.ndarray) -> dict[str, np.ndarray]:
+        """Return an array for each answer, with a row for each source."""
+
+
+class RowProgram(Program):
+    """A program that returns rows of distances, of which NumPy makes the answers."""
+
+    @abstractmethod
+    def rows(self, sources: np.ndarray) -> np.ndarray:
+        """Return distances (S, V) float64, infinity for unreached vertices."""
+
+    def most_sources(self) -> int:
         return max(1, ROWS_BYTES // (8 * self.n_vertices))
 
     def answers(self, sources: np.ndarray) -> dict[str, np.ndarray]:
-        """Return an array for each answer, with a row for each source."""
         rows, job = self.rows(sources), self.job
         is_reached = np.isfinite(rows)
         found = {}
@@ -173,7 +185,7 @@ class Ours(Program):
         return found
 
 
-class Scipy(Program):
+class Scipy(RowProgram):
     """`scipy.sparse.csgraph.dijkstra`; its `limit` ends a search early."""
 
     def read(self, edges: Path) -> Any:
@@ -190,7 +202,7 @@ class Scipy(Program):
         return csgraph.dijkstra(self.graph, indices=sources, limit=limit)
 
 
-class NetworkX(Program):
+class NetworkX(RowProgram):
     """`single_source_dijkstra_path_length`; its `cutoff` ends a search early."""
 
     def read(self, edges: Path) -> Any:
@@ -213,7 +225,7 @@ class NetworkX(Program):
         return rows
 
 
-class Igraph(Program):
+class Igraph(RowProgram):
     """`Graph.distances`; it always searches the whole graph."""
 
     def read(self, edges: Path) -> Any:
@@ -228,7 +240,7 @@ class Igraph(Program):
         return np.array(self.graph.distances(source=sources.tolist(), weights="weight"))
 
 
-class Networkit(Program):
+class Networkit(RowProgram):
     """`SPSP`, whose searches run side by side; it always searches the whole graph."""
 
     def read(self, edges: Path) -> Any:

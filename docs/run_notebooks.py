@@ -55,7 +55,7 @@ def executed(
             cell.source = "\n".join([cell.source, *lines])
     if last:
         copy.cells.append(nbformat.v4.new_code_cell(last))
-    # Sockets in a folder, not ports: nobody else on the machine can connect.
+    # Sockets in a folder, not ports: no other user of the machine can connect.
     sockets = Config({"KernelManager": {"transport": "ipc"}})
     NotebookClient(copy, timeout=CELL_LIMIT_S, record_timing=False, config=sockets).execute()
     # What the kernel says of itself differs from release to release.

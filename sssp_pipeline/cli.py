@@ -22,10 +22,12 @@ from sssp_pipeline.cli_options import (
     Inputs,
     Json,
     Log,
+    MovedStore,
     Out,
     Overrides,
     Overwrite,
     Quiet,
+    Run,
     SaveWorkflow,
     To,
     Verbose,
@@ -193,13 +195,11 @@ def plan(
 
 @app.command(epilog="Example: sssp-pipeline verify results --certificate")
 def verify(
-    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
+    run_folder: Run,
     certificate: Annotated[
         bool, typer.Option("--certificate", help="Prove every distance of every source, instead of a sample.")
     ] = False,
-    store: Annotated[
-        str | None, typer.Option(help="Graph store, when it is not where the run found it.")
-    ] = None,
+    store: MovedStore = None,
     cluster: Annotated[
         str | None,
         typer.Option(

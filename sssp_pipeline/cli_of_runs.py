@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sssp_pipeline.cli_options import Coordinates, Json, Log, Quiet
+from sssp_pipeline.cli_options import Coordinates, Json, Log, MovedStore, Quiet, Run
 from sssp_pipeline.cli_session import prepare_imports, print_answer, reporting
 from sssp_pipeline.console import path_text
 from sssp_pipeline.errors import InputError
@@ -15,7 +15,7 @@ from sssp_pipeline.pipeline.storage.redaction import redacted
 
 
 def export(
-    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
+    run_folder: Run,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="What to write: `.parquet`, `.npy` or `.zarr`.")
     ],
@@ -49,7 +49,7 @@ def export(
 
 
 def path(
-    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
+    run_folder: Run,
     source: Annotated[
         str, typer.Option("--from", metavar="ID", help="Where the path begins: a source of the run.")
     ],
@@ -62,9 +62,7 @@ def path(
             "graph store with the same ids.",
         ),
     ] = None,
-    store: Annotated[
-        str | None, typer.Option(help="Graph store, when it is not where the run found it.")
-    ] = None,
+    store: MovedStore = None,
     as_geojson: Annotated[
         bool,
         typer.Option("--geojson", help="Print a Feature of GeoJSON. The graph store must have coordinates."),
@@ -98,7 +96,7 @@ def path(
 
 
 def isochrones(
-    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")],
+    run_folder: Run,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The GeoParquet file to write.")],
     limits: Annotated[
         str, typer.Option(metavar="A,B,…", help="Largest distances, in the unit of the weights.")
@@ -113,9 +111,7 @@ def isochrones(
         float, typer.Option(metavar="METRES", help="How far a place may be from a reached road.")
     ] = 100,
     coordinates: Coordinates = "auto",
-    store: Annotated[
-        str | None, typer.Option(help="Graph store, when it is not where the run found it.")
-    ] = None,
+    store: MovedStore = None,
     log: Log = "text",
     quiet: Quiet = False,
 ) -> None:

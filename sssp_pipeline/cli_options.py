@@ -71,6 +71,10 @@ Overwrite = Annotated[
         "--overwrite", help="First remove the earlier run from the output folder. Other files stay."
     ),
 ]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Folder (output.path) of a finished run.")]
+MovedStore = Annotated[
+    str | None, typer.Option("--store", help="Graph store, when it is not where the run found it.")
+]
 Coordinates = Annotated[
     Literal["auto", "degrees", "microdegrees"],
     typer.Option(

@@ -104,7 +104,9 @@ def test_a_notebook_runs_and_shows_what_the_file_shows(path, executed):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_on_a_real_graph(path, executed, data_file):
     files, others = REAL[path.stem]
-    executed(path, **{name: str(data_file(file)) for name, file in files.items()}, **others)
+    done = executed(path, **{name: str(data_file(file)) for name, file in files.items()}, **others)
+    assert done.cells[-1].source.endswith(CHECKS[path.stem])
+    assert not done.cells[-1].outputs, "the checks ran and printed nothing"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

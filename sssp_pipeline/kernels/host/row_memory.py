@@ -1,4 +1,4 @@
-"""Memory of rows that nobody uses any more, for the next rows.
+"""Reuses the memory of rows that are no longer used.
 
 The pages of new memory are zeroed by the system. For a solver that fills a row in less than a millisecond, that takes
 a large part of its time (`benchmarks/results/hierarchy.jsonl`).
@@ -38,7 +38,7 @@ class RowMemory:
 
 
 class _Lent:
-    """The owner of lent memory; an array refers to it as long as the array, or a view of it, lives."""
+    """The owner of lent memory. The array and its views keep it alive."""
 
     def __init__(self, memory: np.ndarray, idle: deque[np.ndarray]) -> None:
         self._memory, self._idle = memory, weakref.ref(idle)

@@ -261,7 +261,7 @@ def packed_chunk(
     known: Known | None,
     scratch: np.ndarray | None = None,
 ) -> Chunk:
-    """Return the chunk of `n_values` values in PLAIN encoding, of which those that are not NULL are `present`.
+    """Return the chunk of `n_values` values in PLAIN encoding. `present` has those that are not NULL.
 
     Parameters
     ----------

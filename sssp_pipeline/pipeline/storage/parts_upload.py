@@ -17,12 +17,12 @@ from typing import Any
 
 from sssp_pipeline.pipeline.storage.filesystems import call
 
-#: A file of at most so many bytes is sent whole. The file of a batch is (`plan.BATCH_BYTES`): batches are sent side by
-#: side, so parts would not be faster.
+#: The largest file that is sent whole, in bytes. Files of batches (`plan.BATCH_BYTES`) are smaller. They are sent side
+#: by side, so parts would not be faster.
 _WHOLE_BYTES = 72 * 2**20
-#: Of each part but the last. S3 takes at most 10,000 parts, so a file has at most 160 GiB.
+#: Bytes of each part but the last. S3 takes at most 10,000 parts, so a file has at most 160 GiB.
 _PART_BYTES = 2**24
-#: Parts of a file that are sent or wait to be sent. The file's maker waits while there are so many.
+#: The most parts of a file that are being sent or wait for a connection. With more, `write` blocks.
 _MOST_PARTS = 6
 #: Connections of a process for parts. botocore opens at most 10 to a store.
 _CONNECTIONS = 8

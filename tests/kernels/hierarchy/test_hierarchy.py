@@ -205,4 +205,6 @@ def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
         assert len(signals) > 3
         assert sorted(found[0].tolist()) == list(range(len(graph["offsets"]) - 1))
     """
-    subprocess.run([sys.executable, "-c", program, tmp_path / "graph.npz"], check=True, timeout=60)
+    command = [sys.executable, "-c", program, tmp_path / "graph.npz"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -2,10 +2,10 @@
 //
 // Returns: for each row the words of `reductions.py`: those of its Summary, how many distances are below each limit, and
 //     the sums of the amounts of these vertices.
-// Idea: counts and amounts are integers, so warps may add them in any order. A thread reads the amount of each vertex,
-//     also of one beyond the limits. Where it read only those that count, it waited for each. The harmonic sum has
-//     kernels of its own (`harmonic.cu`): with both in one, registers leave room for half as many blocks, and both take
-//     longer than one after the other.
+// Idea: counts and amounts are integers, so warps may add them in any order. A thread loads the amount of every vertex,
+//     counted or not: loads behind a branch are not issued ahead, and the thread waits for each. The harmonic sum has
+//     kernels of its own (`harmonic.cu`). One kernel for both needs so many registers that only half as many blocks
+//     are resident, and it takes longer than two kernels.
 // Needs: distances of zero or more, so their bits have the order of the distances; the words of each row zero; the
 //     Summary of each row. SSSP_RADII, SSSP_AMOUNTS: how many limits and amounts there are. Each gives every thread
 //     counters in registers; where there are too many, the compiler moves them to local memory.

@@ -28,7 +28,7 @@ def partial_sums(n_vertices: int) -> int:
 
 
 class ReduceOnDevice:
-    """Reduces up to `n_rows` rows at a time to `n_words` words each; those that it does not make are 0.
+    """Reduces up to `n_rows` rows at a time to `n_words` words each. Words of other kernels are 0.
 
     Parameters
     ----------
