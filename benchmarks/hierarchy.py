@@ -26,10 +26,10 @@ from scipy.sparse import csgraph
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.cpu.phast import Prepared, keep_prepared
 from sssp_pipeline.kernels.hierarchy.completion import complete
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.hierarchy.shared import share_hierarchy
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -49,7 +49,7 @@ def prepared(graph: CsrGraph) -> dict[str, Any]:
     order = timed("order", elimination_order, *around)
     completion = timed("completion", complete, *around, order)
     hierarchy = timed("customization", customize, completion, graph)
-    keep_prepared(graph, Prepared.of(graph, hierarchy))
+    share_hierarchy(graph, hierarchy)
     return {
         "prepare_s": sum(steps.values()),
         "prepare_steps_s": steps,

@@ -36,9 +36,9 @@ from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.hierarchy import metis
-from sssp_pipeline.kernels.hierarchy.completion import completion_of
-from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
+from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.lanes import TILE
+from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
 from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.mean import mean_distance
@@ -89,17 +89,11 @@ _lock = threading.Lock()
 
 
 def prepared(graph: CsrGraph) -> Prepared:
-    """Return `graph` prepared for sweeps; it is made by the first call. Raises as `completion_of`."""
+    """Return `graph` prepared for sweeps; it is made by the first call. Raises as `shared_hierarchy`."""
     with _lock:
         if graph not in _kept:
-            _kept[graph] = Prepared.of(graph, customize(completion_of(graph), graph))
+            _kept[graph] = Prepared.of(graph, shared_hierarchy(graph))
         return _kept[graph]
-
-
-def keep_prepared(graph: CsrGraph, ready: Prepared) -> None:
-    """Have `prepared(graph)` return `ready`."""
-    with _lock:
-        _kept[graph] = ready
 
 
 class Phast(WholeCalls):

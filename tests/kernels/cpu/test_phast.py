@@ -18,7 +18,7 @@ from sssp_pipeline.generators import grid, rmat, road_like
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import metis, sweep
+from sssp_pipeline.kernels.hierarchy import metis, shared, sweep
 from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -189,8 +189,8 @@ def solved_by_threads(graph):
 def test_the_hierarchy_is_made_once_for_all_threads_and_goes_with_the_graph(monkeypatch):
     Phast().solve(graph_of(grid(2, 2)), np.array([0]), ANY)  # compiles it
     made = []
-    build = phast.completion_of
-    monkeypatch.setattr(phast, "completion_of", lambda graph: made.append(graph.n_vertices) or build(graph))
+    build = shared.completion_of
+    monkeypatch.setattr(shared, "completion_of", lambda graph: made.append(graph.n_vertices) or build(graph))
     graph = graph_of(grid(30, 30))
     found = solved_by_threads(graph)
     assert made == [900]
