@@ -236,8 +236,8 @@ class Solver(Protocol):
     summary: str
     #: Whether its search takes negative weights. Without, integers are reweighted (`host/reweighting.py`).
     takes_negative: bool
-    #: Why `auto` does not take this solver; None if it may.
-    named_only: str | None
+    #: Whether it needs a hierarchy (`kernels/hierarchy/`). `auto` takes it only where one is stored, or pays.
+    uses_hierarchy: bool
     #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.
     counts_arcs: bool
 

@@ -10,6 +10,7 @@ from typing import get_args
 import numpy as np
 
 from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
@@ -22,7 +23,7 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import files_read
-from sssp_pipeline.workflow.models import Dtype, Workflow
+from sssp_pipeline.workflow.models import Dtype, Solve, Workflow
 
 _LOCAL_KINDS = ("auto", "local-cpu", "local-cuda")
 
@@ -78,6 +79,29 @@ def _check_solver(workflow: Workflow) -> None:
         if reason is not None:
             refused[solver.name] = reason
     check_choice(name, refused, options)
+    _check_hierarchy(workflow.solve, refused)
+
+
+def _check_hierarchy(solve: Solve, refused: dict[str, str]) -> None:
+    """Raise `InputError` if `solve.hierarchy` does not fit the solver, or no solver that uses one can run."""
+    users = [solver.name for solver in SOLVERS.values() if solver.uses_hierarchy]
+    if solve.hierarchy == "off" and solve.solver in users:
+        raise InputError(
+            f"`solve.hierarchy` is `off`, and solver `{solve.solver}` needs a hierarchy",
+            hint="remove one of them",
+        )
+    if solve.hierarchy != "build":
+        return
+    if solve.solver not in ("auto", *users):
+        raise InputError(
+            f"`solve.hierarchy` is `build`, and solver `{solve.solver}` uses no hierarchy",
+            hint=f"name a solver that does ({', '.join(users)}), or set `solve.hierarchy: off`",
+        )
+    if all(name in refused for name in users):
+        raise InputError(
+            f"`solve.hierarchy` is `build`, and no solver can use a hierarchy: {refused[users[0]]}",
+            hint="set `solve.hierarchy: auto`",
+        )
 
 
 def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> str | None:

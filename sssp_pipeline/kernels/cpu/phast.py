@@ -34,8 +34,8 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.errors import DeadlineError
-from sssp_pipeline.kernels.forecast import Forecast, core_s
-from sssp_pipeline.kernels.hierarchy import metis
+from sssp_pipeline.kernels.forecast import Forecast
+from sssp_pipeline.kernels.hierarchy import costs, metis
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.lanes import TILE
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
@@ -48,10 +48,6 @@ from sssp_pipeline.kernels.host.search_graph import as_searched, largest_distanc
 from sssp_pipeline.kernels.host.solver_base import WholeCalls
 from sssp_pipeline.kernels.kept import Kept, Nothing, Targets
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
-
-#: Forecasts for roads: nanoseconds of a sweep and its copy for each vertex and edge, microseconds to prepare a vertex,
-#: and arcs of a vertex (`benchmarks/results/hierarchy.jsonl`).
-SWEEP_NS, PREPARE_US, ARCS = 0.4, 3.0, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +101,7 @@ class Phast(WholeCalls):
         "Sweeps over a hierarchy, many sources at once; the fastest on roads from 250 sources on; integers"
     )
     no_delta = "it has no buckets and takes no delta"
-    named_only: str | None = "its time depends on the separators of the graph, which a plan does not know"
+    uses_hierarchy = True
     counts_arcs = True
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
@@ -123,13 +119,14 @@ class Phast(WholeCalls):
         together = max(1, min(n_sources, at_once))
         share = n_lanes_for(together) / together
         itemsize = traits.weight_dtype.itemsize
+        is_counted = traits.hierarchy is not None and traits.hierarchy.n_arcs is not None
         return Forecast(
-            core_s(SWEEP_NS * itemsize / 4 * share, traits),
+            costs.sweep_s(traits) * itemsize / 4 * share,
             at_once=at_once,
-            start_s=1e-6 * PREPARE_US * traits.n_vertices,
-            host_bytes=24 * traits.n_edges + (24 + (16 + 4 * itemsize) * ARCS) * traits.n_vertices,
+            start_s=costs.left_s(traits),
+            host_bytes=costs.host_bytes(traits),
             call_bytes=n_lanes_for(together) * itemsize * traits.n_vertices,
-            off_by=10.0,
+            off_by=3.0 if is_counted else 10.0,
         )
 
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:

@@ -87,6 +87,42 @@ def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> 
     order
         (V,) uint32, the vertices in the order of their elimination.
     """
+    counted = count(offsets, neighbours, order)
+    if (reason := too_large(counted.n_arcs, counted.n_triangles)) is not None:
+        raise InputError(reason, hint=_REFUSED_HINT)
+    return fill(offsets, neighbours, counted)
+
+
+def too_large(n_arcs: int, n_triangles: int | None) -> str | None:
+    """Return why a hierarchy of this size is refused, or None; `n_triangles` is None if `n_arcs` is not all of them."""
+    if n_triangles is None or n_arcs > MOST_ARCS:
+        return f"the hierarchy of this graph has more than {min(n_arcs, MOST_ARCS):,} arcs, the most that are allowed"
+    if n_triangles > MOST_TRIANGLES:
+        return f"the hierarchy of this graph has {n_triangles:,} triangles, more than the allowed {MOST_TRIANGLES:,}"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A completion whose arcs are counted and not listed yet; as in `Completion`."""
+
+    ranks: np.ndarray
+    parents: np.ndarray
+    #: (V,) uint64: the arcs of each vertex.
+    counts: np.ndarray
+    n_arcs: int
+    #: None if there are more arcs than were counted.
+    n_triangles: int | None
+
+
+def count(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> Counted:
+    """Return the size of the completion for an order; counting ends when there are more than `MOST_ARCS`.
+
+    Parameters
+    ----------
+    offsets, neighbours, order
+        As for `complete`.
+    """
     n = len(order)
     ranks = _inverse(order)
     parents = np.full(n, NO_VERTEX)
@@ -97,25 +133,21 @@ def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> 
     new_parents = np.full(n, NO_VERTEX)
     new_parents[new_ranks[has_parent]] = new_ranks[parents[has_parent]]
     ranks = new_ranks[ranks]
-    order = _inverse(ranks)
-
     counts = np.zeros(n, np.uint64)
-    if _count(offsets, neighbours, order, ranks, new_parents, counts, np.uint64(MOST_ARCS)):
-        raise InputError(
-            f"the hierarchy of this graph has more than {MOST_ARCS:,} arcs, the most that are allowed",
-            hint=_REFUSED_HINT,
-        )
-    n_triangles = int(np.sum(counts * (counts - np.minimum(counts, ONE)))) // 2
-    if n_triangles > MOST_TRIANGLES:
-        raise InputError(
-            f"the hierarchy of this graph has {n_triangles:,} triangles, more than the allowed {MOST_TRIANGLES:,}",
-            hint=_REFUSED_HINT,
-        )
-    arc_offsets = np.zeros(n + 1, np.uint64)
-    np.cumsum(counts, out=arc_offsets[1:])
-    heads = np.empty(int(arc_offsets[-1]), np.uint32)
-    _fill(offsets, neighbours, order, ranks, new_parents, arc_offsets[:-1].copy(), heads)
-    return Completion(ranks, new_parents, arc_offsets, heads, n_triangles)
+    stopped = _count(offsets, neighbours, _inverse(ranks), ranks, new_parents, counts, np.uint64(MOST_ARCS))
+    n_triangles = None if stopped else int(np.sum(counts * (counts - np.minimum(counts, ONE)))) // 2
+    return Counted(ranks, new_parents, counts, int(np.sum(counts)), n_triangles)
+
+
+def fill(offsets: np.ndarray, neighbours: np.ndarray, counted: Counted) -> Completion:
+    """Return the completion that `count` has counted."""
+    assert counted.n_triangles is not None
+    arc_offsets = np.zeros(len(counted.counts) + 1, np.uint64)
+    np.cumsum(counted.counts, out=arc_offsets[1:])
+    heads = np.empty(counted.n_arcs, np.uint32)
+    ranks, parents = counted.ranks, counted.parents
+    _fill(offsets, neighbours, _inverse(ranks), ranks, parents, arc_offsets[:-1].copy(), heads)
+    return Completion(ranks, parents, arc_offsets, heads, counted.n_triangles)
 
 
 def _inverse(permutation: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ class SolverBase(ABC):
     #: Why it takes no delta; None if it takes one.
     no_delta: str | None = None
     #: As in `Solver`.
-    named_only: str | None = None
+    uses_hierarchy = False
     counts_arcs = False
     tunables: tuple[Tunable, ...] = ()
     #: Allocates the rows that a call returns, from their shape and their type.

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,9 @@ from sssp_pipeline.pipeline.graph_store.store import (
     PART_PATH,
     VERSIONS_FOLDER,
     is_complete,
+    keep_versions,
     older_versions,
     parse_manifest,
-    remove_parts,
     version_url,
 )
 from sssp_pipeline.pipeline.storage import files
@@ -47,7 +47,7 @@ class StoreWriter:
         self._is_committed = False
         self._n_weight_parts = 0
 
-    def __enter__(self) -> StoreWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -106,7 +106,7 @@ class StoreWriter:
         self._is_committed = True
         files.remove(version_url(self._store, manifest.content_id))
         versions[manifest.content_id] = manifest
-        remove_parts(self._store, {part.path for version in versions.values() for part in version.parts})
+        keep_versions(self._store, versions.values())
         files.remove_if_empty(files.join(self._store, VERSIONS_FOLDER))
         for folder in ("", *PART_FOLDERS, VERSIONS_FOLDER):
             files.remove_temporaries(files.join(self._store, folder) if folder else self._store)
