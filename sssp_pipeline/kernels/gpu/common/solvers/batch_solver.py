@@ -38,6 +38,7 @@ from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     graph_on_device,
 )
 from sssp_pipeline.kernels.host.solver_base import accumulator_of
+from sssp_pipeline.kernels.kept import DeviceReduction
 from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts
 from sssp_pipeline.kernels.solver import MetricsColumns, Parts, Solution, SolveOptions
 
@@ -58,17 +59,24 @@ _COPIES = 2
 class BatchSearch(ABC):
     """A search from several sources at once; it owns its scratch memory on the device."""
 
+    #: Whether it counts its results itself (`Summary`), and writes "unreached" where there is no path below the limit.
+    summarises = False
+    #: Whether it writes what is kept of a row instead of the row.
+    writes_kept = False
+
     @abstractmethod
-    def launch(self, rows: Any, sources: np.ndarray) -> Callable[[], SearchCounts]:
+    def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
         """Enqueue the search from `sources`, without waiting for anything.
 
         Parameters
         ----------
         rows
             (n, V) device array of the weights' bits, uninitialised, C order. The search writes the true distances,
-            and the bits of the limit where no path is shorter than the limit.
+            and the bits of the limit where no path is shorter than the limit. If it `writes_kept`: (n, columns).
         sources
             (n,) uint32, host memory.
+        summaries
+            Device memory with a `Summary` of zero for each source, if it `summarises`.
 
         Returns
         -------
@@ -88,6 +96,8 @@ class BatchNeeds:
     bytes_a_source: int
     #: Sources of a full device batch. With more sources, each is not solved faster.
     full: int
+    #: Whether there are rows of distances at all.
+    has_rows: bool = True
 
 
 class GpuBatchSolver(GpuSolver):
@@ -96,7 +106,9 @@ class GpuBatchSolver(GpuSolver):
     accumulates_parts = True
 
     @abstractmethod
-    def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
+    def needs(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> BatchNeeds:
         """Return the needs of a batch search over `graph` in a call with `n_sources`."""
 
     @abstractmethod
@@ -145,7 +157,7 @@ class GpuBatchSolver(GpuSolver):
             search = self.start_batch(graph, on_device, options, size)
             over = options.kept.over_sources
             words = None if over is None else _WordsOfParts(over.on_device(graph.traits, sources), ends)
-            buffers = [_Buffer(self.name, graph, options, size, words) for _ in range(n_buffers)]
+            buffers = [_Buffer(self.name, search, graph, options, size, words) for _ in range(n_buffers)]
             Holding.n_calls += 1
             return search, buffers
 
@@ -159,7 +171,7 @@ class GpuBatchSolver(GpuSolver):
         SsspError
             Not even one source fits.
         """
-        needs = self.needs(graph, on_device, n_sources)
+        needs = self.needs(graph, on_device, options, n_sources)
         kept_bytes = options.kept.device_bytes(graph.n_vertices, graph.weight_dtype)
         kept_bytes += facts_bytes(options.kept.n_columns(graph.n_vertices))
         needs = replace(  # in each buffer
@@ -167,7 +179,7 @@ class GpuBatchSolver(GpuSolver):
             fixed_bytes=needs.fixed_bytes + 2 * options.kept.fixed_device_bytes(graph.n_vertices),
             bytes_a_source=needs.bytes_a_source + 2 * kept_bytes,
         )
-        row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
+        row_bytes = graph.n_vertices * graph.weight_dtype.itemsize if needs.has_rows else 0
         while (batch := _fitting(n_sources, row_bytes, needs))[0] == 0:
             if drop_others(graph):
                 continue
@@ -320,15 +332,25 @@ class _Buffer:
     """The rows of a device batch, their counts and facts, on the device until they are copied."""
 
     def __init__(
-        self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int, words: _WordsOfParts | None
+        self,
+        name: str,
+        search: BatchSearch,
+        graph: CsrGraph,
+        options: SolveOptions,
+        n_rows: int,
+        words: _WordsOfParts | None,
     ) -> None:
         cupy = cupy_module()
         dtype, kept = graph.weight_dtype, options.kept
-        self.n_rows, self._words = n_rows, words
-        self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(dtype))
-        self._summariser = Summariser(name, graph, options, n_rows)
-        self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype)
         n_columns = kept.n_columns(graph.n_vertices)
+        self.n_rows, self._words = n_rows, words
+        self._rows = cupy.empty(
+            (n_rows, n_columns if search.writes_kept else graph.n_vertices), bits_type(dtype)
+        )
+        self._summariser = Summariser(name, graph, options, n_rows)
+        self._reduce: DeviceReduction | None = None
+        if not search.writes_kept:
+            self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype)
         packs = not options.predecessors  # they are found in whole rows
         has_facts = options.row_facts and n_columns > 0
         self._finder = FactsOnDevice(n_rows, n_columns, dtype, packs=packs) if has_facts else None
@@ -356,11 +378,16 @@ class _Buffer:
         self._sources = sources
         rows = self._rows[: len(sources)]
         with GPU_LOCK:
+            if search.summarises:
+                self._summariser.clear(len(sources))
             self._began.record()
-            self._counts = search.launch(rows, sources)
+            self._counts = search.launch(rows, sources, self._summariser.words)
             self._ended.record()
-            self._summariser.launch(rows)
-            self._wanted = self._reduce(rows, self._summariser.words)
+            if search.summarises:
+                self._summariser.fetch(len(sources))
+            else:
+                self._summariser.launch(rows)
+            self._wanted = self._reduce(rows, self._summariser.words) if self._reduce else rows
             if self._words is not None:
                 self._words.add(rows)
             self._facts = self._finder.launch(self._wanted) if self._finder else None
