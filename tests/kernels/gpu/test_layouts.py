@@ -187,7 +187,7 @@ MIRRORED = {
         },
     ),
     "reduce": Mirrored(
-        reduce.reduce_unit(3, 2),
+        reduce.reduce_unit(3, 2, 64),
         {"Summary": device_rows._SUMMARY},
         {
             "kSegment": reduce.SEGMENT,
