@@ -42,6 +42,17 @@ def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
         rows.get(stream=stream, out=into.view(rows.dtype), blocking=False)
 
 
+def copy_rows(rows: Any, into: Any, stream: Any = None) -> None:
+    """Enqueue the copy of the device array `rows` to `into`, of equal shape, on `stream` or else the current one.
+
+    Both are contiguous. `into` is host memory, or memory of the same device.
+    """
+    if isinstance(into, np.ndarray):
+        copy_to_host(rows, into, stream)
+    elif rows.size:
+        into.data.copy_from_device_async(rows.data, rows.nbytes, stream)
+
+
 def copy_columns_to_host(rows: Any, into: np.ndarray, columns: slice, stream: Any) -> None:
     """Enqueue on `stream` the copy of some `columns` of `rows` (n, V) on the device to those of `into` (n, V)."""
     runtime, itemsize = cupy_module().cuda.runtime, into.itemsize
