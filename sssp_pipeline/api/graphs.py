@@ -13,13 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sssp_pipeline.api.ids import Ids
-from sssp_pipeline.api.matrices import (
-    csr_of_edges,
-    csr_with_reverses,
-    edges_of_matrix,
-    is_of_cupy,
-    sources_of_edges,
-)
+from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix, is_of_cupy
 from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
 from sssp_pipeline.api.wording import naming, of_store
 from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph
@@ -29,6 +23,7 @@ from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parquet import table_of, to_chunk
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.ingest.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
