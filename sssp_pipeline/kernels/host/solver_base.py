@@ -32,6 +32,8 @@ class SolverBase(ABC):
     records_traces = False
     #: Whether `_solved` takes several parts if something is kept over the sources of each.
     accumulates_parts = False
+    #: Whether `_solved` can leave rows in `SolveOptions.into`.
+    leaves_rows = False
     #: Why it takes no delta; None if it takes one.
     no_delta: str | None = None
     #: As in `Solver`.
@@ -43,8 +45,8 @@ class SolverBase(ABC):
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
         """Return None, or the reason why not: a delta, negative weights, a trace, or rows that stay on a device."""
-        if options.into is not None and self.device == "cpu":
-            return "it runs on the CPU, and the distances are to stay on the GPU"
+        if options.into is not None and not self.leaves_rows:
+            return "it makes distances in host memory, and they are to stay on the GPU"
         if options.into is not None and graph.min_weight < 0:
             return "distances of negative weights are finished on the CPU, and they are to stay on the GPU"
         if self.no_delta is not None and options.delta is not None:

@@ -95,6 +95,7 @@ class GpuBatchSolver(GpuSolver):
     """A solver of many sources at once on one GPU."""
 
     accumulates_parts = True
+    leaves_rows = True
 
     @abstractmethod
     def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:

@@ -135,6 +135,8 @@ class GpuSolver(SolverBase):
 class GpuSearchSolver(GpuSolver, WholeCalls):
     """A solver whose searches have one source each. Several searches of a call may share the device."""
 
+    leaves_rows = True
+
     @abstractmethod
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
         """Return a search over a graph with its own scratch memory, and its kernels compiled."""
