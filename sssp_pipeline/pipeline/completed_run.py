@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ def verify_run(
         if verdict.refuted is None:
             dtype = stored.manifest.traits.weight_dtype
             verdict = replace(verdict, refuted=overall_fault(folder, record, metrics, output, dtype))
-        record["verify"] = asdict(verdict)
+        record["verify"] = verdict.record()
         still_ours()
         finish_run(folder, record, stored, report=files.exists(folder.path(REPORT_FILE)))
     return record

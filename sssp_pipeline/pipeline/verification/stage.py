@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -48,9 +48,16 @@ class Verdict:
     checked_sources: int
     verify_s: float
     refuted: str | None
-    #: Vertices whose numbers over all sources were compared, and why none were although the run has such numbers.
-    checked_vertices: int = 0
+    #: Of a run with numbers of vertices over all sources: how many vertices were compared, and if none were, why.
+    checked_vertices: int | None = None
     unchecked: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return what `run.json` has of it."""
+        of_vertices = ("checked_vertices", "unchecked")
+        return {
+            key: value for key, value in asdict(self).items() if key not in of_vertices or value is not None
+        }
 
 
 @dataclass(eq=False)
@@ -110,20 +117,24 @@ class Verifying(TaskStage):
                 hint="run the same command again",
             )
         sentence = of_vertices.refuted if refuted is None else refuted[1]
-        n_vertices = 0 if of_vertices.unchecked else len(vertices)
+        checked: dict[str, Any] = (
+            {} if not len(vertices) else {"checked_vertices": 0 if of_vertices.unchecked else len(vertices)}
+        )
         if sentence is None:
-            what = plural(total, "source") + (f" and {plural(n_vertices, 'vertex')}" if n_vertices else "")
+            what = " and ".join(
+                [plural(total, "source"), *(plural(n, "vertex") for n in checked.values() if n)]
+            )
             self.progress.say(
                 f"verified {what} ({self.mode}): every {self.output.judged} is exact",
                 "verified",
                 checked_sources=total,
-                checked_vertices=n_vertices,
+                **checked,
             )
         if of_vertices.unchecked is not None:
             line = f"the numbers of `{VERTICES_FILE}` were not verified: {of_vertices.unchecked}"
             self.progress.say(line, level="warning")
         took_s = time.perf_counter() - began
-        return Verdict(self.mode, total, took_s, sentence, n_vertices, of_vertices.unchecked)
+        return Verdict(self.mode, total, took_s, sentence, unchecked=of_vertices.unchecked, **checked)
 
     def _sampled_vertices(self) -> np.ndarray:
         """Return the vertices (n,) uint32 to check, which rise; none if the run has no numbers of vertices."""
