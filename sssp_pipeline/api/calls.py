@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -67,10 +68,13 @@ def solve_sources(
 
     def solve_part(first: int) -> list[SourceMetrics]:
         some = sources[first : first + size]
+        of_part = options
+        if options.into is not None:
+            of_part = replace(options, into=options.into[first : first + size])
         metrics: list[SourceMetrics] = []
         # The rows of a GPU come in batches, so that little pinned memory is taken.
         ends = [*range(batch, len(some), batch), len(some)] if chosen.device == "gpu" else [len(some)]
-        with closing(chosen.solve_parts(graph, some, options, ends)) as solutions:
+        with closing(chosen.solve_parts(graph, some, of_part, ends)) as solutions:
             for solution in solutions:
                 take(first + len(metrics), solution)
                 metrics += solution.metrics

@@ -8,7 +8,7 @@ import numpy as np
 
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.ingest.csr_build import count_rows, place_edges, sort_rows
+from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges
 
 
 def is_of_cupy(matrix: Any) -> bool:
@@ -24,7 +24,7 @@ def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     matrix
         (N, N) sparse matrix or array of SciPy, with its stored zeros; or a dense array, in which 0, infinity and NaN
         are no edges; or a masked array, in which masked entries are none; or a sparse matrix or an array of CuPy,
-        which is copied to host memory. It is not changed, and the result may share its memory.
+        of which a copy in host memory is made. It is not changed, and the result may share its memory.
 
     Raises
     ------
@@ -73,37 +73,8 @@ def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return offsets.astype(np.int64), targets.astype(np.uint32), values
 
 
-def csr_of_edges(
-    src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int, *, mirror: bool
-) -> CsrGraph:
-    """Return the graph of edges in memory, with rows sorted by target and weight; parallel edges are kept.
-
-    Parameters
-    ----------
-    src, dst
-        (E,) uint32 below `n_vertices`.
-    weights
-        (E,) of one of `csr.WEIGHT_DTYPES`.
-    mirror
-        Whether to add the reverse of every edge but self-loops.
-    """
-    row_offsets = np.zeros(n_vertices + 1, np.int64)
-    count_rows(src, dst, False, mirror, row_offsets)
-    np.cumsum(row_offsets, out=row_offsets)
-    col_indices = np.empty(row_offsets[-1], np.uint32)
-    placed = np.empty(row_offsets[-1], weights.dtype)
-    place_edges(0, n_vertices, src, dst, weights, False, mirror, row_offsets[:-1].copy(), col_indices, placed)
-    sort_rows(row_offsets, 0, n_vertices, col_indices, placed)
-    return CsrGraph(row_offsets, col_indices, placed).check()
-
-
 def csr_with_reverses(graph: CsrGraph) -> CsrGraph:
     """Return `graph` with the reverse of every edge."""
     return csr_of_edges(
         sources_of_edges(graph), graph.col_indices, graph.weights, graph.n_vertices, mirror=True
     )
-
-
-def sources_of_edges(graph: CsrGraph) -> np.ndarray:
-    """Return the vertex where each edge starts, (E,) uint32."""
-    return np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))

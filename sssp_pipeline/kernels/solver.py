@@ -44,7 +44,8 @@ class SolveOptions:
     ------
     InputError
         `delta` is not a positive finite number, `cutoff` is negative or not a number, `trace_every_us` is out of
-        range, `deadline_s` is not positive, or predecessors are wanted of rows that are not kept whole.
+        range, `deadline_s` is not positive, predecessors are wanted of rows that are not kept whole, or something is
+        wanted that needs host memory beside `into`.
     """
 
     #: Bucket width in the weights' unit; None lets the solver pick it from the graph.
@@ -63,6 +64,9 @@ class SolveOptions:
     #: Whether a GPU finds facts about rows of distances (`Solution.facts`), so that a writer need not read the rows. If
     #: no predecessors are wanted, the GPU also packs the rows, as `RowFacts` says.
     row_facts: bool = False
+    #: Contiguous array (S, columns) on the current device, of the type of what is kept. What is kept of the rows of a
+    #: call stays there, and is `Solution.distances`. None: it is copied to host memory.
+    into: Any = None
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:
@@ -87,6 +91,11 @@ class SolveOptions:
             raise InputError(
                 "predecessors cannot be given for some targets alone",
                 hint="a path leads through other vertices too: leave out the targets, or the predecessors",
+            )
+        if self.into is not None and (self.predecessors or self.row_facts or self.kept.over_sources):
+            raise InputError(
+                "only distances can stay on the GPU: predecessors, facts about rows and numbers of vertices cannot",
+                hint="leave out `into`, or the others",
             )
 
     @property
@@ -196,8 +205,8 @@ def metrics_column(metrics: Sequence[SourceMetrics], name: str) -> np.ndarray | 
 class Solution:
     """Distances from some sources."""
 
-    #: What `SolveOptions.kept` keeps of each row, (S, V) of the weights' type for every vertex. Host memory, owned by
-    #: the caller; a distance is `csr.unreached_distance(dtype)` where there is no path.
+    #: What `SolveOptions.kept` keeps of each row, (S, V) of the weights' type for every vertex. Host memory, or
+    #: `SolveOptions.into`, owned by the caller; a distance is `csr.unreached_distance(dtype)` where there is no path.
     distances: np.ndarray
     #: (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None if not asked for.
     predecessors: np.ndarray | None

@@ -355,7 +355,7 @@ class _Job:
             record = {**self._record(solved), "overall": overall}
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
-                record["verify"] = asdict(self._verifying.verify_on(self.cluster.source()))
+                record["verify"] = self._verifying.verify_on(self.cluster.source()).record()
             if self._ends_cluster:
                 self.cluster.close()
         if not is_finished:

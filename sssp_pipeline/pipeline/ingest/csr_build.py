@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels.host.numba_tools import prefetch
 from sssp_pipeline.numba_cache import njit
 
@@ -21,6 +22,35 @@ _INSERTION = 24
 _AHEAD = 16
 #: The most pending ranges of a quicksort. Its longer half always waits, so this is enough for 2^63 edges.
 _STACK = 64
+
+
+def csr_of_edges(
+    src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int, *, mirror: bool
+) -> CsrGraph:
+    """Return the graph of edges in memory, with rows sorted by target and weight; parallel edges are kept.
+
+    Parameters
+    ----------
+    src, dst
+        (E,) uint32 below `n_vertices`.
+    weights
+        (E,) of one of `csr.WEIGHT_DTYPES`.
+    mirror
+        Whether to add the reverse of every edge but self-loops.
+    """
+    row_offsets = np.zeros(n_vertices + 1, np.int64)
+    count_rows(src, dst, False, mirror, row_offsets)
+    np.cumsum(row_offsets, out=row_offsets)
+    col_indices = np.empty(row_offsets[-1], np.uint32)
+    placed = np.empty(row_offsets[-1], weights.dtype)
+    place_edges(0, n_vertices, src, dst, weights, False, mirror, row_offsets[:-1].copy(), col_indices, placed)
+    sort_rows(row_offsets, 0, n_vertices, col_indices, placed)
+    return CsrGraph(row_offsets, col_indices, placed).check()
+
+
+def sources_of_edges(graph: CsrGraph) -> np.ndarray:
+    """Return the vertex where each edge starts, (E,) uint32."""
+    return np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
 
 
 @njit(nogil=True)

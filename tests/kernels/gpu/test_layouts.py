@@ -217,7 +217,7 @@ MIRRORED = {
     "phast-gpu": sweeps(wide=False),
     "phast-gpu-wide": sweeps(wide=True),
     "reduce": Mirrored(
-        reduce.reduce_unit(3, 2),
+        reduce.reduce_unit(3, 2, 64),
         {"Summary": device_rows._SUMMARY},
         {
             "kSegment": reduce.SEGMENT,

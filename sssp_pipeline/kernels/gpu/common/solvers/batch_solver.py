@@ -28,6 +28,7 @@ from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice,
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import (
     copy_columns_to_host,
+    copy_rows,
     copy_to_host,
     pinned_array,
 )
@@ -104,6 +105,7 @@ class GpuBatchSolver(GpuSolver):
     """A solver of many sources at once on one GPU."""
 
     accumulates_parts = True
+    leaves_rows = True
 
     @abstractmethod
     def needs(
@@ -124,16 +126,20 @@ class GpuBatchSolver(GpuSolver):
         self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
     ) -> Parts:
         n_columns, dtype = options.kept.n_columns(graph.n_vertices), options.kept.dtype(graph.weight_dtype)
+
+        def rows_of(first: int, end: int) -> Any:
+            if options.into is not None:
+                return options.into[first:end]
+            return self.empty_rows((end - first, n_columns), dtype)
+
         if not len(sources):
             accumulator = accumulator_of(graph, options)
             words = None if accumulator is None else accumulator.words
-            yield Solution(np.empty((0, n_columns), dtype), None, over_sources=words)
+            yield Solution(rows_of(0, 0), None, over_sources=words)
             return
         search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends))
         try:
-            rest = yield from _solve_with(
-                search, buffers, sources, ends, lambda n_rows: self.empty_rows((n_rows, n_columns), dtype)
-            )
+            rest = yield from _solve_with(search, buffers, sources, ends, rows_of)
         except BaseException as error:
             # The frames would keep the memory for as long as the error is kept.
             traceback.clear_frames(error.__traceback__)
@@ -199,7 +205,8 @@ class _Part:
     """Rows that are returned together, from one or more device batches."""
 
     end: int
-    rows: np.ndarray
+    #: Host memory, or a part of `SolveOptions.into`.
+    rows: Any
     n_filled: int = 0
     metrics: list[MetricsColumns] = field(default_factory=list)
     facts: list[RowFacts] = field(default_factory=list)
@@ -250,9 +257,11 @@ def _solve_with(
     buffers: list[_Buffer],
     sources: np.ndarray,
     ends: Sequence[int],
-    empty: Callable[[int], np.ndarray],
+    rows_of: Callable[[int, int], Any],
 ) -> Generator[Solution, None, list[Solution]]:
-    """Yield the solution of the sources before each of `ends`, using the buffers in turn; `empty` makes its rows.
+    """Yield the solution of the sources before each of `ends`, using the buffers in turn.
+
+    `rows_of` gives the memory for its rows, those of the sources from a first one to before an end.
 
     Returns the last solutions, for which the device is not needed any more.
     """
@@ -282,7 +291,7 @@ def _solve_with(
                 while n_taken < len(batch):
                     if part is None:
                         end = next(waiting)
-                        part = _Part(end, empty(end - n_done))
+                        part = _Part(end, rows_of(n_done, end))
                     n_rows = min(part.end - n_done, len(batch) - n_taken)
                     part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
                     n_taken, n_done = n_taken + n_rows, n_done + n_rows
@@ -411,13 +420,13 @@ class _Buffer:
         """Return what is kept over the sources of the part that ended next in what was finished; or None."""
         return None if self._words is None else self._words.ended.popleft()
 
-    def copy(self, rows: slice, into: np.ndarray, bits_into: np.ndarray | None, stream: Any) -> None:
-        """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns), host memory.
+    def copy(self, rows: slice, into: Any, bits_into: np.ndarray | None, stream: Any) -> None:
+        """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns).
 
         If `bits` is there, its rows are copied to `bits_into` (n, words), and only the front of each segment of `rows`.
         """
         if self.bits is None or bits_into is None or self.facts is None or self.facts.n_present is None:
-            copy_to_host(self._wanted[rows], into, stream)
+            copy_rows(self._wanted[rows], into, stream)
         else:
             copy_to_host(self.bits[rows], bits_into, stream)
             for begin, n in zip(
