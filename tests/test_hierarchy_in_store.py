@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.hierarchy import costs, metis, shared
@@ -192,6 +193,18 @@ def test_several_weights_share_the_order(tmp_path, monkeypatch):
     assert len(ordered) == 1
     record = read_record(str(tmp_path / "graph"))
     assert (len(record.edges), len(record.graphs)) == (1, 2)
+
+
+def test_python_takes_a_hierarchy_that_is_stored(tmp_path, pays):
+    run(made(tmp_path), Quiet())
+    store, sources = str(tmp_path / "graph"), list(range(40))
+    found = sp.solve(store, sources)
+    assert set(found.metrics["solver"].to_pylist()) == {"phast"}
+    expected = sp.solve(store, sources, solver="dijkstra")
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    Path(store, RECORD).write_text("{")  # then `auto` uses none
+    again = sp.solve(store, sources)
+    assert "phast" not in again.metrics["solver"].to_pylist()
 
 
 # ---- plan ----
