@@ -5,10 +5,10 @@
 
 Each graph gives one line. `spent_s` is what `auto` did before it solved, in a store without a hierarchy: it looked at
 the core, ordered the graph, or made the hierarchy. `run_s` is that and the time of all sources with the solver that
-`auto` takes, and `without_s` the time with `solve.hierarchy: off`. `stored_s` is the time of reading and of all
-sources where a hierarchy is stored already. All are times of the processor, because other programs may use the cores; those of sources
-are divided by the speed of `cores` cores. The time of a source is measured with a few sources, with `phast` up to 256.
-Compiled kernels are loaded before.
+`auto` takes, and `without_s` the time with `solve.hierarchy: off`. `stored_s` is the time of reading and of all sources
+where a hierarchy is stored already. All are times of the processor, because other programs may use the cores; those of
+sources are divided by the speed of `cores` cores. The time of a source is measured with a few sources, with `phast` up
+to 256. Compiled kernels are loaded before.
 The graphs are those of `papers/matrix.yaml`; SSSP_TEST_DATA names the folder of the real ones. `--table` prints the
 lines of the newest commit as a table.
 """

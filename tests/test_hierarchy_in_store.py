@@ -316,9 +316,32 @@ def test_without_pymetis_it_is_refused_where_it_is_asked_for(tmp_path, monkeypat
     )
     assert refusal("run", *GRID, "--set", "solve.hierarchy=build")[0].endswith(reason)
     assert refusal("run", *GRID, "--set", "solve.solver=phast")[0].endswith(reason)
-    assert refusal("ingest", *GRID, "--hierarchy")[0] == f"no hierarchy of this graph can be made: {reason}"
+    assert refusal("ingest", *GRID, "--hierarchy")[0] == f"no solver can use a hierarchy: {reason}"
+    assert not list(tmp_path.iterdir())
     code, _, _ = invoke("run", *GRID)
     assert code == 0
+
+
+def test_ingest_with_a_hierarchy_that_is_off_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert refusal("ingest", *GRID, "--hierarchy", "--set", "solve.hierarchy=off") == (
+        "`solve.hierarchy` is `off`, and `--hierarchy` makes one",
+        "remove one of them",
+    )
+
+
+def test_floats_that_are_found_by_ingest_have_no_hierarchy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("roads.csv").write_text("source,target,length\na,b,1.5\nb,c,2.25\n")
+    edges = ("roads.csv", "--from", "a", "--out", "run", "--set", "graph.store=graph")
+    message, hint = refusal("ingest", *edges, "--hierarchy")
+    assert message.startswith("no hierarchy of this graph can be made: it adds weights in another order")
+    assert (
+        hint == "set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out `--hierarchy`"
+    )
+    assert Path("graph/manifest.json").exists()
+    assert not Path("graph/hierarchy").exists()
+    assert invoke("run", *edges)[0] == 0
 
 
 def test_an_unknown_value_is_refused(tmp_path, monkeypatch):
