@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,24 @@ def test_a_failure_of_metis_does_not_end_a_run_that_did_not_ask_for_it(tmp_path,
     _, record = run(made(tmp_path), progress)
     assert record["solver"] != "phast"
     assert any(line.startswith("without a hierarchy: METIS failed to order") for line in progress.lines)
+
+
+def test_damage_ends_a_run_with_an_error(tmp_path, pays):
+    run(made(tmp_path), Quiet())
+    record = Path(tmp_path, "graph", RECORD)
+    part = Path(tmp_path, "graph", read_record(str(tmp_path / "graph")).parts[0].path)
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(InputError, match=f"`{part}` has [0-9]+ bytes, the manifest says [0-9]+"):
+        run(made(tmp_path, "second"), Quiet())
+    record.write_text("{")
+    for work in (run, lambda workflow, progress: plan_each(workflow, 0, progress)):
+        with pytest.raises(InputError, match=f"`{record}` is damaged") as caught:
+            work(made(tmp_path, "third"), Quiet())
+        assert "solve.hierarchy: off" in caught.value.hint
+    run(made(tmp_path, "fourth", solve={"hierarchy": "off"}), Quiet())
+    shutil.rmtree(record.parent)
+    _, done = run(made(tmp_path, "fifth"), Quiet())
+    assert done["solver"] == "phast"
 
 
 def test_a_store_that_cannot_be_written_has_none_made_by_auto(tmp_path, pays, monkeypatch):
