@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.hierarchy import costs, metis, shared
@@ -139,6 +141,24 @@ def test_a_failure_of_metis_does_not_end_a_run_that_did_not_ask_for_it(tmp_path,
     assert any(line.startswith("without a hierarchy: METIS failed to order") for line in progress.lines)
 
 
+def test_damage_ends_a_run_with_an_error(tmp_path, pays):
+    run(made(tmp_path), Quiet())
+    record = Path(tmp_path, "graph", RECORD)
+    part = Path(tmp_path, "graph", read_record(str(tmp_path / "graph")).parts[0].path)
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(InputError, match=f"`{part}` has [0-9]+ bytes, the manifest says [0-9]+"):
+        run(made(tmp_path, "second"), Quiet())
+    record.write_text("{")
+    for work in (run, lambda workflow, progress: plan_each(workflow, 0, progress)):
+        with pytest.raises(InputError, match=f"`{record}` is damaged") as caught:
+            work(made(tmp_path, "third"), Quiet())
+        assert "solve.hierarchy: off" in caught.value.hint
+    run(made(tmp_path, "fourth", solve={"hierarchy": "off"}), Quiet())
+    shutil.rmtree(record.parent)
+    _, done = run(made(tmp_path, "fifth"), Quiet())
+    assert done["solver"] == "phast"
+
+
 def test_a_store_that_cannot_be_written_has_none_made_by_auto(tmp_path, pays, monkeypatch):
     run(made(tmp_path, solve={"hierarchy": "off"}), Quiet())
 
@@ -192,6 +212,18 @@ def test_several_weights_share_the_order(tmp_path, monkeypatch):
     assert len(ordered) == 1
     record = read_record(str(tmp_path / "graph"))
     assert (len(record.edges), len(record.graphs)) == (1, 2)
+
+
+def test_python_takes_a_hierarchy_that_is_stored(tmp_path, pays):
+    run(made(tmp_path), Quiet())
+    store, sources = str(tmp_path / "graph"), list(range(40))
+    found = sp.solve(store, sources)
+    assert set(found.metrics["solver"].to_pylist()) == {"phast"}
+    expected = sp.solve(store, sources, solver="dijkstra")
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    Path(store, RECORD).write_text("{")  # then `auto` uses none
+    again = sp.solve(store, sources)
+    assert "phast" not in again.metrics["solver"].to_pylist()
 
 
 # ---- plan ----
@@ -303,9 +335,32 @@ def test_without_pymetis_it_is_refused_where_it_is_asked_for(tmp_path, monkeypat
     )
     assert refusal("run", *GRID, "--set", "solve.hierarchy=build")[0].endswith(reason)
     assert refusal("run", *GRID, "--set", "solve.solver=phast")[0].endswith(reason)
-    assert refusal("ingest", *GRID, "--hierarchy")[0] == f"no hierarchy of this graph can be made: {reason}"
+    assert refusal("ingest", *GRID, "--hierarchy")[0] == f"no solver can use a hierarchy: {reason}"
+    assert not list(tmp_path.iterdir())
     code, _, _ = invoke("run", *GRID)
     assert code == 0
+
+
+def test_ingest_with_a_hierarchy_that_is_off_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert refusal("ingest", *GRID, "--hierarchy", "--set", "solve.hierarchy=off") == (
+        "`solve.hierarchy` is `off`, and `--hierarchy` makes one",
+        "remove one of them",
+    )
+
+
+def test_floats_that_are_found_by_ingest_have_no_hierarchy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("roads.csv").write_text("source,target,length\na,b,1.5\nb,c,2.25\n")
+    edges = ("roads.csv", "--from", "a", "--out", "run", "--set", "graph.store=graph")
+    message, hint = refusal("ingest", *edges, "--hierarchy")
+    assert message.startswith("no hierarchy of this graph can be made: it adds weights in another order")
+    assert (
+        hint == "set `solve.hierarchy: auto` and `solve.solver: auto`; with `ingest`, leave out `--hierarchy`"
+    )
+    assert Path("graph/manifest.json").exists()
+    assert not Path("graph/hierarchy").exists()
+    assert invoke("run", *edges)[0] == 0
 
 
 def test_an_unknown_value_is_refused(tmp_path, monkeypatch):

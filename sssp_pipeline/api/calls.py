@@ -16,6 +16,7 @@ import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.hierarchy.shared import offered_traits
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.pipeline.machine import Machine, this_machine
@@ -56,7 +57,8 @@ def solve_sources(
         As `Solver.solve`.
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
-    work = Work(graph.traits, options, max(len(sources), 1), batch)
+    traits = replace(graph.traits, hierarchy=offered_traits(graph))
+    work = Work(traits, options, max(len(sources), 1), batch)
     machine = _machine()
     chosen, _, _ = choose_solver(solver, work, machine)
     forecast = work.of_a_call(chosen.name)

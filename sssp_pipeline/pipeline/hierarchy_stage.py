@@ -221,7 +221,8 @@ def prepare(
     Raises
     ------
     InputError, SsspError
-        As `make_hierarchy`, and if none can be made, unless solver and hierarchy are both `auto`.
+        The record of the store is damaged. As `make_hierarchy`, and if none can be made, unless solver and hierarchy
+        are both `auto`.
     """
     if (reason := _not_wanted(solve)) is not None:
         return stored.manifest.traits, reason
@@ -234,11 +235,12 @@ def prepare(
             progress.say(f"{error.message}: each process makes the hierarchy for itself", level="warning")
             return known_traits(stored), None
         return make_hierarchy(stored, _required(work), progress)
+    traits = known_traits(stored)  # a damaged record is an error, like a damaged part
     try:
         return make_hierarchy(stored, _expected(work, machine), progress)
     except SsspError as error:
         progress.say(f"without a hierarchy: {error.message}", "no_hierarchy", level="warning")
-        return stored.manifest.traits, error.message
+        return traits, error.message
 
 
 def planned(

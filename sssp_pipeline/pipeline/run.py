@@ -17,7 +17,7 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels.compile_notice import on_first_compilation
-from sssp_pipeline.pipeline.checks import check_before_ingest
+from sssp_pipeline.pipeline.checks import check_before_ingest, check_before_making_hierarchy
 from sssp_pipeline.pipeline.completed_run import check_undamaged, finish_run
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions, read_newest
@@ -86,6 +86,8 @@ def ingest_all(
 
     With `hierarchy`, make what the store lacks of a hierarchy too.
     """
+    if hierarchy:
+        check_before_making_hierarchy(workflow)
     with _compile_notice(progress):
         stored, fresh = ingest(
             workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions

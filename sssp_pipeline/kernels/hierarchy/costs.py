@@ -5,11 +5,13 @@ Fitted to `benchmarks/results/hierarchy.jsonl` and `benchmarks/results/hierarchy
 
 from __future__ import annotations
 
+from math import isqrt
+
 from sssp_pipeline.csr import GraphTraits
 
 #: Seconds to eliminate vertices of low degree and to find the width of the core: to load the compiled kernels, and for
 #: each vertex and edge.
-_LOAD_S, _LOW_DEGREES_S = 0.12, 40e-9
+_LOAD_S, _LOW_DEGREES_S = 0.1, 25e-9
 #: Seconds of METIS for each vertex and each pair of neighbours of the core.
 _METIS_VERTEX_S, _METIS_PAIR_S = 4e-6, 0.4e-6
 #: Seconds to start METIS, and to load the other kernels.
@@ -24,7 +26,7 @@ _READ_S = 1e-9
 _SWEEP_VERTEX_S, _SWEEP_ARC_S = 1.0e-9, 0.1e-9
 
 #: For roads: edges of a vertex, at most, and the skew of degrees.
-_ROAD_EDGES, _ROAD_SKEW = 4, 1.5
+_ROAD_EDGES, _ROAD_SKEW = 3.5, 1.5
 #: For roads: a core has this share of the vertices and these pairs for each of its vertices.
 _ROAD_CORE, _ROAD_PAIRS = 0.45, 3.3
 #: For roads: arcs and triangles of each vertex.
@@ -34,8 +36,9 @@ _ROAD_ARCS, _ROAD_TRIANGLES = 5, 35
 ROAD_DEGREE, PLANAR_DEGREE = 3.5, 7.5
 #: The core of a road network is wider than its separators, and still has at most this share of its vertices.
 _ROAD_WIDTH = 0.05
-#: The triangles of a mesh are about this share of the third power of its width.
-_TRIANGLES_OF_WIDTH = 1 / 3
+#: For planar graphs: triangles, divided by the vertices and the width of the core. The width is at most the square root
+#: of the vertices, since levels of a search may be wider than separators.
+_PLANAR_TRIANGLES = 6
 
 
 def expected_size(traits: GraphTraits) -> tuple[int, int]:
@@ -48,7 +51,8 @@ def expected_size(traits: GraphTraits) -> tuple[int, int]:
         return known.n_arcs, known.n_triangles or 4 * known.n_arcs
     if not ROAD_DEGREE < known.core_pairs / max(known.core_vertices, 1) <= PLANAR_DEGREE:
         return n_arcs, roads  # the levels of a search are much wider there than separators
-    return n_arcs + known.core_width**2, roads + int(_TRIANGLES_OF_WIDTH * known.core_width**3)
+    width = min(known.core_width, isqrt(known.core_vertices))
+    return n_arcs + width**2, roads + _PLANAR_TRIANGLES * known.core_vertices * width
 
 
 def looks_like_roads(traits: GraphTraits) -> bool:

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.csr import CsrGraph, HierarchyTraits
 from sssp_pipeline.kernels.hierarchy.completion import Completion, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
 
@@ -35,6 +35,8 @@ class Offer:
 
     completion: Callable[[], Completion | None]
     hierarchy: Callable[[], Hierarchy | None]
+    #: What the store knows, without reading any array.
+    traits: Callable[[], HierarchyTraits | None] = _nothing
 
 
 _NO_OFFER = Offer(_nothing, _nothing)
@@ -42,6 +44,7 @@ _NO_OFFER = Offer(_nothing, _nothing)
 _completions: dict[int, Completion] = {}
 _hierarchies: weakref.WeakKeyDictionary[CsrGraph, Hierarchy] = weakref.WeakKeyDictionary()
 _offers: weakref.WeakKeyDictionary[CsrGraph, Offer] = weakref.WeakKeyDictionary()
+_traits: weakref.WeakKeyDictionary[CsrGraph, HierarchyTraits | None] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 
@@ -63,6 +66,14 @@ def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
             )
             share_hierarchy(graph, hierarchy)
         return hierarchy
+
+
+def offered_traits(graph: CsrGraph) -> HierarchyTraits | None:
+    """Return what the store of `graph` knows of its hierarchy; None without a store. The store is read once."""
+    with _lock:
+        if graph not in _traits:
+            _traits[graph] = _offers.get(graph, _NO_OFFER).traits()
+        return _traits[graph]
 
 
 def share_hierarchy(graph: CsrGraph, hierarchy: Hierarchy) -> None:

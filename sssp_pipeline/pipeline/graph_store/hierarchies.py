@@ -10,13 +10,14 @@ import hashlib
 import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.csr import CsrGraph, HierarchyTraits
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.hierarchy.completion import Completion
 from sssp_pipeline.kernels.hierarchy.customization import Arcs, Hierarchy
@@ -51,7 +52,15 @@ def offer_stored(graph: CsrGraph, store: str, manifest: Manifest, *, shared: boo
     With `shared`, all processes of this machine share its memory.
     """
     completion = partial(load_completion, store, manifest, shared=shared)
-    offer(graph, Offer(completion, partial(load_hierarchy, store, manifest, shared=shared)))
+    hierarchy = partial(load_hierarchy, store, manifest, shared=shared)
+    offer(graph, Offer(completion, hierarchy, partial(_traits, store, manifest)))
+
+
+def _traits(store: str, manifest: Manifest) -> HierarchyTraits | None:
+    """Return what is known of a hierarchy; None if the record cannot be read, so that `auto` uses none."""
+    with suppress(InputError):
+        return read_record(store).traits(manifest)
+    return None
 
 
 def load_completion(

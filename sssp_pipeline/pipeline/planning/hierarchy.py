@@ -21,7 +21,7 @@ from sssp_pipeline.progress import in_bytes, plural
 _LEAST_SHARE, _LEAST_S = 0.1, 0.3
 #: To look at the core may take this share of a run, unless the graph looks like roads. An order may take the second one
 #: if the core does not look as if it had small separators. Both are likely to be for nothing then.
-_CORE_SHARE, _ORDER_SHARE = 0.025, 0.01
+_CORE_SHARE, _ORDER_SHARE = 0.025, 0.015
 #: The forecasts of a run are up to this much too high on graphs with hubs.
 _MOST_SKEW = 10.0
 
@@ -65,6 +65,9 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
         return None if able else refused[_users()[0].name]
     with_s, without_s = min(able), min(others)
     prepare_s = costs.left_s(traits)
+    n_arcs, n_triangles = costs.expected_size(traits)
+    if (reason := too_large(n_arcs, n_triangles)) is not None:
+        return f"as far as its core tells, {reason}"
     if without_s - with_s < max(_LEAST_S, _LEAST_SHARE * without_s):
         sources = plural(work.n_sources, "source")
         return (
