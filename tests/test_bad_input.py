@@ -137,7 +137,7 @@ def test_a_bad_edge_list(at, content, message, hint):
 
 KNOWN_FORMATS = (
     "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `metis`, `networkx`, "
-    "`parquet` or `scipy-npz`"
+    "`osm`, `parquet` or `scipy-npz`"
 )
 
 
@@ -148,7 +148,7 @@ KNOWN_FORMATS = (
             {"graph__formatt": "text"},
             "`bad.yaml` line 3: unknown key `formatt` in `graph`",
             "did you mean `format`? Keys: input, format, encoding, delimiter, header, decimal, columns, coordinates, "
-            "directed, weights, ids, unreadable, max_line_bytes, "
+            "profile, directed, weights, ids, unreadable, max_line_bytes, "
             "duplicates, self_loops, store",
         ),
         (

@@ -6,6 +6,7 @@ A workflow is checked before anything slow is imported. An entry therefore says 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -26,9 +27,14 @@ FORMATS: dict[str, str] = {
     "matrix-market": f"{_FORMATS}.matrix_market:open_matrix_market",
     "metis": f"{_FORMATS}.metis:open_metis",
     "networkx": f"{_FORMATS}.networkx_edgelist:open_networkx",
+    "osm": f"{_FORMATS}.osm:open_osm",
     "parquet": f"{_FORMATS}.parquet:open_parquet",
     "scipy-npz": f"{_FORMATS}.scipy_npz:open_scipy_npz",
 }
+
+#: The formats in which vertices have positions, and the names of files that may be in one of them.
+FORMATS_WITH_POSITIONS = ("osm",)
+NAMES_WITH_POSITIONS = re.compile(r"\.(pbf|osm)(\.\w{2,3})?$")
 
 #: The subclass of `RowOutput` for each value of `output.distances`.
 OUTPUTS: dict[str, str] = {

@@ -29,11 +29,20 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     is_table_of_tabs,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.parsing.magic import (
+    ARROW_FILE_MAGIC,
+    ARROW_STREAM_MAGIC,
+    PARQUET_MAGIC,
+    is_osm_pbf,
+)
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.workflow.registries import FORMATS, code_of
 
 _METIS_NAME = re.compile(r"\.(graph|metis)(\.(gz|bz2|xz|zst|zip|tar|tgz))*$")
+#: The name of the root of an XML file, after declarations and comments.
+_ROOT = re.compile(rb"(?:\s|<\?.*?\?>|<!--.*?-->|<![A-Z].*?>)*<([A-Za-z]+)[\s/>]", re.DOTALL)
+#: The formats of XML files, by the names of their roots.
+_XML_FORMATS = {b"osm": "osm"}
 #: How many comment lines are read in search of the problem line of a DIMACS graph.
 _MAX_COMMENT_LINES = 10_000
 #: Formats that cannot be read, by the first bytes of a file.
@@ -41,7 +50,7 @@ _NOT_READ = {
     b"%PDF": "a PDF",
     b"SQLite format 3": "a SQLite database, as a GeoPackage is",
     b"\x89HDF": "an HDF5 file",
-    b"<": "XML, such as GraphML, GEXF or OpenStreetMap's",
+    b"<": "XML, such as GraphML or GEXF",
     b"{": "JSON",
     b"[": "JSON",
     b"\x80\x04\x95": "a Python pickle",
@@ -67,7 +76,13 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     if any(is_generated(url) for url in urls):
         return open_generated(urls, options)
-    edge_list: EdgeList = code_of(FORMATS[_format_of(urls, options)])(urls, options)
+    name = _format_of(urls, options)
+    if options.profile != "auto" and name != "osm":
+        raise InputError(
+            f"`graph.profile` belongs to OpenStreetMap, and `{files.redacted(urls[0])}` is in format {name}",
+            hint="remove `graph.profile`",
+        )
+    edge_list: EdgeList = code_of(FORMATS[name])(urls, options)
     if options.coordinates is not None and edge_list.read_coordinates is None:
         raise InputError(
             f"coordinates are given in `{files.redacted(options.coordinates)}`, "
@@ -108,7 +123,11 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
         return "parquet"
     if _is_galois(head):
         return "galois"
+    if is_osm_pbf(head):
+        return "osm"
     text = head.removeprefix(BYTE_ORDER_MARK)
+    if (root := _ROOT.match(text)) is not None and root[1] in _XML_FORMATS:
+        return _XML_FORMATS[root[1]]
     for magic, what in _NOT_READ.items():
         if text.lstrip().startswith(magic) or head.startswith(magic):
             raise _unreadable_error(url, f"is {what}, which cannot be read")
@@ -223,8 +242,8 @@ def _is_scipy_npz(url: str) -> bool:
 
 #: The formats that can be read, for messages.
 READ = (
-    "text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), parquet (Arrow too) and scipy-npz, "
-    "plain or in gz, bz2, xz, zst, zip or tar"
+    "text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), osm (PBF and XML), parquet (Arrow "
+    "too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 

@@ -45,6 +45,9 @@ from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
         ("x.graph", "1 2 3 4 5\n", "text"),
         ("x.graph", "1,2\n", "csv"),
         ("x", struct.pack("<QQQQ", 1, 4, 0, 0), "galois"),
+        ("x", b"\0\0\0\x0d\n\tOSMHeader\x18", "osm"),
+        ("x", "<?xml version='1.0'?>\n<!-- <graph> -->\n<osm version='0.6'>", "osm"),
+        ("x", "\ufeff <osm>", "osm"),
         ("x", b"PAR1....", "parquet"),
         ("x", b"ARROW1\0\0....", "parquet"),
         ("x", b"\xff\xff\xff\xff\x10\0\0\0", "parquet"),
@@ -58,7 +61,7 @@ def test_formats_are_known_by_content(write, name, content, wanted):
 
 READ_HINT = (
     "convert it; what is read: text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), "
-    "parquet (Arrow too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
+    "osm (PBF and XML), parquet (Arrow too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 
@@ -73,8 +76,8 @@ def test_what_is_no_known_format(write, refused, content):
         (b"%PDF-1.4\n", "a PDF"),
         (b"SQLite format 3\0...", "a SQLite database, as a GeoPackage is"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-        (b"<?xml version='1.0'?>\n<graphml>", "XML, such as GraphML, GEXF or OpenStreetMap's"),
-        (b"\xef\xbb\xbf\n <osm>", "XML, such as GraphML, GEXF or OpenStreetMap's"),
+        (b"<?xml version='1.0'?>\n<gexf>", "XML, such as GraphML or GEXF"),
+        (b"\xef\xbb\xbf\n <osmChange>", "XML, such as GraphML or GEXF"),
         (b'\n{"type": "FeatureCollection"}', "JSON"),
         (b"[[1, 2], [3, 4]]\n", "JSON"),
         (pickle.dumps([1, 2], 4), "a Python pickle"),
