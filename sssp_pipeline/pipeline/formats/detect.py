@@ -40,9 +40,13 @@ from sssp_pipeline.workflow.registries import FORMATS, code_of
 
 _METIS_NAME = re.compile(r"\.(graph|metis)(\.(gz|bz2|xz|zst|zip|tar|tgz))*$")
 #: The name of the root of an XML file, after declarations and comments.
-_ROOT = re.compile(rb"(?:\s|<\?.*?\?>|<!--.*?-->|<![A-Z].*?>)*<([A-Za-z]+)[\s/>]", re.DOTALL)
+_ROOT = re.compile(
+    # Each part is atomic: otherwise many declarations would be tried in every combination.
+    rb"(?:\s++|(?><\?.*?\?>)|(?><!--.*?-->)|(?><![A-Z].*?>)|\]>)*+<(?:[\w.-]+:)?([A-Za-z]+)[\s/>]",
+    re.DOTALL,
+)
 #: The formats of XML files, by the names of their roots.
-_XML_FORMATS = {b"osm": "osm"}
+_XML_FORMATS = {b"osm": "osm", b"graphml": "graphml"}
 #: How many comment lines are read in search of the problem line of a DIMACS graph.
 _MAX_COMMENT_LINES = 10_000
 #: Formats that cannot be read, by the first bytes of a file.
@@ -50,7 +54,7 @@ _NOT_READ = {
     b"%PDF": "a PDF",
     b"SQLite format 3": "a SQLite database, as a GeoPackage is",
     b"\x89HDF": "an HDF5 file",
-    b"<": "XML, such as GraphML or GEXF",
+    b"<": "XML that is neither GraphML nor OpenStreetMap's, such as GEXF",
     b"{": "JSON",
     b"[": "JSON",
     b"\x80\x04\x95": "a Python pickle",
@@ -242,8 +246,8 @@ def _is_scipy_npz(url: str) -> bool:
 
 #: The formats that can be read, for messages.
 READ = (
-    "text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), osm (PBF and XML), parquet (Arrow "
-    "too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
+    "text, csv, dimacs, galois, graphml, matrix-market, metis, networkx (write_edgelist), osm (PBF and XML), parquet "
+    "(Arrow too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 

@@ -131,8 +131,8 @@ class EdgeList:
     #: The unit of the weights if the format says it, such as "metres".
     weight_unit: str | None = None
     #: A function that returns the longitudes and latitudes (V,) of the given vertices, in degrees, after all edges were
-    #: read; None if the input has no such positions.
-    positions_of: Callable[[VertexIds], Coordinates] | None = None
+    #: read, or None if the positions are not in degrees; None if the input has no positions.
+    positions_of: Callable[[VertexIds], Coordinates | None] | None = None
     #: A function that returns the coordinates; None if the format has none.
     read_coordinates: Callable[[], Coordinates | None] | None = None
     #: The rows that were left out so far.
