@@ -137,7 +137,7 @@ def test_a_bad_edge_list(at, content, message, hint):
 
 KNOWN_FORMATS = (
     "`auto`, `text`, `csv`, `dimacs`, `galois`, `graphml`, `matrix-market`, `metis`, `networkx`, "
-    "`osm`, `parquet` or `scipy-npz`"
+    "`osm`, `parquet`, `scipy-npz` or `tntp`"
 )
 
 

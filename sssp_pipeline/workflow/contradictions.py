@@ -240,7 +240,10 @@ _KEYS_OF_FORMATS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "decimal": ("point", ("text", "csv")),
     "unreadable": ("error", ("text", "csv", "graphml", "networkx", "osm", "parquet")),
     "profile": ("auto", ("osm",)),
-    "max_line_bytes": (2**24, ("text", "csv", "graphml", "networkx", "metis", "matrix-market", "dimacs")),
+    "max_line_bytes": (
+        2**24,
+        ("text", "csv", "graphml", "networkx", "metis", "matrix-market", "dimacs", "tntp"),
+    ),
 }
 
 

@@ -31,6 +31,7 @@ FORMATS: dict[str, str] = {
     "osm": f"{_FORMATS}.osm:open_osm",
     "parquet": f"{_FORMATS}.parquet:open_parquet",
     "scipy-npz": f"{_FORMATS}.scipy_npz:open_scipy_npz",
+    "tntp": f"{_FORMATS}.tntp:open_tntp",
 }
 
 #: The formats in which vertices have positions, and the names of files that may be in one of them.

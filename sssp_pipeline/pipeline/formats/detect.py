@@ -45,6 +45,8 @@ _ROOT = re.compile(
     rb"(?:\s++|(?><\?.*?\?>)|(?><!--.*?-->)|(?><![A-Z].*?>)|\]>)*+<(?:[\w.-]+:)?([A-Za-z]+)[\s/>]",
     re.DOTALL,
 )
+#: The beginning of a TNTP network, whose metadata are in no fixed order.
+_TNTP = re.compile(rb"(?:\s++|~.*+)*+<(?:NUMBER OF|FIRST THRU|ORIGINAL HEADER|TOTAL OD|END OF METADATA)[ >]")
 #: The formats of XML files, by the names of their roots.
 _XML_FORMATS = {b"osm": "osm", b"graphml": "graphml"}
 #: How many comment lines are read in search of the problem line of a DIMACS graph.
@@ -132,6 +134,8 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     text = head.removeprefix(BYTE_ORDER_MARK)
     if (root := _ROOT.match(text)) is not None and root[1] in _XML_FORMATS:
         return _XML_FORMATS[root[1]]
+    if _TNTP.match(text):
+        return "tntp"
     for magic, what in _NOT_READ.items():
         if text.lstrip().startswith(magic) or head.startswith(magic):
             raise _unreadable_error(url, f"is {what}, which cannot be read")
@@ -247,7 +251,7 @@ def _is_scipy_npz(url: str) -> bool:
 #: The formats that can be read, for messages.
 READ = (
     "text, csv, dimacs, galois, graphml, matrix-market, metis, networkx (write_edgelist), osm (PBF and XML), parquet "
-    "(Arrow too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
+    "(Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 

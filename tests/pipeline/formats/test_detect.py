@@ -51,6 +51,8 @@ from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
         ("x", "\ufeff <osm>", "osm"),
         ("x", "<!DOCTYPE graphml><graphml xmlns='http://graphml.graphdrawing.org/xmlns'>", "graphml"),
         ("x", '<?xml version="1.0" encoding="UTF-16"?><graphml>'.encode("utf-16"), "graphml"),
+        ("x", "<NUMBER OF ZONES> 24\n", "tntp"),
+        ("x", "~ a note\n\n<FIRST THRU NODE> 1\n", "tntp"),
         ("x", b"PAR1....", "parquet"),
         ("x", b"ARROW1\0\0....", "parquet"),
         ("x", b"\xff\xff\xff\xff\x10\0\0\0", "parquet"),
@@ -64,7 +66,7 @@ def test_formats_are_known_by_content(write, name, content, wanted):
 
 READ_HINT = (
     "convert it; what is read: text, csv, dimacs, galois, graphml, matrix-market, metis, networkx (write_edgelist), "
-    "osm (PBF and XML), parquet (Arrow too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
+    "osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 
