@@ -233,12 +233,13 @@ def _may_have_positions(graph: Mapping[str, Any]) -> bool:
 
 #: Keys of the graph section that only some formats have: the default, and these formats.
 _KEYS_OF_FORMATS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "columns": ("auto", ("text", "csv", "parquet")),
+    "columns": ("auto", ("text", "csv", "lines", "parquet")),
     "encoding": ("auto", ("text", "csv", "networkx")),
     "delimiter": ("auto", ("csv",)),
     "header": ("auto", ("text", "csv")),
     "decimal": ("point", ("text", "csv")),
-    "unreadable": ("error", ("text", "csv", "graphml", "networkx", "osm", "parquet")),
+    "unreadable": ("error", ("text", "csv", "graphml", "lines", "networkx", "osm", "parquet")),
+    "layer": ("auto", ("lines",)),
     "profile": ("auto", ("osm",)),
     "max_line_bytes": (
         2**24,

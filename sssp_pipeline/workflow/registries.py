@@ -25,6 +25,7 @@ FORMATS: dict[str, str] = {
     "dimacs": f"{_FORMATS}.dimacs:open_dimacs",
     "galois": f"{_FORMATS}.galois:open_galois",
     "graphml": f"{_FORMATS}.graphml:open_graphml",
+    "lines": f"{_FORMATS}.lines:open_lines",
     "matrix-market": f"{_FORMATS}.matrix_market:open_matrix_market",
     "metis": f"{_FORMATS}.metis:open_metis",
     "networkx": f"{_FORMATS}.networkx_edgelist:open_networkx",
@@ -35,8 +36,8 @@ FORMATS: dict[str, str] = {
 }
 
 #: The formats in which vertices have positions, and the names of files that may be in one of them.
-FORMATS_WITH_POSITIONS = ("graphml", "osm")
-NAMES_WITH_POSITIONS = re.compile(r"\.(pbf|osm|graphml)(\.\w{2,3})?$")
+FORMATS_WITH_POSITIONS = ("graphml", "lines", "osm")
+NAMES_WITH_POSITIONS = re.compile(r"\.(pbf|osm|graphml|gpkg|parquet|geoparquet)(\.\w{2,3})?$")
 
 #: The subclass of `RowOutput` for each value of `output.distances`.
 OUTPUTS: dict[str, str] = {

@@ -15,6 +15,8 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.dimacs import LETTERS
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
+from sssp_pipeline.pipeline.formats.lines import has_lines
+from sssp_pipeline.pipeline.formats.parquet import record_batches
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     BYTE_ORDER_MARK,
     open_decompressed,
@@ -54,7 +56,6 @@ _MAX_COMMENT_LINES = 10_000
 #: Formats that cannot be read, by the first bytes of a file.
 _NOT_READ = {
     b"%PDF": "a PDF",
-    b"SQLite format 3": "a SQLite database, as a GeoPackage is",
     b"\x89HDF": "an HDF5 file",
     b"<": "XML that is neither GraphML nor OpenStreetMap's, such as GEXF",
     b"{": "JSON",
@@ -83,6 +84,11 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
     if any(is_generated(url) for url in urls):
         return open_generated(urls, options)
     name = _format_of(urls, options)
+    if options.layer != "auto" and name != "lines":
+        raise InputError(
+            f"`graph.layer` belongs to GeoPackage, and `{files.redacted(urls[0])}` is in format {name}",
+            hint="remove `graph.layer`",
+        )
     if options.profile != "auto" and name != "osm":
         raise InputError(
             f"`graph.profile` belongs to OpenStreetMap, and `{files.redacted(urls[0])}` is in format {name}",
@@ -126,7 +132,9 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     if not head:
         raise InputError(f"`{files.redacted(url)}` is empty", hint="check that this is the file you mean")
     if head.startswith((PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)):
-        return "parquet"
+        return "lines" if head.startswith(PARQUET_MAGIC) and _is_geoparquet(url, options) else "parquet"
+    if head.startswith(b"SQLite format 3\0"):
+        return "lines"
     if _is_galois(head):
         return "galois"
     if is_osm_pbf(head):
@@ -232,6 +240,15 @@ def _is_galois(head: bytes) -> bool:
     return version in (1, 2) and edge_bytes <= 8
 
 
+def _is_geoparquet(url: str, options: ReadOptions) -> bool:
+    """Return whether `url` is a GeoParquet file whose lines are the edges."""
+    try:
+        with record_batches(url, 1) as (schema, _):
+            return has_lines(schema, options)
+    except InputError:
+        return False  # the reader of Parquet says what is wrong with it
+
+
 def _is_scipy_npz(url: str) -> bool:
     """Return whether `url` is a file of `scipy.sparse.save_npz`."""
     with files.reading(url), files.open_read(url) as raw:
@@ -250,8 +267,9 @@ def _is_scipy_npz(url: str) -> bool:
 
 #: The formats that can be read, for messages.
 READ = (
-    "text, csv, dimacs, galois, graphml, matrix-market, metis, networkx (write_edgelist), osm (PBF and XML), parquet "
-    "(Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip or tar"
+    "text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), matrix-market, metis, networkx "
+    "(write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip "
+    "or tar"
 )
 
 

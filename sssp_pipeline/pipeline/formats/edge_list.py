@@ -41,6 +41,8 @@ class ReadOptions:
     ids: str = "auto"
     unreadable: str = "error"
     coordinates: str | None = None
+    #: "auto", or the name of a layer; only for a GeoPackage.
+    layer: str = "auto"
     #: "auto", or a key of `osm_rules.PROFILES`; only for OpenStreetMap.
     profile: str = "auto"
     max_line_bytes: int = MAX_LINE_BYTES

@@ -61,6 +61,7 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = 
         ids=spec.ids,
         unreadable=spec.unreadable,
         coordinates=co,
+        layer=spec.layer,
         profile=spec.profile,
         max_line_bytes=spec.max_line_bytes,
         **({} if block_bytes is None else {"block_bytes": block_bytes}),

@@ -53,6 +53,7 @@ from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
         ("x", '<?xml version="1.0" encoding="UTF-16"?><graphml>'.encode("utf-16"), "graphml"),
         ("x", "<NUMBER OF ZONES> 24\n", "tntp"),
         ("x", "~ a note\n\n<FIRST THRU NODE> 1\n", "tntp"),
+        ("x", b"SQLite format 3\0...", "lines"),
         ("x", b"PAR1....", "parquet"),
         ("x", b"ARROW1\0\0....", "parquet"),
         ("x", b"\xff\xff\xff\xff\x10\0\0\0", "parquet"),
@@ -65,8 +66,9 @@ def test_formats_are_known_by_content(write, name, content, wanted):
 
 
 READ_HINT = (
-    "convert it; what is read: text, csv, dimacs, galois, graphml, matrix-market, metis, networkx (write_edgelist), "
-    "osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip or tar"
+    "convert it; what is read: text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), "
+    "matrix-market, metis, networkx (write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, "
+    "plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 
@@ -79,7 +81,6 @@ def test_what_is_no_known_format(write, refused, content):
     ("content", "what"),
     [
         (b"%PDF-1.4\n", "a PDF"),
-        (b"SQLite format 3\0...", "a SQLite database, as a GeoPackage is"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
         (b"<?xml version='1.0'?>\n<gexf>", "XML that is neither GraphML nor OpenStreetMap's, such as GEXF"),
         (b"\xef\xbb\xbf\n <osmChange>", "XML that is neither GraphML nor OpenStreetMap's, such as GEXF"),
