@@ -136,7 +136,7 @@ def test_a_bad_edge_list(at, content, message, hint):
 
 
 KNOWN_FORMATS = (
-    "`auto`, `text`, `csv`, `dimacs`, `galois`, `graphml`, `lines`, `matrix-market`, `metis`, `networkx`, "
+    "`auto`, `text`, `csv`, `dimacs`, `galois`, `graphml`, `lines`, `matrix-market`, `metis`, `neo4j`, `networkx`, "
     "`osm`, `parquet`, `scipy-npz` or `tntp`"
 )
 

@@ -234,16 +234,16 @@ def _may_have_positions(graph: Mapping[str, Any]) -> bool:
 #: Keys of the graph section that only some formats have: the default, and these formats.
 _KEYS_OF_FORMATS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "columns": ("auto", ("text", "csv", "lines", "parquet")),
-    "encoding": ("auto", ("text", "csv", "networkx")),
-    "delimiter": ("auto", ("csv",)),
+    "encoding": ("auto", ("text", "csv", "neo4j", "networkx")),
+    "delimiter": ("auto", ("csv", "neo4j")),
     "header": ("auto", ("text", "csv")),
-    "decimal": ("point", ("text", "csv")),
-    "unreadable": ("error", ("text", "csv", "graphml", "lines", "networkx", "osm", "parquet")),
+    "decimal": ("point", ("text", "csv", "neo4j")),
+    "unreadable": ("error", ("text", "csv", "graphml", "lines", "neo4j", "networkx", "osm", "parquet")),
     "layer": ("auto", ("lines",)),
     "profile": ("auto", ("osm",)),
     "max_line_bytes": (
         2**24,
-        ("text", "csv", "graphml", "networkx", "metis", "matrix-market", "dimacs", "tntp"),
+        ("text", "csv", "graphml", "neo4j", "networkx", "metis", "matrix-market", "dimacs", "tntp"),
     ),
 }
 

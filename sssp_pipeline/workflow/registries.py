@@ -28,6 +28,7 @@ FORMATS: dict[str, str] = {
     "lines": f"{_FORMATS}.lines:open_lines",
     "matrix-market": f"{_FORMATS}.matrix_market:open_matrix_market",
     "metis": f"{_FORMATS}.metis:open_metis",
+    "neo4j": f"{_FORMATS}.neo4j:open_neo4j",
     "networkx": f"{_FORMATS}.networkx_edgelist:open_networkx",
     "osm": f"{_FORMATS}.osm:open_osm",
     "parquet": f"{_FORMATS}.parquet:open_parquet",

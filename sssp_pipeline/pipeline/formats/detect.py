@@ -16,6 +16,7 @@ from sssp_pipeline.pipeline.formats.dimacs import LETTERS
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
 from sssp_pipeline.pipeline.formats.lines import has_lines
+from sssp_pipeline.pipeline.formats.neo4j import is_header
 from sssp_pipeline.pipeline.formats.parquet import record_batches
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     BYTE_ORDER_MARK,
@@ -108,6 +109,8 @@ def _format_of(urls: list[str], options: ReadOptions) -> str:
     if options.format != "auto":
         return options.format
     found = [detect_format(url, options) for url in urls]
+    if found[0] == "neo4j" and set(found) <= {"neo4j", "csv", "text"}:
+        return "neo4j"  # the header may be a file of its own, or that of the first file
     for url, name in zip(urls, found, strict=True):
         if name != found[0]:
             raise InputError(
@@ -166,6 +169,8 @@ def _row_format(url: str, options: ReadOptions) -> str:
     rows = sample.rows
     if "\ufffd" in rows[0] and not _is_printable(rows[0]):
         raise _unreadable_error(url, "is in no known format")
+    if is_header(rows[0]):
+        return "neo4j"
     words = cells_of_text(rows[0])
     has_metis_name = _METIS_NAME.search(urlsplit(url).path.lower()) is not None
     if has_metis_name and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
@@ -267,7 +272,7 @@ def _is_scipy_npz(url: str) -> bool:
 
 #: The formats that can be read, for messages.
 READ = (
-    "text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), matrix-market, metis, networkx "
+    "text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), matrix-market, metis, neo4j, networkx "
     "(write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip "
     "or tar"
 )

@@ -54,6 +54,9 @@ from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
         ("x", "<NUMBER OF ZONES> 24\n", "tntp"),
         ("x", "~ a note\n\n<FIRST THRU NODE> 1\n", "tntp"),
         ("x", b"SQLite format 3\0...", "lines"),
+        ("x", ":START_ID(A),:END_ID(B),:TYPE\n1,2,X\n", "neo4j"),
+        ("x", '"id:ID|name"\n', "neo4j"),
+        ("x", "from:STARTS,to:IDS\n1,2\n", "csv"),
         ("x", b"PAR1....", "parquet"),
         ("x", b"ARROW1\0\0....", "parquet"),
         ("x", b"\xff\xff\xff\xff\x10\0\0\0", "parquet"),
@@ -67,8 +70,8 @@ def test_formats_are_known_by_content(write, name, content, wanted):
 
 READ_HINT = (
     "convert it; what is read: text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), "
-    "matrix-market, metis, networkx (write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, "
-    "plain or in gz, bz2, xz, zst, zip or tar"
+    "matrix-market, metis, neo4j, networkx (write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and "
+    "tntp, plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 

@@ -426,6 +426,15 @@ def test_a_missing_package(tmp_path, refused, monkeypatch):
     )
 
 
+def test_a_name_that_is_not_utf_8(tmp_path, refused):
+    names = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
+    )
+    path = geoparquet(tmp_path / "a.parquet", ROADS[:1], u=names, v=["b"])
+    message, _ = refused(path, format="lines")
+    assert message.startswith(f"`{path}` has text that is not UTF-8")
+
+
 # ---- from the file to the answer ----
 
 
