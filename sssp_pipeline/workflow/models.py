@@ -144,6 +144,13 @@ class Graph(Section):
     """URL of the positions of all vertices: a CSV, Parquet or GeoParquet file with the columns `id`, `lon` and `lat`,
     or the `.co` file of a DIMACS graph. `{file: URL, id: NAME, lon: NAME, lat: NAME}` names other columns."""
 
+    layer: Text = "auto"
+    """Layer of a GeoPackage. `auto` works if exactly one layer holds lines."""
+
+    profile: Literal["auto", "car", "bicycle", "foot"] = "auto"
+    """Who travels on the roads of OpenStreetMap: which ways are open, in which directions, and how fast. `auto` means
+    `car`. See [OpenStreetMap](../guides/openstreetmap.md)."""
+
     directed: bool | Literal["reversed"] = True
     """Whether an edge leads one way only. `false` adds the reverse of every edge. `reversed` reverses every edge."""
 

@@ -61,6 +61,8 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = 
         ids=spec.ids,
         unreadable=spec.unreadable,
         coordinates=co,
+        layer=spec.layer,
+        profile=spec.profile,
         max_line_bytes=spec.max_line_bytes,
         **({} if block_bytes is None else {"block_bytes": block_bytes}),
     )
@@ -73,10 +75,16 @@ def open_positions(spec: workflow.Graph, edge_list: EdgeList) -> VertexPositions
     Raises
     ------
     InputError
-        The table cannot be used, or it is a file of DIMACS; or as `VertexPositions.read`.
+        The table cannot be used, it is a file of DIMACS, or the input has positions itself; or as
+        `VertexPositions.read`.
     """
     if spec.positions is None or edge_list.read_coordinates is not None:
         return None
+    if edge_list.positions_of is not None:
+        raise InputError(
+            f"`graph.coordinates` is set, and the {edge_list.reading.format} input has positions of its own",
+            hint="remove `graph.coordinates`",
+        )
     return VertexPositions.read(spec.positions)
 
 

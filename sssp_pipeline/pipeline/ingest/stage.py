@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.manifest import (
@@ -201,7 +200,7 @@ def _write_graph(built: Built, given: Given, writer: StoreWriter, *, with_weight
         n_vertices=graph.n_vertices,
         n_edges=graph.n_edges,
         degree_skew=graph.traits.degree_skew,
-        weights=_weight_facts(graph, job.spec.weights),
+        weights=_weight_facts(built),
         symmetric=built.is_symmetric,
         ids=vertex_ids.mapping,
         coordinates=built.coordinates is not None,
@@ -219,7 +218,7 @@ def _write_graph(built: Built, given: Given, writer: StoreWriter, *, with_weight
 def _manifest(built: Built, given: Given, first: Manifest) -> Manifest:
     """Return the manifest of a further weight of the graph `first`."""
     own = {
-        "weights": _weight_facts(built.graph, built.job.spec.weights),
+        "weights": _weight_facts(built),
         "symmetric": built.is_symmetric,
         "inputs": given.inputs,
         "options": options_of(built.job.spec),
@@ -228,11 +227,11 @@ def _manifest(built: Built, given: Given, first: Manifest) -> Manifest:
     return first.model_copy(update=own)
 
 
-def _weight_facts(graph: CsrGraph, spec: workflow.Weights) -> WeightFacts:
-    traits = graph.traits
+def _weight_facts(built: Built) -> WeightFacts:
+    graph, spec, traits = built.graph, built.job.spec.weights, built.graph.traits
     return WeightFacts(
         dtype=graph.weight_dtype.name,
-        unit=spec.unit and without_secrets(spec.unit),
+        unit=without_secrets(spec.unit) if spec.unit else built.job.edge_list.weight_unit,
         scale=spec.scale,
         min=traits.min_weight,
         max=traits.max_weight,
