@@ -1,6 +1,6 @@
-"""`phast-gpu`: its preparation, and microseconds of the device a source beside `adds-slots`, for calls of several sizes.
+"""`phast-gpu`: its preparation, and microseconds of the device a source beside `adds-slots`, by sources of a call.
 
-    python benchmarks/hierarchy_gpu.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 32,64,256,1024]
+    python benchmarks/hierarchy_gpu.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 32,64,1024]
 
 Each graph gives one line. `order_s` is the host's part of the preparation, `weights_s` the device's part, after a first
 one that compiles. A call keeps `nothing` but its metrics, the distances to 1,000 `targets`, or whole `rows`; all are
