@@ -151,7 +151,7 @@ def ingest(
         bool, typer.Option("--remove-old-versions", help="Keep the newest version of the graph alone.")
     ] = False,
     hierarchy: Annotated[
-        bool, typer.Option("--hierarchy", help="Make the hierarchy that `phast` needs, too.")
+        bool, typer.Option("--hierarchy", help="Make the hierarchy that `phast` and `phast-gpu` need, too.")
     ] = False,
     save_workflow: SaveWorkflow = None,
     quiet: Quiet = False,

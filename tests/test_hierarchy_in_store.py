@@ -309,7 +309,7 @@ def refusal(*arguments: str) -> tuple[str, str]:
         (
             ("solve.solver=dijkstra", "solve.hierarchy=build"),
             "`solve.hierarchy` is `build`, and solver `dijkstra` uses no hierarchy",
-            "name a solver that does (phast), or set `solve.hierarchy: off`",
+            "name a solver that does (phast-gpu, phast), or set `solve.hierarchy: off`",
         ),
         (
             ("graph.weights.dtype=float32", "solve.hierarchy=build"),

@@ -80,7 +80,7 @@ def check_before_making_hierarchy(workflow: Workflow) -> None:
     refused = _refused(workflow)
     if all(name in refused for name in _users()):
         raise InputError(
-            f"no solver can use a hierarchy: {refused[_users()[0]]}", hint="leave out `--hierarchy`"
+            f"no solver can use a hierarchy: {refused[_users()[-1]]}", hint="leave out `--hierarchy`"
         )
 
 
@@ -100,7 +100,7 @@ def _refused(workflow: Workflow) -> dict[str, str]:
 
 
 def _users() -> list[str]:
-    """Return the names of the solvers that use a hierarchy."""
+    """Return the names of the solvers that use a hierarchy; the last one is on the CPU, and its reason is shown."""
     return [solver.name for solver in SOLVERS.values() if solver.uses_hierarchy]
 
 
@@ -121,7 +121,7 @@ def _check_hierarchy(solve: Solve, refused: dict[str, str]) -> None:
         )
     if all(name in refused for name in users):
         raise InputError(
-            f"`solve.hierarchy` is `build`, and no solver can use a hierarchy: {refused[users[0]]}",
+            f"`solve.hierarchy` is `build`, and no solver can use a hierarchy: {refused[users[-1]]}",
             hint="set `solve.hierarchy: auto`",
         )
 

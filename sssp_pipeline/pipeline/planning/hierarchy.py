@@ -33,7 +33,7 @@ def why_never(traits: GraphTraits, options: SolveOptions, free_bytes: int) -> st
     """
     reasons = [solver.supports(traits, options) for solver in _users()]
     if None not in reasons:
-        return reasons[0]
+        return reasons[-1]  # of the one on the CPU
     if has_hierarchy(traits):
         return None
     known = traits.hierarchy
@@ -62,7 +62,7 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
         if not s.uses_hierarchy and s.name not in refused
     ]
     if not able or not others:
-        return None if able else refused[_users()[0].name]
+        return None if able else refused[_users()[-1].name]
     with_s, without_s = min(able), min(others)
     prepare_s = costs.left_s(traits)
     n_arcs, n_triangles = costs.expected_size(traits)

@@ -19,6 +19,7 @@ from sssp_pipeline.workflow.models import Solve
 pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
 
 TWO_CORES = Machine(2, None, "no GPU")
+GPU = Machine(16, 2**36)
 MUCH = 2**40
 #: Vertices, edges and skew; core, pairs and width; arcs and triangles (`benchmarks/results/hierarchy_auto.jsonl`).
 MEASURED = {
@@ -143,7 +144,13 @@ def test_more_cores_need_more_sources():
 
 
 def test_a_gpu_is_faster_than_a_hierarchy_on_a_cpu():
-    assert last_step("ny", 16_384, Machine(16, 2**36)) == UNKNOWN
+    assert last_step("ny", 16_384, GPU) == UNKNOWN
+
+
+def test_a_gpu_takes_a_hierarchy_for_very_many_sources():
+    assert last_step("ne", 1_500_000, GPU) == STORED
+    assert choose_solver("auto", work(traits("ne", STORED), 1_500_000), GPU)[0].name == "phast-gpu"
+    assert last_step("rmat-18", 250_000, GPU) < ORDERED
 
 
 def test_what_can_never_be():

@@ -29,7 +29,7 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     host_hierarchy,
     matrices_unit,
 )
-from sssp_pipeline.kernels.hierarchy import metis
+from sssp_pipeline.kernels.hierarchy import costs, metis
 from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
 from sssp_pipeline.kernels.host.search_graph import largest_distance
 from sssp_pipeline.kernels.kept import Nothing, Targets
@@ -69,7 +69,7 @@ class PhastGpu(GpuBatchSolver):
     name = "phast-gpu"
     summary = "Min-plus products over a hierarchy; the fastest on roads where rows stay on the GPU; integers"
     no_delta = "it has no buckets and takes no delta"
-    named_only: str | None = "its time depends on the separators of the graph, which a plan does not know"
+    uses_hierarchy = True
     counts_arcs = True
 
     @property
@@ -101,8 +101,8 @@ class PhastGpu(GpuBatchSolver):
             graph_device_bytes(traits) + hierarchy_bytes + (n_lanes - at_once) * row_bytes,
             off_by=10.0,
             most_in_search=_FULL,
-            start_s=3e-6 * traits.n_vertices,
-            host_bytes=24 * traits.n_edges + 100 * traits.n_vertices,
+            start_s=costs.left_s(traits),
+            host_bytes=costs.host_bytes(traits),
         )
 
     def _begin(self, graph: CsrGraph, *args: Any) -> Any:
