@@ -114,8 +114,8 @@ class SourceMetrics:
     #: time on a CPU.
     solve_s: float
     #: The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
-    #: Dijkstra's algorithm processes every reached vertex once. With a hierarchy: the vertices on the climb and all
-    #: vertices of the sweep.
+    #: Dijkstra's algorithm processes every reached vertex once. With a hierarchy: the vertices on the climb and those
+    #: of the sweep, which skips parts of the graph beyond the cutoff.
     vertices_processed: int
     #: How many edges were read. With a hierarchy: how many of its arcs.
     edges_relaxed: int

@@ -12,7 +12,8 @@ Keeps
     The hierarchy of a graph and the scratch memory of its threads, for all calls of this process, as long as the graph
     lives.
 
-NOTE: every vertex is swept, whatever the cutoff and the targets are. The metrics of a source count all vertices.
+NOTE: a sweep takes every vertex, whatever the targets are, since the metrics of a source count all vertices. It skips
+parts of the graph that are beyond the cutoff of all its sources, or that none of them reaches.
 
 References
 ----------
@@ -38,8 +39,8 @@ from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.hierarchy import metis
 from sssp_pipeline.kernels.hierarchy.completion import completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
-from sssp_pipeline.kernels.hierarchy.lanes import TILE
-from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
+from sssp_pipeline.kernels.hierarchy.sweep import Region, Sweep, Swept, most_lanes, n_lanes_for
+from sssp_pipeline.kernels.hierarchy.tiles import TILE
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.mean import mean_distance
 from sssp_pipeline.kernels.host.row_memory import RowMemory
@@ -59,8 +60,8 @@ class Prepared:
     """A graph and its hierarchy, shared by all threads."""
 
     hierarchy: Hierarchy
-    #: (V,) uint32: how many edges leave each vertex, by rank.
-    degrees: np.ndarray
+    #: All vertices.
+    whole: Region
     #: Scratch memory that no call uses now, and the memory of rows.
     idle: list[Sweep] = field(default_factory=list)
     rows: RowMemory = field(default_factory=RowMemory)
@@ -70,7 +71,7 @@ class Prepared:
         """Return `graph` prepared with its `hierarchy`."""
         degrees = np.empty(graph.n_vertices, np.uint32)
         degrees[hierarchy.completion.ranks] = np.diff(graph.row_offsets)
-        return cls(hierarchy, degrees)
+        return cls(hierarchy, Region.whole(hierarchy, degrees))
 
     @contextmanager
     def sweep(self, n_sources: int) -> Iterator[Sweep]:
@@ -78,7 +79,7 @@ class Prepared:
         try:
             sweep = self.idle.pop()
         except IndexError:
-            sweep = Sweep(self.hierarchy, self.degrees)
+            sweep = Sweep(self.hierarchy, self.whole)
         sweep.reserve(n_sources)
         yield sweep
         self.idle.append(sweep)
@@ -186,10 +187,10 @@ class Phast(WholeCalls):
         solve_s = time.perf_counter() - began
         if solve_s > options.deadline_s:
             raise DeadlineError(self.name, int(sources[0]), options.deadline_s)
-        return self._metrics(graph, sweep, swept, sources, solve_s / len(sources))
+        return self._metrics(graph, swept, sources, solve_s / len(sources))
 
     def _metrics(
-        self, graph: CsrGraph, sweep: Sweep, swept: Swept, sources: np.ndarray, solve_s: float
+        self, graph: CsrGraph, swept: Swept, sources: np.ndarray, solve_s: float
     ) -> list[SourceMetrics]:
         facts = (swept.reached, swept.edges_of_reached, swept.largest, swept.lower, swept.upper)
         climbs = (swept.climbed, swept.climbed_arcs)
@@ -199,8 +200,8 @@ class Phast(WholeCalls):
                 source=source,
                 solver=self.name,
                 solve_s=solve_s,
-                vertices_processed=graph.n_vertices + climbed,
-                edges_relaxed=sweep.n_arcs + climbed_arcs,
+                vertices_processed=swept.n_rows + climbed,
+                edges_relaxed=swept.n_arcs + climbed_arcs,
                 reached=reached,
                 max_distance=largest,
                 mean_distance=mean_distance(graph.weight_dtype, lower, upper, largest, reached),

@@ -19,7 +19,7 @@ from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.hierarchy import metis, sweep
-from sssp_pipeline.kernels.kept import Nothing, Targets
+from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -138,6 +138,40 @@ def test_any_number_of_sources_fills_its_lanes(n_sources):
     assert_as_delta_stepping(graph, sources, SolveOptions(kept=Targets(targets)))
     assert_as_delta_stepping(graph, sources, SolveOptions(kept=Reductions((300,), None, harmonic=True)))
     assert_as_delta_stepping(graph, sources, SolveOptions(kept=Nothing()))
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_rows_of_any_length_begin_anywhere_in_a_cache_line(dtype):
+    graph = graph_of(grid(10, 13, keep=0.7), dtype)
+    rng = np.random.default_rng(5)
+    for n_targets in (1, 31, 32, 33, 40, 47, 63, 64, 65, 97, 130):
+        sources, targets = rng.integers(0, 130, 19), rng.integers(0, 130, n_targets)
+        assert_as_delta_stepping(graph, sources, SolveOptions(kept=Targets(targets)))
+
+
+# ---- what is beyond the cutoff, or cannot be reached, is skipped ----
+
+
+@pytest.mark.parametrize("kept", [EveryVertex(), Nothing(), Targets(np.arange(0, 3600, 7))])
+def test_subtrees_beyond_the_cutoff_are_skipped(kept):
+    graph = graph_of(grid(60, 60))
+    options = SolveOptions(cutoff=10 * graph.traits.max_weight, kept=kept)
+    for sources in ([0], [0, 1, 60, 61], [0, 3599], [1830]):
+        found = assert_as_delta_stepping(graph, np.array(sources), options)
+        assert found.metrics[0].vertices_processed < graph.n_vertices
+    assert_as_delta_stepping(graph, np.arange(0, 3600, 30), options)  # the memory is as before
+
+
+def test_other_components_are_skipped():
+    one = grid(30, 30)
+    src, dst = (np.concatenate([ends, ends + 900, ends + 1800]) for ends in (one.src, one.dst))
+    graph = csr_from_edges(src, dst, np.tile(one.weights, 3), 2700)
+    for sources in ([5], [905, 950], [5, 2600]):
+        found = assert_as_delta_stepping(graph, np.array(sources))
+        assert found.metrics[0].vertices_processed < 2200
+    with_largest = csr_from_edges(src, dst, np.full(len(src), 2**32 - 2, np.uint32), 2700)
+    with pytest.raises(PathTooLongError):
+        Phast().solve(with_largest, np.array([5]), ANY)
 
 
 # ---- sums at the end of the type ----
