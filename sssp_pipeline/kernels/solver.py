@@ -63,6 +63,9 @@ class SolveOptions:
     #: Whether a GPU finds facts about rows of distances (`Solution.facts`), so that a writer need not read the rows. If
     #: no predecessors are wanted, the GPU also packs the rows, as `RowFacts` says.
     row_facts: bool = False
+    #: Whether metrics count all vertices. If not, a solver may leave out vertices that `kept` does not need. Then
+    #: `reached`, `max_distance`, `mean_distance` and `teps` count the others.
+    metrics: bool = True
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:

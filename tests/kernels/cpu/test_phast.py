@@ -14,12 +14,13 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.errors import InputError, PathTooLongError
-from sssp_pipeline.generators import grid, rmat, road_like
+from sssp_pipeline.generators import grid, path, rmat, road_like
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
 from sssp_pipeline.kernels.hierarchy import metis, sweep
 from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -172,6 +173,53 @@ def test_other_components_are_skipped():
     with_largest = csr_from_edges(src, dst, np.full(len(src), 2**32 - 2, np.uint32), 2700)
     with pytest.raises(PathTooLongError):
         Phast().solve(with_largest, np.array([5]), ANY)
+
+
+# ---- only what targets need is swept, if no metrics are wanted ----
+
+
+def assert_targets_as_delta_stepping(graph, sources, targets, cutoff=None):
+    found = []
+    for kept in (Targets(targets), Nearest(3, targets)):
+        options = SolveOptions(cutoff=cutoff, kept=kept, metrics=False)
+        solutions = [solver.solve(graph, sources, options) for solver in (Phast(), DeltaStepping())]
+        assert_array_equal(*(solution.distances for solution in solutions))
+        assert_as_delta_stepping(graph, sources, SolveOptions(cutoff=cutoff, kept=kept))
+        found.append(solutions[0])
+    return found
+
+
+@EXAMPLES
+@given(graph=joined_graphs(), cutoff=st.sampled_from([None, None, 0, 2.5, 12]), data=st.data())
+def test_distances_to_targets(graph, cutoff, data):
+    targets = data.draw(st.lists(st.integers(0, graph.n_vertices - 1), min_size=1, max_size=4))
+    assert_targets_as_delta_stepping(graph, np.arange(graph.n_vertices), np.array(targets), cutoff)
+
+
+def test_few_targets_need_few_vertices_and_share_them_between_calls():
+    graph = graph_of(road_like(5_000))
+    rng = np.random.default_rng(4)
+    for targets in (rng.integers(0, 5000, 20), np.array([17]), rng.integers(0, 5000, 4000)):
+        for cutoff in (None, 40 * graph.traits.max_weight):
+            for found in assert_targets_as_delta_stepping(graph, rng.integers(0, 5000, 70), targets, cutoff):
+                if len(targets) <= 20:
+                    assert found.metrics[0].vertices_processed < 2000
+    ready = phast.prepared(graph)
+    assert len(ready.targeted) == 1
+    assert len(ready.idle) <= 2  # of all vertices, and of the last targets
+    region = ready.region_of(np.array([3, 4], np.uint32))
+    assert ready.region_of(np.array([3, 4], np.uint32)) is region
+    assert ready.region_of(np.array([4, 3], np.uint32)) is not region
+
+
+def test_a_distance_that_is_too_long_is_seen_beside_the_targets():
+    graph = graph_of(path(500))
+    weights = np.full(graph.n_edges, 2**24, np.uint32)
+    long = CsrGraph(graph.row_offsets, graph.col_indices, weights)
+    options = SolveOptions(kept=Targets(np.array([1, 2])), metrics=False)
+    with pytest.raises(PathTooLongError):
+        Phast().solve(long, np.array([0]), options)
+    assert Phast().solve(graph, np.array([0]), options).metrics[0].vertices_processed < 200
 
 
 # ---- sums at the end of the type ----
