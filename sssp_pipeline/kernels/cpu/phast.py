@@ -12,8 +12,8 @@ Keeps
     The hierarchy of a graph and the scratch memory of its threads, for all calls of this process, as long as the graph
     lives.
 
-NOTE: the metrics of a source count all vertices. So a sweep takes all of them even if few targets are wanted, unless the
-caller wants no metrics. It skips parts of the graph that are beyond the cutoff of all its sources, or that none reaches.
+NOTE: the metrics of a source count all vertices. So a sweep takes all of them even if few targets are wanted, unless
+the caller wants no metrics. It skips parts of the graph that are beyond the cutoff of all its sources, or unreached.
 
 References
 ----------
@@ -39,14 +39,8 @@ from sssp_pipeline.kernels.forecast import Forecast, core_s
 from sssp_pipeline.kernels.hierarchy import metis
 from sssp_pipeline.kernels.hierarchy.completion import completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
-from sssp_pipeline.kernels.hierarchy.sweep import (
-    Region,
-    Sweep,
-    Swept,
-    most_lanes,
-    n_lanes_for,
-    no_distance_above,
-)
+from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
+from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
 from sssp_pipeline.kernels.hierarchy.tiles import TILE
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.mean import mean_distance

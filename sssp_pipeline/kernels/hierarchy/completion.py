@@ -26,6 +26,8 @@ import numpy as np
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.hierarchy.subtrees import Division, next_range
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.numba_cache import njit
 
@@ -77,7 +79,9 @@ def completion_of(graph: CsrGraph) -> Completion:
     return complete(offsets, neighbours, elimination_order(offsets, neighbours))
 
 
-def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> Completion:
+def complete(
+    offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray, n_threads: int | None = None
+) -> Completion:
     """Return the completion of the graph of `neighbours` in the given order; raises as `completion_of`.
 
     Parameters
@@ -86,6 +90,8 @@ def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> 
         As `order.neighbours_of` returns them.
     order
         (V,) uint32, the vertices in the order of their elimination.
+    n_threads
+        None means one for each usable core.
     """
     n = len(order)
     ranks = _inverse(order)
@@ -99,8 +105,22 @@ def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> 
     ranks = new_ranks[ranks]
     order = _inverse(ranks)
 
-    counts = np.zeros(n, np.uint64)
-    if _count(offsets, neighbours, order, ranks, new_parents, counts, np.uint64(MOST_ARCS)):
+    division = Division.of(new_parents, np.ones(n, np.uint64), n_threads or usable_cores())
+    counts, no_heads = np.zeros(n, np.uint64), np.empty(0, np.uint32)
+    shared = (
+        division.ranges,
+        division.tops,
+        division.tops_above,
+        offsets,
+        neighbours,
+        order,
+        ranks,
+        new_parents,
+    )
+    n_arcs = sum(division.run(lambda taken: _arcs(taken, *shared, np.uint64(MOST_ARCS), counts, no_heads)))
+    if n_arcs <= MOST_ARCS:
+        n_arcs += _arcs_of_tops(*shared[1:], np.uint64(MOST_ARCS), counts, no_heads)
+    if n_arcs > MOST_ARCS:
         raise InputError(
             f"the hierarchy of this graph has more than {MOST_ARCS:,} arcs, the most that are allowed",
             hint=_REFUSED_HINT,
@@ -114,7 +134,9 @@ def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> 
     arc_offsets = np.zeros(n + 1, np.uint64)
     np.cumsum(counts, out=arc_offsets[1:])
     heads = np.empty(int(arc_offsets[-1]), np.uint32)
-    _fill(offsets, neighbours, order, ranks, new_parents, arc_offsets[:-1].copy(), heads)
+    places = arc_offsets[:-1].copy()
+    division.run(lambda taken: _arcs(taken, *shared, np.uint64(MOST_ARCS), places, heads))
+    _arcs_of_tops(*shared[1:], np.uint64(MOST_ARCS), places, heads)
     return Completion(ranks, new_parents, arc_offsets, heads, n_triangles)
 
 
@@ -177,57 +199,80 @@ def _postorder(parents: np.ndarray, new_ranks: np.ndarray) -> None:
 
 
 @njit(nogil=True)
-def _count(
+def _arcs(
+    taken: np.ndarray,
+    ranges: np.ndarray,
+    tops: np.ndarray,
+    tops_above: np.ndarray,
     offsets: np.ndarray,
     neighbours: np.ndarray,
     order: np.ndarray,
     ranks: np.ndarray,
     parents: np.ndarray,
-    counts: np.ndarray,
     most: Any,
-) -> bool:
-    """Fill `counts` with the upper neighbours of each vertex; return True, early, if there are more than `most`.
+    places: np.ndarray,
+    heads: np.ndarray,
+) -> Any:
+    """Write the upper ends of the arcs of all vertices in ranges to `heads`, and return how many there are.
 
-    The vertices with an arc to i are those on the tree paths from the lower neighbours of i up to i.
+    `places` are the next places of the vertices, and rise. Without `heads`, they only count. The vertices with an arc
+    to i are those on the tree paths from the lower neighbours of i up to i. With more than `most` it ends early.
     """
-    n = np.uint64(len(order))
-    seen = np.full(n, NO_VERTEX, np.uint32)
+    seen = np.full(len(order), NO_VERTEX, np.uint32)
     total = ZERO
-    for i in range(n):
-        seen[i] = i
-        vertex = order[i]
-        for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
-            below = ranks[neighbours[e]]
-            while below < i and seen[below] != i:
-                seen[below] = i
-                counts[below] += ONE
-                total += ONE
-                below = parents[below]
-        if total > most:
-            return True
-    return False
+    first, end = next_range(taken, ranges)
+    while first < end and total <= most:
+        for place in range(end - first + np.uint64(len(tops))):
+            i = first + place if place < end - first else np.uint64(tops[place - (end - first)])
+            vertex = order[i]
+            for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
+                below = ranks[neighbours[e]]
+                if below >= first and below < min(i, end):
+                    total += _walk(below, min(i, end), i, parents, seen, places, heads)
+            if total > most:
+                break
+        first, end = next_range(taken, ranges)
+    return total
 
 
 @njit(nogil=True)
-def _fill(
+def _arcs_of_tops(
+    tops: np.ndarray,
+    tops_above: np.ndarray,
     offsets: np.ndarray,
     neighbours: np.ndarray,
     order: np.ndarray,
     ranks: np.ndarray,
     parents: np.ndarray,
+    most: Any,
     places: np.ndarray,
     heads: np.ndarray,
-) -> None:
-    """Fill `heads`, as `_count` counts; `places` are the next places of the vertices. Heads rise, since i does."""
-    n = np.uint64(len(order))
-    seen = np.full(n, NO_VERTEX, np.uint32)
-    for i in range(n):
-        seen[i] = i
+) -> Any:
+    """Do what `_arcs` does for the vertices above all ranges."""
+    seen = np.full(len(order), NO_VERTEX, np.uint32)
+    total = ZERO
+    for i in tops:
         vertex = order[i]
         for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
             below = ranks[neighbours[e]]
-            while below < i and seen[below] != i:
-                seen[below] = i
-                heads[places[below]] = i
-                places[below] += ONE
-                below = parents[below]
+            if below < i:
+                total += _walk(tops_above[below], i, i, parents, seen, places, heads)
+        if total > most:
+            break
+    return total
+
+
+@njit(nogil=True, inline="always")
+def _walk(
+    below: Any, end: Any, i: Any, parents: np.ndarray, seen: np.ndarray, places: np.ndarray, heads: np.ndarray
+) -> Any:
+    """Add an arc to `i` to all vertices from `below` up to `end` that have none yet, and return how many."""
+    n_arcs = ZERO
+    while below < end and seen[below] != i:
+        seen[below] = i
+        if len(heads):
+            heads[places[below]] = i
+        places[below] += ONE
+        n_arcs += ONE
+        below = parents[below]
+    return n_arcs
