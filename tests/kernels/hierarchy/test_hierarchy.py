@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -294,3 +295,31 @@ def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
     command = [sys.executable, "-c", program, tmp_path / "graph.npz"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.medium
+def test_random_graphs_equal_dijkstra():
+    command = [sys.executable, Path(__file__).with_name("fuzz.py"), "--graphs", "500", "--seed", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "phast: 500 graphs, 0 differ" in done.stdout
+
+
+def test_the_fuzzer_finds_an_arc_that_is_missing():
+    program = """if True:
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import fuzz
+        from sssp_pipeline.kernels.hierarchy import customization
+        whole = customization._kept
+        def without_last(completion, weights, keeps, division):
+            keeps[-1:] = False
+            return whole(completion, weights, keeps, division)
+        customization._kept = without_last
+        assert fuzz.run(1, range(20), "phast") > 0
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, Path(__file__).parent], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAILURE seed 1 graph" in done.stdout
