@@ -5,8 +5,8 @@
 Each graph gives one line. `wall_ms` and `cpu_ms` are of a source, once the graph is prepared; the threads share the
 cores with whatever else runs (`load`), so processor times are the better ratio. `total_s` is the wall time with the
 preparation. Rows come back in the original order, as in a run. `metrics_cpu_ms` is without them. `targets_cpu_ms` is
-with 1,000 targets and the metrics of all vertices, `targets_alone_cpu_ms` without these. The rivals solve fewer sources,
-and their rows must be the same. NetworKit is left out where it is not installed.
+with 1,000 targets and the metrics of all vertices, `targets_alone_cpu_ms` without these. The rivals solve fewer
+sources, and their rows must be the same. NetworKit is left out where it is not installed.
 
 `prepare_s` is on all cores, `prepare_on_one_core_s` on one. `break_even_sources` is from how many sources on `phast`
 takes less wall time than `delta-stepping`, its preparation on all cores included, at the pace of its smallest call.
