@@ -32,6 +32,7 @@ def solve(
     columns: tuple[str, str] | None = None,
     directed: bool | None = None,
     dtype: npt.DTypeLike | None = None,
+    metrics: bool = True,
 ) -> Distances:
     """Return exact distances from `sources`, in the type of the weights and added in that type.
 
@@ -73,6 +74,9 @@ def solve(
     dtype
         The type of the weights and distances: uint32, int32, uint64, int64, float32 or float64. None keeps floats as
         they are, and takes the first of the integer types that holds every integer weight.
+    metrics
+        Whether `Distances.metrics` is wanted. It counts all vertices. Without it, `phast` computes only what the
+        `targets` need.
 
     Returns
     -------
@@ -95,7 +99,8 @@ def solve(
         wanted = EveryVertex() if of_targets is None else Targets(of_targets)
         # A path leads through other vertices than the targets. So predecessors need whole rows, which `take` reduces.
         kept = EveryVertex() if predecessors else wanted
-        options = SolveOptions(cutoff=scaled_limit(cutoff, scale), predecessors=predecessors, kept=kept)
+        limit = scaled_limit(cutoff, scale)
+        options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
         shape = len(of_sources), wanted.n_columns(csr.n_vertices)
         rows = np.empty(shape, csr.weight_dtype)
         before = np.empty(shape, np.uint32) if predecessors else None
@@ -116,11 +121,10 @@ def solve(
                 trees[part] = [PathTree.to_targets(row, of_targets) for row in solution.predecessors]
 
         try:
-            metrics = solve_sources(csr, of_sources, options, solver, take)
+            of_each = solve_sources(csr, of_sources, options, solver, take)
         except SsspError as error:
             if (in_ids := error_in_ids(error, ids)) is error:
                 raise
             raise in_ids from error
-        return Distances(
-            of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale, named.stored, cutoff
-        )
+        solution = Solution(rows, before, of_each if metrics else [])
+        return Distances(of_sources, of_targets, solution, trees, ids, scale, named.stored, cutoff)
