@@ -115,7 +115,8 @@ class Sweep:
         #: The type of the distances, unsigned.
         self.dtype = hierarchy.up.weights.dtype
         n_rows = len(region.ranks)
-        self._columns = region.rows[hierarchy.completion.ranks]
+        ranks = hierarchy.completion.ranks
+        self._columns = ranks if region.is_whole else region.rows[ranks]
         self._rows = np.empty(0, self.dtype)
         self._is_filled, self._states = np.zeros(n_rows, np.bool_), np.empty(n_rows, np.uint8)
         self._above = np.full(hierarchy.completion.n_vertices, np.iinfo(self.dtype).max, self.dtype)
