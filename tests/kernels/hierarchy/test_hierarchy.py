@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
+import psutil
 import pymetis
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -253,6 +257,48 @@ def test_a_fork_of_metis_that_fails_is_an_error(monkeypatch, capfd):
     with pytest.raises(RuntimeError, match="a fork that ordered one half failed"):
         ordered_by_hand(graph_of(grid(20, 30)), monkeypatch, 1)
     assert "MemoryError: no memory" in capfd.readouterr().err
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def alive_in(group):
+    """Return the processes of a group that have not ended; zombies have."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+@pytest.mark.parametrize("after_s", [0.02, 0.7])
+def test_an_interrupt_ends_metis_and_its_forks(monkeypatch, after_s):
+    def interrupted(*_):
+        if started:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # only once
+            raise Interrupted
+
+    started = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda *given, **named: started.append(popen(*given, **named)) or started[-1]
+    )
+    around = neighbours_of(graph_of(grid(1000, 1000)))
+    before = signal.signal(signal.SIGALRM, interrupted)
+    try:
+        with pytest.raises(Interrupted):
+            signal.setitimer(signal.ITIMER_REAL, after_s, 0.2)
+            metis.nested_dissection(*around)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    give_up = time.monotonic() + 10
+    while alive_in(started[0].pid) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    assert not alive_in(started[0].pid)
+    assert started[0].returncode is not None
 
 
 def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
