@@ -238,7 +238,8 @@ def _solve(
 ) -> None:
     """Solve `sources` (S,) and give `take` what `output` needs; raises as `solve`."""
     kept = output.kept.checked(named.graph.n_vertices)
-    solve_options = SolveOptions(cutoff=scaled_limit(options.get("cutoff"), named.scale), kept=kept)
+    cutoff = scaled_limit(options.get("cutoff"), named.scale)
+    solve_options = SolveOptions(cutoff=cutoff, kept=kept, metrics=False)
     try:
         solve_sources(named.graph, sources, solve_options, options.get("solver", "auto"), take)
     except SsspError as error:

@@ -103,8 +103,16 @@ class Distances:
 
     @cached_property
     def metrics(self) -> pa.Table:
-        """A row for each source: solver, seconds, work, reach, largest and mean distance; `docs/guides/results.md`."""
+        """A row for each source: solver, seconds, work, reach, largest and mean distance; `docs/guides/results.md`.
+
+        Raises
+        ------
+        InputError
+            `solve` was called with `metrics=False`.
+        """
         metrics = self._solution.metrics
+        if len(metrics) < len(self._sources):
+            raise InputError("these distances have no metrics", hint="call `solve` without `metrics=False`")
         from sssp_pipeline.kernels import SOLVERS
 
         on_gpu = bool(metrics) and SOLVERS[metrics[0].solver].device == "gpu"

@@ -37,6 +37,7 @@ def solve(
     directed: bool | None = None,
     dtype: npt.DTypeLike | None = None,
     on_device: bool | None = None,
+    metrics: bool = True,
 ) -> Distances:
     """Return exact distances from `sources`, in the type of the weights and added in that type.
 
@@ -83,6 +84,9 @@ def solve(
         Whether the distances stay in the memory of the GPU, so that `Distances.cupy` copies nothing; the solver then
         runs on the GPU. None means yes for a graph of CuPy if it is possible. It is not possible with predecessors,
         negative weights, or a scale, which are finished in host memory, or with a solver for the CPU.
+    metrics
+        Whether `Distances.metrics` is wanted. It counts all vertices. Without it, `phast` computes only what the
+        `targets` need.
 
     Returns
     -------
@@ -105,7 +109,8 @@ def solve(
         wanted = EveryVertex() if of_targets is None else Targets(of_targets)
         # A path leads through other vertices than the targets. So predecessors need whole rows, which `take` reduces.
         kept = EveryVertex() if predecessors else wanted
-        options = SolveOptions(cutoff=scaled_limit(cutoff, scale), predecessors=predecessors, kept=kept)
+        limit = scaled_limit(cutoff, scale)
+        options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
         shape = len(of_sources), wanted.n_columns(csr.n_vertices)
         rows: Any
         if _stays_on_device(on_device, graph, named, solver, predecessors):
@@ -133,13 +138,20 @@ def solve(
                 trees[part] = [PathTree.to_targets(row, of_targets) for row in solution.predecessors]
 
         try:
-            metrics = solve_sources(csr, of_sources, options, solver, take)
+            of_each = solve_sources(csr, of_sources, options, solver, take)
         except SsspError as error:
             if (in_ids := error_in_ids(error, ids)) is error:
                 raise
             raise in_ids from error
         return Distances(
-            of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale, named.stored, cutoff
+            of_sources,
+            of_targets,
+            Solution(rows, before, of_each if metrics else []),
+            trees,
+            ids,
+            scale,
+            named.stored,
+            cutoff,
         )
 
 

@@ -67,6 +67,9 @@ class SolveOptions:
     #: Contiguous array (S, columns) on the current device, of the type of what is kept. What is kept of the rows of a
     #: call stays there, and is `Solution.distances`. None: it is copied to host memory.
     into: Any = None
+    #: Whether metrics count all vertices. If not, a solver may leave out vertices that `kept` does not need. Then
+    #: `reached`, `max_distance`, `mean_distance` and `teps` count the others.
+    metrics: bool = True
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:
@@ -123,8 +126,8 @@ class SourceMetrics:
     #: time on a CPU.
     solve_s: float
     #: The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
-    #: Dijkstra's algorithm processes every reached vertex once. With a hierarchy: the vertices on the climb and all
-    #: vertices of the sweep.
+    #: Dijkstra's algorithm processes every reached vertex once. With a hierarchy: the vertices on the climb and those
+    #: of the sweep, which skips parts of the graph beyond the cutoff.
     vertices_processed: int
     #: How many edges were read. With a hierarchy: how many of its arcs.
     edges_relaxed: int

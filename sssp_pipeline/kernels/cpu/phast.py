@@ -12,7 +12,8 @@ Keeps
     The hierarchy of a graph and the scratch memory of its threads, for all calls of this process, as long as the graph
     lives.
 
-NOTE: every vertex is swept, whatever the cutoff and the targets are. The metrics of a source count all vertices.
+NOTE: the metrics of a source count all vertices. So a sweep takes all of them even if few targets are wanted, unless
+the caller wants no metrics. It skips parts of the graph that are beyond the cutoff of all its sources, or unreached.
 
 References
 ----------
@@ -28,7 +29,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 
@@ -37,9 +38,10 @@ from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels.forecast import Forecast
 from sssp_pipeline.kernels.hierarchy import costs, metis
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
-from sssp_pipeline.kernels.hierarchy.lanes import TILE
+from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
 from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
 from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
+from sssp_pipeline.kernels.hierarchy.tiles import TILE
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.mean import mean_distance
 from sssp_pipeline.kernels.host.row_memory import RowMemory
@@ -55,26 +57,47 @@ class Prepared:
     """A graph and its hierarchy, shared by all threads."""
 
     hierarchy: Hierarchy
-    #: (V,) uint32: how many edges leave each vertex, by rank.
-    degrees: np.ndarray
+    #: All vertices.
+    whole: Region
+    #: The latest targets, as ranks, and the region that their distances need.
+    targeted: list[tuple[np.ndarray, Region]] = field(default_factory=list)
     #: Scratch memory that no call uses now, and the memory of rows.
     idle: list[Sweep] = field(default_factory=list)
     rows: RowMemory = field(default_factory=RowMemory)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of(cls, graph: CsrGraph, hierarchy: Hierarchy) -> Prepared:
         """Return `graph` prepared with its `hierarchy`."""
         degrees = np.empty(graph.n_vertices, np.uint32)
         degrees[hierarchy.completion.ranks] = np.diff(graph.row_offsets)
-        return cls(hierarchy, degrees)
+        return cls(hierarchy, Region.whole(hierarchy, degrees))
+
+    @cached_property
+    def no_distance_above(self) -> int:
+        """As the function of this name."""
+        return no_distance_above(self.hierarchy)
+
+    def region_of(self, targets: np.ndarray) -> Region:
+        """Return the region that the distances to `targets` (T,) uint32 need; it is kept until others are given."""
+        ranks = self.hierarchy.completion.ranks[targets]
+        with self.lock:
+            if not self.targeted or not np.array_equal(self.targeted[0][0], ranks):
+                self.targeted[:] = [(ranks, self.whole.of_targets(ranks))]
+            return self.targeted[0][1]
 
     @contextmanager
-    def sweep(self, n_sources: int) -> Iterator[Sweep]:
-        """Give the calling thread scratch memory for sweeps of `n_sources`."""
-        try:
-            sweep = self.idle.pop()
-        except IndexError:
-            sweep = Sweep(self.hierarchy, self.degrees)
+    def sweep(self, n_sources: int, region: Region) -> Iterator[Sweep]:
+        """Give the calling thread scratch memory for sweeps of `n_sources` over `region`."""
+        sweep = None
+        with self.lock:
+            wanted = (self.whole, *(of_targets for _, of_targets in self.targeted))
+            self.idle[:] = [one for one in self.idle if one.region in wanted]
+            places = [i for i, one in enumerate(self.idle) if one.region is region]
+            if places:
+                sweep = self.idle.pop(places[-1])
+        if sweep is None:
+            sweep = Sweep(self.hierarchy, region)
         sweep.reserve(n_sources)
         yield sweep
         self.idle.append(sweep)
@@ -125,7 +148,7 @@ class Phast(WholeCalls):
             at_once=at_once,
             start_s=costs.left_s(traits),
             host_bytes=costs.host_bytes(traits),
-            call_bytes=n_lanes_for(together) * itemsize * traits.n_vertices,
+            call_bytes=((n_lanes_for(together) + 1) * itemsize + 2) * traits.n_vertices,
             off_by=3.0 if is_counted else 10.0,
         )
 
@@ -144,8 +167,14 @@ class Phast(WholeCalls):
             _compile(graph.weight_dtype)
         ready = prepared(graph)
         together = most_lanes(graph.n_vertices, graph.weight_dtype)
+        region = ready.whole
+        targets = None if options.metrics or accumulator is not None else options.kept.read_vertices
+        if targets is not None and (
+            _is_limited(graph, options) or ready.no_distance_above <= largest_distance(graph.weight_dtype)
+        ):
+            region = ready.region_of(targets)  # otherwise a distance that is too long could remain unseen
         metrics = []
-        with ready.sweep(min(len(sources), together)) as sweep:
+        with ready.sweep(min(len(sources), together), region) as sweep:
             for first in range(0, len(sources), together):
                 some = slice(first, first + together)
                 metrics += self._solve_together(
@@ -167,7 +196,7 @@ class Phast(WholeCalls):
         limit = sweep.dtype.type(search_limit(graph, options.cutoff))
         unreached = sweep.dtype.type(unreached_distance(graph.weight_dtype))
         swept = sweep.run(sources, limit)
-        if options.cutoff is None or options.cutoff > largest_distance(graph.weight_dtype):
+        if sweep.region.is_whole and not _is_limited(graph, options):
             for lane in np.flatnonzero(swept.reached < graph.n_vertices).tolist():
                 if int(swept.largest[lane]) + graph.traits.max_weight > largest_distance(graph.weight_dtype):
                     row = np.empty((1, graph.n_vertices), sweep.dtype)
@@ -177,10 +206,10 @@ class Phast(WholeCalls):
         solve_s = time.perf_counter() - began
         if solve_s > options.deadline_s:
             raise DeadlineError(self.name, int(sources[0]), options.deadline_s)
-        return self._metrics(graph, sweep, swept, sources, solve_s / len(sources))
+        return self._metrics(graph, swept, sources, solve_s / len(sources))
 
     def _metrics(
-        self, graph: CsrGraph, sweep: Sweep, swept: Swept, sources: np.ndarray, solve_s: float
+        self, graph: CsrGraph, swept: Swept, sources: np.ndarray, solve_s: float
     ) -> list[SourceMetrics]:
         facts = (swept.reached, swept.edges_of_reached, swept.largest, swept.lower, swept.upper)
         climbs = (swept.climbed, swept.climbed_arcs)
@@ -190,8 +219,8 @@ class Phast(WholeCalls):
                 source=source,
                 solver=self.name,
                 solve_s=solve_s,
-                vertices_processed=graph.n_vertices + climbed,
-                edges_relaxed=sweep.n_arcs + climbed_arcs,
+                vertices_processed=swept.n_rows + climbed,
+                edges_relaxed=swept.n_arcs + climbed_arcs,
                 reached=reached,
                 max_distance=largest,
                 mean_distance=mean_distance(graph.weight_dtype, lower, upper, largest, reached),
@@ -201,6 +230,11 @@ class Phast(WholeCalls):
                 *columns, strict=True
             )
         ]
+
+
+def _is_limited(graph: CsrGraph, options: SolveOptions) -> bool:
+    """Return whether a distance that the type cannot hold is beyond the cutoff."""
+    return options.cutoff is not None and options.cutoff <= largest_distance(graph.weight_dtype)
 
 
 def _keep(
@@ -214,19 +248,25 @@ def _keep(
     """Write what is kept of each row of the last sweep to `distances`; `copy` is `Sweep.copy` without its limits."""
     if isinstance(kept, Nothing):
         return
-    if kept.is_whole_row:
-        copy(0, as_searched(graph, distances))
-    elif isinstance(kept, Targets):
-        copy(0, as_searched(graph, distances), kept.vertices)
-    else:
-        rows = np.empty((int(TILE), graph.n_vertices), graph.weight_dtype)
-        for first in range(0, len(distances), len(rows)):
-            some = rows[: len(distances) - first]
-            copy(first, as_searched(graph, some))
-            for source, row, into in zip(sources[first:].tolist(), some, distances[first:], strict=False):
-                kept.reduce(row, into)
-                if accumulator is not None:
-                    accumulator.add(row, source)
+    into = as_searched(graph, distances) if kept.is_whole_row or isinstance(kept, Targets) else None
+    targets = None if accumulator is not None else kept.read_vertices
+    if into is not None:
+        copy(0, into, targets)
+        return
+    row = np.empty(graph.n_vertices, graph.weight_dtype)
+    n_columns = graph.n_vertices if targets is None else len(targets)
+    rows = np.empty((int(TILE), n_columns), graph.weight_dtype)
+    for first in range(0, len(distances), len(rows)):
+        some = rows[: len(distances) - first]
+        copy(first, as_searched(graph, some), targets)
+        for source, found, into in zip(sources[first:].tolist(), some, distances[first:], strict=False):
+            if targets is None:
+                row = found
+            else:
+                row[targets] = found
+            kept.reduce(row, into)
+            if accumulator is not None:
+                accumulator.add(row, source)
 
 
 @cache

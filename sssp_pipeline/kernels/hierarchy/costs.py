@@ -23,7 +23,7 @@ _METIS_BYTES = 10**8
 #: Seconds to read a byte of a stored hierarchy.
 _READ_S = 1e-9
 #: Seconds of a sweep and its copy for each vertex, and for each arc that is listed. Some are left out of the sweep.
-_SWEEP_VERTEX_S, _SWEEP_ARC_S = 1.0e-9, 0.1e-9
+_SWEEP_VERTEX_S, _SWEEP_ARC_S = 0.7e-9, 0.06e-9
 
 #: For roads: edges of a vertex, at most, and the skew of degrees.
 _ROAD_EDGES, _ROAD_SKEW = 3.5, 1.5
