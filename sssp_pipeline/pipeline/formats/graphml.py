@@ -26,7 +26,13 @@ from sssp_pipeline.pipeline.formats.edge_list import (
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.parsing.graphml_elements import Element, GraphmlElements, Key
-from sssp_pipeline.pipeline.formats.parsing.layout import SAMPLE_ROWS, Sample, decide_layout, is_number
+from sssp_pipeline.pipeline.formats.parsing.layout import (
+    BLANKS,
+    SAMPLE_ROWS,
+    Sample,
+    decide_layout,
+    is_number,
+)
 from sssp_pipeline.pipeline.formats.parsing.tables import EdgeColumns, check_same_columns, choose_columns
 from sssp_pipeline.pipeline.formats.python_rows import (
     Edge,
@@ -151,7 +157,7 @@ def _columns(place: str, keys: dict[str, Key], edges: list[Element], options: Re
     numeric = {
         i
         for i, (name, kinds) in enumerate(types.items(), 2)
-        if kinds & set(_NUMBERS) or any(is_number(edge.data.get(name, "").strip()) for edge in edges)
+        if kinds & set(_NUMBERS) or any(is_number(edge.data.get(name, "").strip(BLANKS)) for edge in edges)
     }
     return choose_columns(
         place,
@@ -254,7 +260,7 @@ class _Graphml:
                 f"{place}: the edge has no `{self.weight}`",
                 hint="give every edge one, or set `graph.unreadable: skip` to leave such edges out",
             )
-        return text.strip()
+        return text.strip(BLANKS)
 
     def _keep_positions(self, head: _Head, nodes: Sequence[Element]) -> None:
         self.names.append(pa.array([node.attributes["id"] for node in nodes], pa.large_string()))
@@ -293,7 +299,7 @@ class _Graphml:
 
 def _degrees(url: str, node: Element, name: str) -> float:
     """Return a coordinate of a node; NaN if it has none."""
-    text = node.data.get(name, "").strip()
+    text = node.data.get(name, "").strip(BLANKS)
     if not text:
         return math.nan
     value = float(text) if is_number(text) else math.nan

@@ -19,6 +19,7 @@ from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.csv_table import open_csv
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing.layout import (
+    BLANKS,
     Sample,
     cells_of,
     delimiter_of,
@@ -56,10 +57,11 @@ class _Column:
 
     @classmethod
     def of(cls, text: str) -> _Column:
-        found = _CELL.fullmatch(text.strip())
+        text = text.strip(BLANKS)
+        found = _CELL.fullmatch(text)
         if found is None:
-            return cls(text, text.strip(), "", None)
-        return cls(text.strip(), found[1], (found[2] or "") + (found[3] or ""), found[4])
+            return cls(text, text, "", None)
+        return cls(text, found[1], (found[2] or "") + (found[3] or ""), found[4])
 
 
 def is_header(row: str) -> bool:
@@ -195,7 +197,13 @@ def _groups(urls: list[str], options: ReadOptions) -> list[_Group]:
 
 
 def _group_of(sample: Sample, options: ReadOptions) -> _Group:
-    delimiter = delimiter_of(replace(sample, rows=sample.rows[:1], lines=sample.lines[:1]), options) or ","
+    delimiter = delimiter_of(replace(sample, rows=sample.rows[:1], lines=sample.lines[:1]), options)
+    if delimiter is None:
+        possible = "semicolon" if options.point == "," else "comma, semicolon"
+        raise InputError(
+            f"{sample.place}: `{sample.rows[0][:60]}` has no {possible}, `|` or tab between columns",
+            hint="write the header as `:START_ID;:END_ID;km:double`",
+        )
     columns = [_Column.of(cell) for cell in cells_of(sample.rows[0], delimiter)]
     types = [column.type for column in columns]
     if "ID" in types and _START not in types:
@@ -227,19 +235,22 @@ def _holds_numbers(group: _Group, i: int, options: ReadOptions) -> bool:
     kind = group.columns[i].type
     if kind:
         return kind in _NUMBERS
-    return any(len(row) > i and is_number(row[i], options.point) for row in group.sample)
+    return any(len(row) > i and is_number(row[i].strip(BLANKS), options.point) for row in group.sample)
 
 
 def _open(group: _Group, url: str, chosen: EdgeColumns, options: ReadOptions, has_header: bool) -> EdgeList:
-    """Return the edge list in one file, read as a CSV table whose columns are known by their numbers."""
-    weight = "none" if chosen.weight is None else str(group.properties()[chosen.weight - 2] + 1)
+    """Return the edge list in one file, read as a CSV table with or without a header."""
+
+    def column(i: int) -> str:
+        return group.columns[i].text if has_header else str(i + 1)
+
     given = replace(
         options,
         header=has_header,
         delimiter="tab" if group.delimiter == "\t" else group.delimiter,
-        source_column=str(group.place_of(_START) + 1),
-        target_column=str(group.place_of(_END) + 1),
-        weight_column=weight,
+        source_column=column(group.place_of(_START)),
+        target_column=column(group.place_of(_END)),
+        weight_column="none" if chosen.weight is None else column(group.properties()[chosen.weight - 2]),
     )
     return open_csv([url], given)
 

@@ -16,6 +16,7 @@ from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.vertex_positions import VertexPositions, is_dimacs_coordinates
 from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow import models as workflow
 
 #: The number of edges in a sample.
@@ -40,9 +41,14 @@ def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
-    """Return the edge list in the files `urls`, with the options of `spec`; raises as `open_edge_list` does.
+    """Return the edge list in the files `urls`, with the options of `spec`.
 
     A table of coordinates is not opened: `open_positions` does that.
+
+    Raises
+    ------
+    InputError
+        The weights have another unit than `spec` says; or as `open_edge_list`.
     """
     co = spec.positions.file if spec.positions else None
     if co is not None and not any(map(is_generated, urls)) and _has_position_table(spec):
@@ -66,7 +72,15 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = 
         max_line_bytes=spec.max_line_bytes,
         **({} if block_bytes is None else {"block_bytes": block_bytes}),
     )
-    return open_edge_list(urls, options)
+    edge_list = open_edge_list(urls, options)
+    given, known = spec.weights.unit, edge_list.weight_unit
+    if given is not None and known is not None and given != known:
+        raise InputError(
+            f"`graph.weights.unit` is `{without_secrets(given)}`, and the weights of the {edge_list.reading.format} "
+            f"input are in {known}",
+            hint="remove `graph.weights.unit`",
+        )
+    return edge_list
 
 
 def open_positions(spec: workflow.Graph, edge_list: EdgeList) -> VertexPositions | None:

@@ -49,6 +49,10 @@ def test_headers(write, read, content):
     assert rows(read, write("e.csv", content)) == EDGES
 
 
+def test_a_column_that_is_called_by_a_number(write, read):
+    assert rows(read, write("e.csv", ":START_ID,:END_ID,km:double,3,1\n1,2,4.5,7,8\n")) == [(1, 2, 4.5)]
+
+
 def test_a_header_of_its_own(write, read):
     names = write("h.csv", HEADER), write("1.csv", "1,2,4.5,ROAD\n"), write("2.csv", "2,3,7,ROAD\n")
     assert rows(read, *names) == EDGES
@@ -124,6 +128,11 @@ def test_rows_that_are_left_out(write, read):
             ":START_ID,:END_ID,:END_ID\n1,2,3\n",
             "`e.csv` line 1: the header has 2 columns `:END_ID`",
             "a header of relationships has one `:START_ID` and one `:END_ID`",
+        ),
+        (
+            ":START_ID :END_ID\n1 2\n",
+            "`e.csv` line 1: `:START_ID :END_ID` has no comma, semicolon, `|` or tab between columns",
+            "write the header as `:START_ID;:END_ID;km:double`",
         ),
         (
             HEADER,
@@ -209,6 +218,14 @@ def test_files_that_differ(write, refused, other, message):
 def test_options_that_do_not_fit(write, refused, options, message, hint):
     name = write("e.csv", ":START_ID(A),:END_ID(B),km:double\n1,2,5\n")
     assert refused(name, **options) == (message, hint)
+
+
+def test_a_comma_is_no_delimiter_beside_decimals(write, refused, read):
+    assert refused(write("e.csv", HEADER + ROWS), decimal="comma")[0] == (
+        "`e.csv` line 1: `:START_ID,:END_ID,km:double,:TYPE` has no semicolon, `|` or tab between columns"
+    )
+    content = (HEADER + ROWS).replace(",", ";").replace("4.5", "4,5")
+    assert rows(read, write("e.csv", content), decimal="comma") == EDGES
 
 
 def test_a_run(write):

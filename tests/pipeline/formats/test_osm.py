@@ -411,6 +411,14 @@ def test_both_weights(town):
     assert "length  49.827 seconds" in ran("path", "r/time", "--from", "1", "--to", "5")
 
 
+def test_another_unit(town):
+    options = ("--set", "graph.weights.column=time", "--set", "graph.weights.unit=minutes")
+    assert ran("run", "town.osm.pbf", "--from", "1", "--out", "r", *options, code=2) == (
+        "error: `graph.weights.unit` is `minutes`, and the weights of the osm input are in seconds\n\n"
+        "hint: remove `graph.weights.unit`\n"
+    )
+
+
 def test_coordinates_of_another_file(town):
     (town / "places.csv").write_text("id,lon,lat\n1,7.42,43.73\n")
     options = ("--set", "graph.weights.column=time", "--set", "graph.coordinates=places.csv")
