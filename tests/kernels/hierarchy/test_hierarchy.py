@@ -291,7 +291,7 @@ def test_an_interrupt_ends_metis_and_its_forks(monkeypatch, after_s):
     monkeypatch.setattr(
         subprocess, "Popen", lambda *given, **named: started.append(popen(*given, **named)) or started[-1]
     )
-    around = neighbours_of(graph_of(grid(1000, 1000)))
+    around = neighbours_of(graph_of(grid(600, 600)))
     before = signal.signal(signal.SIGALRM, interrupted)
     try:
         with pytest.raises(Interrupted):
