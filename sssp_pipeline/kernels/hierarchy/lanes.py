@@ -166,58 +166,70 @@ def add_facts(
         element, int64 = ir.IntType(number.bitwidth), ir.IntType(64)
         vector, wide = ir.VectorType(element, n_lanes), ir.VectorType(int64, n_lanes)
         align = element.width // 8
-        zero, none = constant(vector, 0), constant(wide, 0)
+        zero = constant(vector, 0)
         upper_half = builder.add(block, stride)
 
         def lanes_of(row: Any) -> Any:
             at = builder.add(builder.mul(row, stride), block)
             return builder.load(lanes_at(builder, rows_data, at, vector), align=align)
 
-        def widened(lanes: Any) -> Any:
-            return lanes if element.width == 64 else builder.zext(lanes, wide)
+        def zeros(kind: Any) -> Any:
+            place = cgutils.alloca_once(builder, kind)
+            builder.store(constant(kind, 0), place)
+            return place
 
-        def add(array: Any, at: Any, numbers: Any) -> None:
-            place = lanes_at(builder, array, at, wide)
-            builder.store(builder.add(builder.load(place, align=8), numbers), place, align=8)
+        def add(place: Any, numbers: Any, alignment: int | None = None) -> None:
+            builder.store(builder.add(builder.load(place, align=alignment), numbers), place, align=alignment)
 
-        def raise_largest(lanes: Any) -> None:
-            place = lanes_at(builder, largest_data, block, vector)
-            builder.store(
-                call(builder, "llvm.umax", builder.load(place, align=align), lanes), place, align=align
-            )
+        def add_to(array: Any, at: Any, numbers: Any) -> None:
+            wide_numbers = numbers if numbers.type == wide else builder.zext(numbers, wide)
+            add(lanes_at(builder, array, at, wide), wide_numbers, 8)
 
-        def add_sums(lanes: Any) -> None:
-            lower = builder.and_(widened(lanes), constant(wide, 2**32 - 1))
-            add(sums_data, block, lower)
-            if element.width == 64:
-                add(sums_data, upper_half, builder.lshr(lanes, constant(wide, 32)))
+        def raise_to(place: Any, lanes: Any, alignment: int | None = None) -> None:
+            higher = call(builder, "llvm.umax", builder.load(place, align=alignment), lanes)
+            builder.store(higher, place, align=alignment)
 
-        most, total = (cgutils.alloca_once(builder, vector) for _ in range(2))
-        builder.store(zero, most)
-        builder.store(zero, total)
+        def halves(lanes: Any) -> list[Any]:
+            """Return the parts that are summed: lower and upper bits, or the lanes themselves if they have 32 bits."""
+            if element.width == 32:
+                return [lanes]
+            return [builder.and_(lanes, constant(wide, 2**32 - 1)), builder.lshr(lanes, constant(wide, 32))]
+
+        most, total = zeros(vector), zeros(vector)
         with cgutils.for_range_slice(builder, first, end, int64(1), int64) as (row, _):
             lanes = lanes_of(row)
-            builder.store(call(builder, "llvm.umax", builder.load(most), lanes), most)
-            builder.store(builder.add(builder.load(total), lanes), total)
+            raise_to(most, lanes)
+            add(total, lanes)
         summable = element(2**element.width // int(FACT_ROWS))
         bound = builder.select(builder.icmp_unsigned("<", limit, summable), limit, summable)
         is_usual = builder.icmp_unsigned("<", builder.load(most), splat(builder, bound, vector))
         bits = builder.bitcast(is_usual, ir.IntType(n_lanes))
+        of_largest = lanes_at(builder, largest_data, block, vector)
         with builder.if_else(builder.icmp_unsigned("==", bits, bits.type(-1))) as (usual, unusual):
             with usual:
-                raise_largest(builder.load(most))
-                add_sums(builder.load(total))
-            with unusual, cgutils.for_range_slice(builder, first, end, int64(1), int64) as (row, _):
-                lanes = lanes_of(row)
-                is_reached = builder.icmp_unsigned("<", lanes, splat(builder, limit, vector))
-                reached = builder.select(is_reached, lanes, zero)
-                raise_largest(reached)
-                add_sums(reached)
-                add(unreached_data, block, builder.select(is_reached, none, constant(wide, 1)))
-                degree = builder.zext(builder.load(builder.gep(degrees_data, [row])), int64)
-                add(
-                    unreached_data, upper_half, builder.select(is_reached, none, splat(builder, degree, wide))
-                )
+                raise_to(of_largest, builder.load(most), align)
+                for place, half in zip((block, upper_half), halves(builder.load(total)), strict=False):
+                    add_to(sums_data, place, half)
+            with unusual:
+                of_reached, out, out_edges = zeros(vector), zeros(vector), zeros(wide)
+                parts = [zeros(wide) for _ in range(element.width // 32)]
+                with cgutils.for_range_slice(builder, first, end, int64(1), int64) as (row, _):
+                    lanes = lanes_of(row)
+                    is_reached = builder.icmp_unsigned("<", lanes, splat(builder, limit, vector))
+                    reached = builder.select(is_reached, lanes, zero)
+                    raise_to(of_reached, reached)
+                    for part, half in zip(parts, halves(reached), strict=True):
+                        add(part, half if half.type == wide else builder.zext(half, wide))
+                    add(out, builder.select(is_reached, zero, constant(vector, 1)))
+                    degree = builder.zext(builder.load(builder.gep(degrees_data, [row])), int64)
+                    add(
+                        out_edges, builder.select(is_reached, constant(wide, 0), splat(builder, degree, wide))
+                    )
+                raise_to(of_largest, builder.load(of_reached), align)
+                for place, part in zip((block, upper_half), parts, strict=False):
+                    add_to(sums_data, place, builder.load(part))
+                add_to(unreached_data, block, builder.load(out))
+                add_to(unreached_data, upper_half, builder.load(out_edges))
         return context.get_dummy_value()
 
     uint64 = types.uint64

@@ -211,6 +211,10 @@ def test_separators_that_are_too_large_are_refused(monkeypatch, limit, message):
     assert "use `delta-stepping` or `auto`" in caught.value.hint
 
 
+#: Python 3.12 and later warn of forks beside threads. The process of METIS has none that matter.
+FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
 def ordered_by_hand(graph, monkeypatch, n_cuts, least=40):
     """Return the order that METIS and `n_cuts` cuts give, made in this process and its forks."""
     monkeypatch.setattr(metis, "CUT_VERTICES", least)
@@ -218,6 +222,7 @@ def ordered_by_hand(graph, monkeypatch, n_cuts, least=40):
     return metis._ordered(*arrays, n_cuts).astype(np.uint32)
 
 
+@FORKS
 def test_large_graphs_are_cut_before_metis_orders_the_halves(monkeypatch):
     one_part, parts = graph_of(grid(20, 30, keep=0.9)), graph_of(grid(9, 40, keep=0.45))
     for graph in (one_part, parts, graph_of(dense(60)), graph_of(star(100)), graph_of(path(300))):
@@ -245,6 +250,7 @@ def test_the_separator_has_the_fewest_vertices_that_touch_all_cut_edges(edges):
     assert len(found) == len(matching) // 2  # König
 
 
+@FORKS
 def test_a_fork_of_metis_that_fails_is_an_error(monkeypatch, capfd):
     process, by_metis = os.getpid(), pymetis.nested_dissection
 
@@ -285,7 +291,7 @@ def test_an_interrupt_ends_metis_and_its_forks(monkeypatch, after_s):
     monkeypatch.setattr(
         subprocess, "Popen", lambda *given, **named: started.append(popen(*given, **named)) or started[-1]
     )
-    around = neighbours_of(graph_of(grid(1000, 1000)))
+    around = neighbours_of(graph_of(grid(600, 600)))
     before = signal.signal(signal.SIGALRM, interrupted)
     try:
         with pytest.raises(Interrupted):
