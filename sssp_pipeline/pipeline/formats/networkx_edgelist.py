@@ -26,6 +26,7 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import read_lines, text
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     ZERO_LED_HINT,
     line_place,
+    mark_error,
     weight_error,
     zero_led_problem,
 )
@@ -153,6 +154,8 @@ def _read_edges(
     edges: list[tuple] = []
     for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
         row = content.decode("utf-8-sig" if line == 1 else "utf-8", "replace").strip(BLANKS)
+        if row.startswith("\ufeff"):
+            raise mark_error(line_place(url, line))
         if not row or row[0] in "#%":
             continue
         try:

@@ -99,12 +99,16 @@ def _stored_if_current(given: dict[str | None, Given], store: str) -> StoreManif
     return newest if is_current and is_complete(store, newest) else None
 
 
+#: The most files whose beginnings are read before the folder of the store is created. Ingest opens all of them again.
+_MOST_CHECKED = 100
+
+
 def _check_inputs(given: dict[str | None, Given]) -> None:
     """Raise `InputError` if the beginning of an input cannot be read, or two weights are the same column."""
     seen: dict[Any, str | None] = {}
     for name, one in given.items():
         with naming_weight(name):
-            read = open_input(one.spec, one.urls).reading.weight
+            read = open_input(one.spec, one.urls[:_MOST_CHECKED]).reading.weight
             if read is None or read.column is None:
                 continue
             other = seen.setdefault((*one.urls, read.column), name)
@@ -128,6 +132,7 @@ def _ingest_into(
             skipped = built.job.edge_list.skipped
         else:
             manifest, skipped = _write_weights(given, writer, progress)
+        _check_unchanged(given)
         _write_skipped(store, skipped)
         check_held()  # a commit by a process that lost the store would remove the files of the new holder
         writer.commit(manifest)
@@ -159,7 +164,6 @@ def _write_weights(
     for name, one in given.items():
         with naming_weight(name):
             shared = add(str(name), one)
-    _check_unchanged(given)
     return SeveralManifest(graphs=_without_used_columns(graphs)), skipped
 
 
@@ -176,12 +180,25 @@ def _without_used_columns(graphs: dict[str, Manifest]) -> dict[str, Manifest]:
 
 
 def _check_unchanged(given: dict[str | None, Given]) -> None:
-    """Raise `InputError` if an input has changed while it was read once for each weight."""
+    """Raise `InputError` if a file has changed while it was read: its last line may have been read in part."""
     for name, one in given.items():
-        if input_files(one.spec)[1] != one.inputs:
-            raise InputError(
-                f"the input of the weight `{name}` has changed while it was read", hint="ingest it again"
-            )
+        with naming_weight(name):
+            now = input_files(one.spec)[1]
+            if [file["url"] for file in now] != [file["url"] for file in one.inputs]:
+                raise InputError(
+                    f"the input had {plural(len(one.inputs), 'file')} and has {plural(len(now), 'file')} now: "
+                    "it has changed while it was read",
+                    hint=_WAIT,
+                )
+            for before, after in zip(one.inputs, now, strict=True):
+                if files.has_changed(before, after):
+                    how = "it was written again"
+                    if before["size"] != after["size"]:
+                        how = f"it had {before['size']} bytes and has {after['size']} now"
+                    raise InputError(f"`{before['url']}` has changed while it was read: {how}", hint=_WAIT)
+
+
+_WAIT = "ingest it again when no program writes to it"
 
 
 def _write_graph(built: Built, given: Given, writer: StoreWriter, *, with_weights: bool) -> Manifest:
