@@ -97,6 +97,8 @@ def ingest_all(workflow: Workflow, progress: Progress, *, remove_old_versions: b
     counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
     if len(counts) > 1:  # something was dropped or added
         size += f" ({', '.join(f'{n:,} {name}' for name, n in counts.items())})"
+    if (cleaning := manifest.cleaning) is not None:
+        progress.say(cleaning.line(), "cleaned", **cleaning.model_dump())
     weights = ", ".join(
         f"{graph.weights.dtype} weights" + ("" if name is None else f" `{name}`")
         for name, graph in stored.by_weight.items()
@@ -362,7 +364,7 @@ class _Job:
             resolved, weight = self.of_several.workflow.resolved(), str(self.workflow.weight)
             resolved["output"]["path"] = files.join(resolved["output"]["path"], weight)
             of_weight = {"weight": weight}
-        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}
+        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "cleaning", "reading"}
         return {
             "format": RUN_FORMAT,
             "version": RUN_VERSION,

@@ -17,6 +17,7 @@ from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
     VERSION,
+    Cleaning,
     Manifest,
     SeveralManifest,
     StoreManifest,
@@ -31,6 +32,7 @@ from sssp_pipeline.pipeline.graph_store.store import (
 )
 from sssp_pipeline.pipeline.graph_store.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.building import Built, Given, build
+from sssp_pipeline.pipeline.ingest.cleaning import cleaned
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.ingest.input import (
     input_files,
@@ -127,8 +129,8 @@ def _ingest_into(
     with StoreWriter(store) as writer:
         manifest: StoreManifest
         if None in given:
-            built = build(given[None], progress)
-            manifest = _write_graph(built, given[None], writer, with_weights=True)
+            built, cleaning = cleaned(build(given[None], progress))
+            manifest = _write_graph(built, given[None], writer, cleaning, with_weights=True)
             skipped = built.job.edge_list.skipped
         else:
             manifest, skipped = _write_weights(given, writer, progress)
@@ -149,11 +151,11 @@ def _write_weights(
 
     def add(name: str, one: Given) -> SharedEdges:
         nonlocal skipped
-        built = build(one, progress, with_positions=shared is None)
+        built, cleaning = cleaned(build(one, progress, with_positions=shared is None))
         graph, skipped = built.graph, built.job.edge_list.skipped
         edges = SharedEdges(name, graph.row_offsets, graph.col_indices, built.vertex_ids, built.counts)
         if shared is None:
-            manifest = _write_graph(built, one, writer, with_weights=False)
+            manifest = _write_graph(built, one, writer, cleaning, with_weights=False)
         else:
             check_same_edges(shared, edges)
             manifest = _manifest(built, one, graphs[shared.name])
@@ -201,7 +203,9 @@ def _check_unchanged(given: dict[str | None, Given]) -> None:
 _WAIT = "ingest it again when no program writes to it"
 
 
-def _write_graph(built: Built, given: Given, writer: StoreWriter, *, with_weights: bool) -> Manifest:
+def _write_graph(
+    built: Built, given: Given, writer: StoreWriter, cleaning: Cleaning | None, *, with_weights: bool
+) -> Manifest:
     """Write the parts of the graph, and return the manifest that names them; nothing is committed yet."""
     job, graph, vertex_ids = built.job, built.graph, built.vertex_ids
     job.progress.stage("write graph store")
@@ -224,6 +228,7 @@ def _write_graph(built: Built, given: Given, writer: StoreWriter, *, with_weight
         coordinates=built.coordinates is not None,
         coordinates_unit=None if says_nothing else "degrees",
         counts=built.counts,
+        cleaning=cleaning,
         inputs=given.inputs,
         options=options_of(job.spec),
         reading=built.reading,
