@@ -91,10 +91,15 @@ def export(
             from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
             from sssp_pipeline.pipeline.results.run_folder import RunFolder
 
+            folder = RunFolder(given)
+            if not folder.is_begun() and not folder.runs_of_weights():
+                raise InputError(
+                    f"`{redacted(given)}` is neither a run nor a graph store", hint="name the folder of one"
+                )
             progress.about(run=redacted(given))
             progress.stage("export")
             export_matrix(
-                RunFolder(given),
+                folder,
                 file,
                 columns=names or COLUMNS,
                 sparse=sparse,

@@ -506,6 +506,7 @@ def test_the_command(tmp_path):
     for words, message in (
         (("store", "m.mtx", "--sparse"), "`--sparse` goes with a run, and `store` is a graph store"),
         (("store", "m.mtx", "--unreached", "0"), "`--unreached` goes with a run, and `store` is a graph store"),
+        (("nowhere", "m.npy"), "`nowhere` is neither a run nor a graph store"),
         (("run", "m.npy", "--format", "metis"), "`--format` goes with a graph store, and `run` is no graph store"),
         (("run", "m.npy", "--weight", "km"), "`--weight` goes with a graph store, and `run` is no graph store"),
         (("run", "m.npy", "--vertices", "v"), "`--vertices` goes with a graph store, and `run` is no graph store"),
