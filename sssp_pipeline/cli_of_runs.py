@@ -1,9 +1,9 @@
-"""The commands that read a finished run: `export`, `path` and `isochrones`."""
+"""The commands that read a finished run or a graph store: `export`, `path` and `isochrones`."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,37 +15,109 @@ from sssp_pipeline.pipeline.storage.redaction import redacted
 
 
 def export(
-    run_folder: Run,
+    given: Annotated[
+        str,
+        typer.Argument(metavar="RUN|STORE", help="Folder (output.path) of a finished run, or a graph store."),
+    ],
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="What to write: `.parquet`, `.npy` or `.zarr`.")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="What to write. Of a run: `.parquet`, `.npy` or `.zarr`. Of a graph store: `.mtx`, `.npz`, `.graph`, "
+            "`.metis` or `.parquet`; or `.gr` with --format.",
+        ),
     ],
     columns: Annotated[
-        str, typer.Option(metavar="A,B,C", help="Names in a Parquet file: of source, vertex and distance.")
-    ] = "source,vertex,distance",
+        str | None,
+        typer.Option(
+            metavar="A,B,C",
+            help="Names in a Parquet file. Default: source,vertex,distance of a run, source,target,weight of a graph "
+            "store.",
+        ),
+    ] = None,
     sparse: Annotated[
-        bool, typer.Option("--sparse", help="Leave out the pairs without a path; only for Parquet.")
+        bool, typer.Option("--sparse", help="Of a run: leave out the pairs without a path; only for Parquet.")
     ] = False,
     unreached: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Number for pairs without a path. Default: NULL, in arrays infinity."),
+        typer.Option(
+            metavar="N", help="Of a run: number for pairs without a path. Default: NULL, in arrays infinity."
+        ),
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Of a graph store: dimacs, galois, matrix-market, metis, parquet or scipy-npz, where the name of FILE "
+            "does not tell.",
+        ),
+    ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of a graph store with several weights: the one to write."),
+    ] = None,
+    vertices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of a graph store: also write a table of the vertices (`.parquet`) with number, id and coordinates.",
+        ),
     ] = None,
     log: Log = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Write the distances of a finished run to one file or Zarr group: a matrix with a row for each source."""
+    """Write the distances of a finished run, or the graph of a graph store, to one file.
+
+    The distances are a matrix with a row for each source; as `.zarr` they are a group.
+    """
     with reporting(log, quiet) as progress:
         prepare_imports()
-        from sssp_pipeline.pipeline.results.matrix_export import export_matrix
-        from sssp_pipeline.pipeline.results.run_folder import RunFolder
+        from sssp_pipeline.pipeline.graph_store.store import is_store
 
-        progress.about(run=redacted(run_folder))
-        progress.stage("export")
-        names = columns.split(",")
-        export_matrix(
-            RunFolder(run_folder), file, columns=names, sparse=sparse, unreached=unreached, progress=progress
-        )
+        names = None if columns is None else columns.split(",")
+        of_store = {"--format": file_format, "--weight": weight, "--vertices": vertices}
+        if is_store(given):
+            _refuse(given, "a graph store", "a run", {"--sparse": sparse or None, "--unreached": unreached})
+            from sssp_pipeline.api.graphs import open_store
+
+            progress.about(store=redacted(given))
+            progress.stage("export")
+            chosen = {} if names is None else {"columns": names}
+            stored = open_store(given, weight=weight)
+            written = stored.export(file, format=file_format, vertices=vertices, progress=progress, **chosen)
+        else:
+            _refuse(given, "no graph store", "a graph store", of_store)
+            from sssp_pipeline.pipeline.results.matrix_export import COLUMNS, export_matrix
+            from sssp_pipeline.pipeline.results.run_folder import RunFolder
+
+            folder = RunFolder(given)
+            if not folder.is_begun() and not folder.runs_of_weights():
+                raise InputError(
+                    f"`{redacted(given)}` is neither a run nor a graph store", hint="name the folder of one"
+                )
+            progress.about(run=redacted(given))
+            progress.stage("export")
+            export_matrix(
+                folder,
+                file,
+                columns=names or COLUMNS,
+                sparse=sparse,
+                unreached=unreached,
+                progress=progress,
+            )
+            written = [file]
         if not quiet:
-            print_answer(redacted(file))
+            for name in written:
+                print_answer(redacted(name))
+
+
+def _refuse(given: str, what: str, owner: str, options: dict[str, Any]) -> None:
+    """Raise `InputError` if one of the `options`, which go with `owner`, is set."""
+    if name := next((name for name, value in options.items() if value is not None), None):
+        raise InputError(
+            f"`{name}` goes with {owner}, and `{redacted(given)}` is {what}", hint=f"leave out `{name}`"
+        )
 
 
 def path(

@@ -635,7 +635,7 @@ def test_rows_without_a_value_for_each_weight(rows, options, message):
     [
         ("v01", "v0", "weight `hops`: it has the vertex `v0` where the weight `am` has `v01`"),
         ("v03,1", "v02,1", "weight `hops`: it has no edge from `v02` to `v03`, and the weight `am` has one"),
-        ("5", "6", "the input of the weight `am` has changed while it was read"),
+        ("5", "6", "weight `am`: `roads.csv` has changed while it was read: it was written again"),
     ],
     ids=["vertices", "edges", "weights"],
 )

@@ -105,6 +105,8 @@ def ingest_all(
     counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
     if len(counts) > 1:  # something was dropped or added
         size += f" ({', '.join(f'{n:,} {name}' for name, n in counts.items())})"
+    if (cleaning := manifest.cleaning) is not None:
+        progress.say(cleaning.line(), "cleaned", **cleaning.model_dump())
     weights = ", ".join(
         f"{graph.weights.dtype} weights" + ("" if name is None else f" `{name}`")
         for name, graph in stored.by_weight.items()
@@ -376,7 +378,7 @@ class _Job:
             resolved, weight = self.of_several.workflow.resolved(), str(self.workflow.weight)
             resolved["output"]["path"] = files.join(resolved["output"]["path"], weight)
             of_weight = {"weight": weight}
-        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "reading"}
+        described = {"n_vertices", "n_edges", "weights", "symmetric", "ids", "counts", "cleaning", "reading"}
         return {
             "format": RUN_FORMAT,
             "version": RUN_VERSION,

@@ -175,6 +175,10 @@ class Graph(Section):
     self_loops: Literal["drop", "keep", "error"] = "drop"
     """What to do with an edge from a vertex to itself."""
 
+    vertices: Literal["all", "with-edges", "largest-component"] = "all"
+    """Which vertices to keep: all, those with an edge, or those of the largest component, which ignores directions. Ids
+    stay as they are. Applies after `self_loops` and `duplicates`."""
+
     store: Text | None = None
     """Folder of the graph store; it may contain `{name}`. `null` means `output.path` with `-graph-` and eight digits
     added. The digits depend on the input and the options of this section."""

@@ -1372,6 +1372,22 @@ bad("JSON", "e.json", b'{"edges": [[1, 2, 5], [2, 3, 6]]}\n')
 bad("HTML", "e.csv", b"<!DOCTYPE html>\n<html><body>Not found</body></html>\n")
 bad("GraphML", "e.graphml", b'<?xml version="1.0"?>\n<graphml><edge source="1" target="2"/></graphml>\n')
 bad("prose", "e.txt", b"The quick brown fox\njumps over the dog\n")
+MARK = "\ufeff"
+for _name, _file, _text in (
+    ("a text", "e.txt", f"1 2 5\n{MARK}2 3 6\n"),
+    ("a text of names", "e.txt", f"{MARK}A B 5\n{MARK}B C 6\n"),
+    ("a text, before a comment", "e.txt", f"A B 5\n{MARK}# C\n"),
+    ("a table", "e.csv", f"{MARK}A,B,5\n{MARK}C,D,6\n"),
+    ("a table with Windows line ends", "e.csv", f"A,B,5\r\n{MARK}C,D,6\r\n"),
+    ("an edge list of NetworkX", "e.txt", f"1 2 {{'weight': 5}}\n{MARK}2 3 {{'weight': 5}}\n"),
+    ("a DIMACS file", "e.gr", f"p sp 3 2\n{MARK}a 1 2 5\na 2 3 6\n"),
+    ("a matrix", "e.mtx", f"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 5\n{MARK}\n"),
+    ("a METIS graph", "e.graph", f"2 1\n2\n{MARK}1\n"),
+    ("a text that begins with two of them", "e.txt", f"{MARK}{MARK}A B 5\n"),
+    ("a table that begins with two of them", "e.csv", f"{MARK}{MARK}A,B,5\n"),
+):
+    bad(f"a byte order mark inside of {_name}", _file, _text, "line", "byte order mark", hint="one by one")
+good("a byte order mark inside of a name", "e.txt", f"A B{MARK} 5\n", [("A", f"B{MARK}", 5)])
 bad("a NUL in a text", "e.txt", b"1 2 5\n2 3\x006 7\n")
 bad("a control character in a text", "e.txt", b"1 2 5\n2\x013 6\n", "line 2")
 bad(

@@ -53,6 +53,8 @@ def _read(data: bytes, name: str, graph: dict) -> Graph:
     limit = graph.get("max_line_bytes", 2**24)
     if len(text) > limit and any(len(line.encode(errors="replace")) >= limit for line in text.split("\n")):
         raise Refused("a line is too long")
+    if "\n\ufeff" in f"\n{text}":
+        raise Refused("a byte order mark inside of the text")
     kind = asked if asked != "auto" else _text_format(text, name, graph)
     if kind not in READERS:
         raise Refused(f"no format {kind}")

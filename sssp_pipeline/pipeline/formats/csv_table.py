@@ -31,6 +31,7 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     SkippedRows,
 )
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
+    BYTE_ORDER_MARK,
     long_line_error,
     open_decompressed,
     read_lines,
@@ -40,6 +41,7 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     carriage_return_error,
     control_error,
     line_place,
+    mark_error,
 )
 from sssp_pipeline.pipeline.formats.parsing.layout import (
     DELIMITERS,
@@ -193,13 +195,16 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
 class _CheckedLines(io.RawIOBase):
     """A stream of text that refuses control characters, and carriage returns without a line feed.
 
-    Arrow would take such a carriage return for a line end.
+    Arrow would take such a carriage return for a line end. It also refuses byte order marks inside of the text, which
+    Arrow would take for a part of an id.
     """
 
     def __init__(self, stream: IO[bytes], url: str) -> None:
         self._stream, self._url = stream, url
         self._n_lines = self._n_quotes = 0
         self._last = b""
+        #: The last bytes that were read, in which a line end and a mark may begin; empty at the beginning of the file.
+        self._tail = b""
 
     def readable(self) -> bool:
         return True
@@ -217,6 +222,7 @@ class _CheckedLines(io.RawIOBase):
             at = re.search(b"[" + re.escape(_CONTROLS) + b"]", content)
             assert at is not None
             raise control_error(self._place(content, at.start()), at[0][0])
+        self._check_marks(content)
         self._n_lines += content.count(b"\n")
         self._n_quotes += content.count(b'"')
         if not content and self._n_quotes % 2:
@@ -226,6 +232,16 @@ class _CheckedLines(io.RawIOBase):
                 hint='end the quote; a quote inside a quoted cell is written twice: `"5"" pipe"`',
             )
         return len(content)
+
+    def _check_marks(self, content: bytes) -> None:
+        """Raise `InputError` if a line begins with a byte order mark; the file may begin with one."""
+        is_first = not self._tail
+        allowed = len(BYTE_ORDER_MARK) if is_first and content.startswith(BYTE_ORDER_MARK) else 0
+        before = b"\n" if is_first else self._tail
+        text = before + content[allowed:]
+        if (at := text.find(b"\n" + BYTE_ORDER_MARK)) >= 0:
+            raise mark_error(self._place(content, max(0, at + 1 - len(before)) + allowed))
+        self._tail = text[-len(BYTE_ORDER_MARK) :]
 
     def _place(self, text: bytes, position: int) -> str:
         return line_place(self._url, self._n_lines + text.count(b"\n", 0, position) + 1)

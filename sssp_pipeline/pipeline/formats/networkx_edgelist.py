@@ -18,7 +18,10 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     SkippedRows,
 )
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import read_lines, text_encoding
-from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
+    line_place,
+    mark_error,
+)
 from sssp_pipeline.pipeline.formats.parsing.layout import (
     BLANKS,
     Sample,
@@ -149,6 +152,8 @@ def _read_edges(
     edges: list[Edge] = []
     for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
         row = content.decode("utf-8-sig" if line == 1 else "utf-8", "replace").strip(BLANKS)
+        if row.startswith("\ufeff"):
+            raise mark_error(line_place(url, line))
         if not row or row[0] in "#%":
             continue
         try:

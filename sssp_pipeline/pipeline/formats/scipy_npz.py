@@ -17,7 +17,9 @@ from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns
+from sssp_pipeline.pipeline.machine import free_memory_bytes
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import in_bytes
 
 #: The arrays of each layout that is read.
 _ARRAYS = {
@@ -25,6 +27,9 @@ _ARRAYS = {
     "csc": ("indices", "indptr", "data"),
     "coo": ("row", "col", "data"),
 }
+
+#: Bytes of row, column and place of an entry, and of the sorted places, beside the arrays of the file.
+_BYTES_OF_ENTRY = 32
 
 
 def open_scipy_npz(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -91,6 +96,7 @@ def _read(url: str) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     for array in (first, second):
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise _damaged(name, "its indices are not integers")
+    _check_memory(name, _BYTES_OF_ENTRY * len(data))
     row, col = (first, second) if layout == "coo" else _expanded(name, n, first, second)
     if layout == "csc":
         row, col = col, row
@@ -116,6 +122,7 @@ def _load_arrays(url: str) -> tuple[str, list[int], np.ndarray, np.ndarray, np.n
     name = files.redacted(url)
     try:
         with files.reading(url), files.open_read(url) as raw, np.load(raw, allow_pickle=False) as arrays:
+            _check_memory(name, sum(member.file_size for member in arrays.zip.infolist()))
             layout = arrays["format"].item()
             layout = layout.decode() if isinstance(layout, bytes) else str(layout)
             if layout not in _ARRAYS:
@@ -134,6 +141,16 @@ def _load_arrays(url: str) -> tuple[str, list[int], np.ndarray, np.ndarray, np.n
             raise
         raise _damaged(name, str(error) or type(error).__name__) from error
     return layout, shape, first, second, data
+
+
+def _check_memory(name: str, needed: int) -> None:
+    """Raise `InputError` if there is not enough free memory. A compressed file may hold a thousand times its size."""
+    free = free_memory_bytes()
+    if needed > free:
+        raise InputError(
+            f"the arrays of `{name}` take {in_bytes(needed)}, and {in_bytes(free)} of memory are free",
+            hint="a matrix is read whole: write an edge list or a Parquet file, which are not",
+        )
 
 
 def _damaged(name: str, problem: str) -> InputError:

@@ -114,17 +114,20 @@ def load_coordinates(store: str, manifest: Manifest) -> tuple[np.ndarray, np.nda
 
 def _of_vertices(store: str, manifest: Manifest, *columns: str) -> pa.Table:
     """Return columns of `vertices/`, a row for each vertex."""
-
-    def load(part: Part) -> pa.Table:
-        content = pa.BufferReader(_checked_content(store, part))
-        with _decoding(store, part):
-            table = pq.ParquetFile(content).read(list(columns), use_threads=False)
-        if table.num_rows != part.rows:
-            raise _size_mismatch(store, part, table.num_rows, part.rows, "rows")
-        return table
-
     with ThreadPoolExecutor(_FEWEST_READERS) as pool:
-        return pa.concat_tables(list(pool.map(load, manifest.vertices)))
+        return pa.concat_tables(
+            list(pool.map(lambda part: vertex_rows(store, part, *columns), manifest.vertices))
+        )
+
+
+def vertex_rows(store: str, part: Part, *columns: str) -> pa.Table:
+    """Return columns of a part of `vertices/`; raises as `load_graph`."""
+    content = pa.BufferReader(_checked_content(store, part))
+    with _decoding(store, part):
+        table = pq.ParquetFile(content).read(list(columns), use_threads=False)
+    if table.num_rows != part.rows:
+        raise _size_mismatch(store, part, table.num_rows, part.rows, "rows")
+    return table
 
 
 def read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:
@@ -148,6 +151,28 @@ def read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threa
         else:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(copy, range(len(lengths)), begins))
+
+
+def row_groups(store: str, part: Part, columns: dict[str, np.dtype]) -> Iterator[list[np.ndarray]]:
+    """Yield the row groups of a part, each as the values of `columns`: names with their types.
+
+    Raises
+    ------
+    InputError
+        The part is missing, cut short or altered, before the first row group; or a column has another type.
+    """
+    content = _checked_content(store, part)
+    with _decoding(store, part):
+        file = pq.ParquetFile(pa.BufferReader(content))
+    if file.metadata.num_rows != part.rows:
+        raise _size_mismatch(store, part, file.metadata.num_rows, part.rows, "rows")
+    for group in range(file.num_row_groups):
+        with _decoding(store, part):
+            table = file.read_row_group(group, list(columns), use_threads=False)
+        values = [np.empty(table.num_rows, dtype) for dtype in columns.values()]
+        for column, target in zip(columns, values, strict=True):
+            _copy_column(table, column, target)
+        yield values
 
 
 def _checked_content(store: str, part: Part) -> bytes:

@@ -18,6 +18,7 @@ from pydantic import (
 
 from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.progress import plural
 from sssp_pipeline.vertex_ids import IdMapping
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class WeightFacts(BaseModel):
 class Counts(BaseModel):
     """What ingest did to the edges: `edges_read - self_loops_dropped + reverses_added - duplicates_dropped` remain.
 
+    Of them, `Cleaning.edges_dropped` are then left out.
+
     `rows_skipped` counts the rows that were left out because they are not edges. `edges_read` does not include them.
     """
 
@@ -81,6 +84,25 @@ class Counts(BaseModel):
     reverses_added: int
     duplicates_dropped: int
     rows_skipped: int = 0
+
+
+class Cleaning(BaseModel):
+    """Which vertices were kept, and how many vertices and edges were left out with the others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kept: Literal["with-edges", "largest-component"]
+    vertices_dropped: int
+    edges_dropped: int
+    #: The number of components of the whole graph; None with `with-edges`.
+    components: int | None = None
+
+    def line(self) -> str:
+        """Return what was kept and left out, for people."""
+        which = "the vertices with edges"
+        if self.components is not None:
+            which = f"the largest of {plural(self.components, 'component')}"
+        dropped = f"{plural(self.vertices_dropped, 'vertex')} and {plural(self.edges_dropped, 'edge')}"
+        return f"kept {which}; left out {dropped}"
 
 
 class Manifest(BaseModel):
@@ -99,6 +121,8 @@ class Manifest(BaseModel):
     #: The unit of the coordinates, if the input says it.
     coordinates_unit: Literal["degrees"] | None = None
     counts: Counts
+    #: None if all vertices are kept.
+    cleaning: Cleaning | None = None
     inputs: list[dict[str, Any]]
     options: dict[str, Any]
     reading: Reading | None = None
@@ -134,10 +158,11 @@ class Manifest(BaseModel):
 
     @model_serializer(mode="wrap")
     def _plain(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out `edge_weights` if there are none, so that releases without them read the manifest."""
+        """Leave out `edge_weights` and `cleaning` if there are none: releases without them read the manifest."""
         plain: dict[str, Any] = handler(self)
-        if self.edge_weights is None:
-            plain.pop("edge_weights", None)
+        for name in ("edge_weights", "cleaning"):
+            if getattr(self, name) is None:
+                plain.pop(name, None)
         return plain
 
     def __eq__(self, other: object) -> bool:

@@ -53,6 +53,11 @@ _VERSION_FILE = re.compile(r"versions/([0-9a-f]{16})\.json")
 _ANOTHER_FOLDER = "name another `graph.store`, or leave it out"
 
 
+def is_store(url: str) -> bool:
+    """Return whether the folder `url` has the manifest of a graph store, which is not read."""
+    return files.exists(files.join(url, MANIFEST))
+
+
 def read_manifest(store: str, content_id: str | None = None, weight: str | None = None) -> Manifest:
     """Return the manifest of a graph in the store at the URL `store`: of the newest version, or that with `content_id`.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from weakref import WeakValueDictionary
@@ -13,6 +14,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat, lon_lat
+from sssp_pipeline.pipeline.graph_store.exports.exported_graph import COLUMNS
 from sssp_pipeline.pipeline.graph_store.hierarchies import offer_stored
 from sssp_pipeline.pipeline.graph_store.loading import load_coordinates, load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
@@ -20,6 +22,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
 from sssp_pipeline.pipeline.machine import memory_bytes
 from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress, Quiet
 from sssp_pipeline.vertex_ids import VertexIds
 
 
@@ -81,6 +84,57 @@ class StoredGraph:
                 self._like = None
                 offer_stored(self._graph, self.store, self.manifest, shared=False)
             return self._graph
+
+    def export(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        vertices: str | os.PathLike[str] | None = None,
+        columns: Sequence[str] = COLUMNS,
+        progress: Progress = Quiet(),  # noqa: B008
+    ) -> list[str]:
+        """Write the graph to one file of a common format, and return the names of the files written.
+
+        Weights are written in the unit of the input. The guide `docs/guides/exports.md` shows what each format holds.
+
+        Parameters
+        ----------
+        url
+            A name that ends in `.mtx` (Matrix Market), `.npz` (SciPy), `.graph` or `.metis` (METIS), `.parquet` (a row
+            for each edge), or `.gr` (DIMACS or Galois, so `format` is needed).
+        format
+            "dimacs", "galois", "matrix-market", "metis", "parquet" or "scipy-npz", where the name does not tell.
+        vertices
+            A `.parquet` file for a table of the vertices: `id`; `number` if the format numbers the vertices; `lon` and
+            `lat`, or `x` and `y`, if the graph has coordinates.
+        columns
+            Names in a Parquet file: of the source, of the target and of the weight.
+        progress
+            Gets the number of edges that are written, and what differs from the store.
+
+        Returns
+        -------
+        list of str
+            `url`, and the files of coordinates and of vertices if they were written.
+
+        Raises
+        ------
+        InputError
+            The format is not clear, or cannot hold the graph (the message says why); a file exists or cannot be
+            written; or a part of the store is damaged. Nothing is left of what was written.
+        """
+        from sssp_pipeline.pipeline.graph_store.exports.graph_export import export_graph
+
+        return export_graph(
+            self.store,
+            self.manifest,
+            os.fspath(url),
+            format=format,
+            vertices=None if vertices is None else os.fspath(vertices),
+            columns=columns,
+            progress=progress,
+        )
 
     def with_weight(self, name: str) -> StoredGraph:
         """Return the same graph with another of its weights. What is loaded of this graph is not loaded again.

@@ -16,6 +16,7 @@ from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
     VERSION,
+    Cleaning,
     Manifest,
     SeveralManifest,
     StoreManifest,
@@ -30,6 +31,7 @@ from sssp_pipeline.pipeline.graph_store.store import (
 )
 from sssp_pipeline.pipeline.graph_store.writer import StoreWriter
 from sssp_pipeline.pipeline.ingest.building import Built, Given, build
+from sssp_pipeline.pipeline.ingest.cleaning import cleaned
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.ingest.input import (
     input_files,
@@ -98,12 +100,16 @@ def _stored_if_current(given: dict[str | None, Given], store: str) -> StoreManif
     return newest if is_current and is_complete(store, newest) else None
 
 
+#: The most files whose beginnings are read before the folder of the store is created. Ingest opens all of them again.
+_MOST_CHECKED = 100
+
+
 def _check_inputs(given: dict[str | None, Given]) -> None:
     """Raise `InputError` if the beginning of an input cannot be read, or two weights are the same column."""
     seen: dict[Any, str | None] = {}
     for name, one in given.items():
         with naming_weight(name):
-            read = open_input(one.spec, one.urls).reading.weight
+            read = open_input(one.spec, one.urls[:_MOST_CHECKED]).reading.weight
             if read is None or read.column is None:
                 continue
             other = seen.setdefault((*one.urls, read.column), name)
@@ -122,11 +128,12 @@ def _ingest_into(
     with StoreWriter(store) as writer:
         manifest: StoreManifest
         if None in given:
-            built = build(given[None], progress)
-            manifest = _write_graph(built, given[None], writer, with_weights=True)
+            built, cleaning = cleaned(build(given[None], progress))
+            manifest = _write_graph(built, given[None], writer, cleaning, with_weights=True)
             skipped = built.job.edge_list.skipped
         else:
             manifest, skipped = _write_weights(given, writer, progress)
+        _check_unchanged(given)
         _write_skipped(store, skipped)
         check_held()  # a commit by a process that lost the store would remove the files of the new holder
         writer.commit(manifest)
@@ -143,11 +150,11 @@ def _write_weights(
 
     def add(name: str, one: Given) -> SharedEdges:
         nonlocal skipped
-        built = build(one, progress, with_positions=shared is None)
+        built, cleaning = cleaned(build(one, progress, with_positions=shared is None))
         graph, skipped = built.graph, built.job.edge_list.skipped
         edges = SharedEdges(name, graph.row_offsets, graph.col_indices, built.vertex_ids, built.counts)
         if shared is None:
-            manifest = _write_graph(built, one, writer, with_weights=False)
+            manifest = _write_graph(built, one, writer, cleaning, with_weights=False)
         else:
             check_same_edges(shared, edges)
             manifest = _manifest(built, one, graphs[shared.name])
@@ -158,7 +165,6 @@ def _write_weights(
     for name, one in given.items():
         with naming_weight(name):
             shared = add(str(name), one)
-    _check_unchanged(given)
     return SeveralManifest(graphs=_without_used_columns(graphs)), skipped
 
 
@@ -175,15 +181,30 @@ def _without_used_columns(graphs: dict[str, Manifest]) -> dict[str, Manifest]:
 
 
 def _check_unchanged(given: dict[str | None, Given]) -> None:
-    """Raise `InputError` if an input has changed while it was read once for each weight."""
+    """Raise `InputError` if a file has changed while it was read: its last line may have been read in part."""
     for name, one in given.items():
-        if input_files(one.spec)[1] != one.inputs:
-            raise InputError(
-                f"the input of the weight `{name}` has changed while it was read", hint="ingest it again"
-            )
+        with naming_weight(name):
+            now = input_files(one.spec)[1]
+            if [file["url"] for file in now] != [file["url"] for file in one.inputs]:
+                raise InputError(
+                    f"the input had {plural(len(one.inputs), 'file')} and has {plural(len(now), 'file')} now: "
+                    "it has changed while it was read",
+                    hint=_WAIT,
+                )
+            for before, after in zip(one.inputs, now, strict=True):
+                if files.has_changed(before, after):
+                    how = "it was written again"
+                    if before["size"] != after["size"]:
+                        how = f"it had {before['size']} bytes and has {after['size']} now"
+                    raise InputError(f"`{before['url']}` has changed while it was read: {how}", hint=_WAIT)
 
 
-def _write_graph(built: Built, given: Given, writer: StoreWriter, *, with_weights: bool) -> Manifest:
+_WAIT = "ingest it again when no program writes to it"
+
+
+def _write_graph(
+    built: Built, given: Given, writer: StoreWriter, cleaning: Cleaning | None, *, with_weights: bool
+) -> Manifest:
     """Write the parts of the graph, and return the manifest that names them; nothing is committed yet."""
     job, graph, vertex_ids = built.job, built.graph, built.vertex_ids
     job.progress.stage("write graph store")
@@ -206,6 +227,7 @@ def _write_graph(built: Built, given: Given, writer: StoreWriter, *, with_weight
         coordinates=built.coordinates is not None,
         coordinates_unit=None if says_nothing else "degrees",
         counts=built.counts,
+        cleaning=cleaning,
         inputs=given.inputs,
         options=options_of(job.spec),
         reading=built.reading,

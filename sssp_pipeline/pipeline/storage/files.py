@@ -56,6 +56,8 @@ _numbers = itertools.count()
 _PRECONDITION_FAILED = 412
 #: The keys under which filesystems report the time of the last change.
 _TIMES = ("LastModified", "last_modified", "mtime", "created")
+#: The beginning of a random mark.
+_UNKNOWN_MARK = "unknown-"
 #: The keys under which filesystems report an etag, or else the time of the last change.
 _CHANGE_MARKS = (
     *("ETag", "etag", "md5Hash", "content_md5"),
@@ -103,11 +105,24 @@ def _matches(url: str, fs: Any, path: str) -> list[str]:
         folder = re.split(r"[*?[]", path)[0].rpartition("/")[0] or "/"
         with suppress(FileNotFoundError, NotADirectoryError):
             os.scandir(folder).close()
-    matches = sorted(p for p in call(url, fs.glob, path) if call(url, fs.isfile, p))
+    found = sorted(call(url, fs.glob, path))
+    matches = [p for p in found if call(url, fs.isfile, p)]
+    if is_local(url) and len(matches) < len(found):
+        _refuse_dead_links(found)
     if not matches:
         raise InputError(f"`{redacted(url)}` matches no file", hint="check the pattern and the folder")
     # The matches are paths: they lack the scheme, and the host if the filesystem keeps it apart.
     return [url.removesuffix(path) + p if url.endswith(path) else p for p in matches]
+
+
+def _refuse_dead_links(paths: list[str]) -> None:
+    """Raise `InputError` for the first of `paths` that is a link to a file that is missing."""
+    for path in paths:
+        if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH114, PTH110
+            raise InputError(
+                f"`{redacted(path)}` is a link to `{os.readlink(path)}`, which is missing",  # noqa: PTH115
+                hint="restore the file, or remove the link",
+            )
 
 
 def exists(url: str) -> bool:
@@ -200,8 +215,20 @@ def fingerprint(url: str) -> dict[str, Any]:
     with reading(url):
         info = call(url, fs.info, path)
     # A file without any of these marks counts as changed: its mark is random.
-    mark = next((info[key] for key in _CHANGE_MARKS if info.get(key) is not None), uuid.uuid4().hex)
+    mark = next((info[key] for key in _CHANGE_MARKS if info.get(key) is not None), _random_mark())
     return {"url": redacted(url), "size": info.get("size"), "mark": str(mark)}
+
+
+def _random_mark() -> str:
+    return _UNKNOWN_MARK + uuid.uuid4().hex
+
+
+def has_changed(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Return whether a file has another fingerprint `now`; without marks, its size alone decides."""
+    both_unknown = all(str(one.get("mark")).startswith(_UNKNOWN_MARK) for one in (before, now))
+    return any(
+        before.get(key) != now.get(key) for key in ("url", "size", *(() if both_unknown else ("mark",)))
+    )
 
 
 def open_read(url: str) -> IO[bytes]:

@@ -47,6 +47,10 @@ _MAGIC_BYTES = _TAR_AT + len(_TAR_MAGIC)
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _LINE_END = re.compile(b"\n")
+#: The most lines, and bytes of them, that are searched for the first row or header. Python reads a line in a
+#: microsecond, and a file of a megabyte can hold gigabytes of blank lines.
+MOST_LINES_BEFORE = 10**6
+MOST_BYTES_BEFORE = 2**26
 
 
 def is_compressed(url: str) -> bool:
@@ -278,6 +282,15 @@ def read_lines(url: str, encoding: str = "auto", max_line_bytes: int = MAX_LINE_
             if not line:
                 return
             yield line
+
+
+def check_not_endless(url: str, n_lines: int, n_bytes: int) -> None:
+    """Raise `InputError` if so many lines at the beginning of `url` are neither rows nor a header."""
+    if n_lines > MOST_LINES_BEFORE or n_bytes > MOST_BYTES_BEFORE:
+        raise InputError(
+            f"`{storage.redacted(url)}` has only comments and blank lines in its first {n_lines:,} lines",
+            hint="check that this is the file you mean; if it is, remove them",
+        )
 
 
 def long_line_error(place: str, max_line_bytes: int) -> InputError:

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, EdgeChunk, ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, LineFile, read_lines
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
+    BYTE_ORDER_MARK,
+    LineFile,
+    check_not_endless,
+    read_lines,
+)
 from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
@@ -90,6 +95,7 @@ def header_lines(url: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tup
     for n_lines, line in enumerate(read_lines(url, max_line_bytes=max_line_bytes), 1):
         n_bytes += len(line)
         text = line.removeprefix(BYTE_ORDER_MARK) if n_lines == 1 else line
+        check_not_endless(url, n_lines, n_bytes - len(line))
         if text.strip():
             yield LineFile(url, n_bytes, n_lines, max_line_bytes=max_line_bytes), text
 

@@ -85,6 +85,14 @@ def carriage_return_error(place: str) -> InputError:
     )
 
 
+def mark_error(place: str) -> InputError:
+    """Return the error for a byte order mark at the beginning of a line that is not the first."""
+    return InputError(
+        f"{place} begins with a byte order mark, which belongs at the beginning of a file",
+        hint="if files were joined, name them one by one; else remove the mark: `sed -i 's/^\\xef\\xbb\\xbf//' FILE`",
+    )
+
+
 def zero_led_problem(excerpt: str) -> str:
     """Return the problem with an id that has a plus sign or a leading zero."""
     sign = "a plus sign" if excerpt.startswith("+") else "a leading zero"

@@ -13,11 +13,18 @@ from itertools import islice
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK, read_lines
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
+    BYTE_ORDER_MARK,
+    MOST_BYTES_BEFORE,
+    MOST_LINES_BEFORE,
+    check_not_endless,
+    read_lines,
+)
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     carriage_return_error,
     control_error,
     line_place,
+    mark_error,
     not_utf8_error,
 )
 from sssp_pipeline.pipeline.formats.parsing.tables import (
@@ -160,8 +167,8 @@ def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Samp
     Raises
     ------
     InputError
-        The file has no rows, is not in the encoding, has a line that is too long, or has a carriage return without a
-        line feed.
+        The file has no rows, or none among its first million lines; it is not in the encoding, or has a line that is
+        too long, a carriage return without a line feed, or a byte order mark inside.
     """
     found = list(islice(_rows(url, options, comments_anywhere), SAMPLE_ROWS))
     if not found:
@@ -175,7 +182,7 @@ def read_sample(url: str, options: ReadOptions, comments_anywhere: bool) -> Samp
 
 def _rows(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[tuple[int, int, bytes]]:
     """Give for each row its line number, the number of bytes of the file up to the end of its line, and the row."""
-    seen, n_bytes = False, 0
+    seen, n_bytes, n_rowless_bytes, last_row = False, 0, 0, 0
     for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
         n_bytes += len(content)
         row = (content.removeprefix(BYTE_ORDER_MARK) if line == 1 else content).rstrip(b"\r\n")
@@ -183,10 +190,17 @@ def _rows(url: str, options: ReadOptions, comments_anywhere: bool) -> Iterator[t
             raise control_error(line_place(url, line), control[0][0])
         if b"\r" in row.strip():
             raise carriage_return_error(line_place(url, line))
+        if row.startswith(BYTE_ORDER_MARK):
+            raise mark_error(line_place(url, line))
         first = row.lstrip()[:1]
         if not first or (first in COMMENTS and (comments_anywhere or not seen)):
+            n_rowless_bytes += len(content)
+            if not seen:
+                check_not_endless(url, line, n_rowless_bytes)
+            elif line - last_row > MOST_LINES_BEFORE or n_rowless_bytes > MOST_BYTES_BEFORE:
+                return  # the rows so far are the sample
             continue
-        seen = True
+        seen, last_row = True, line
         yield line, n_bytes, row
 
 

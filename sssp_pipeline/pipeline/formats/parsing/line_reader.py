@@ -28,6 +28,7 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     fault_error,
     line_of_fault,
     line_place,
+    mark_error,
     token_at,
 )
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
@@ -106,9 +107,10 @@ def scan_files(
     for block, scanned, control in map_in_order(work, read_blocks(files, block_bytes), n_threads):
         if block.is_first:
             n_lines = block.file.n_lines
-        if control >= 0 and (scanned.fault is None or control < scanned.fault.position):
-            line = n_lines + block.data[:control].tobytes().count(b"\n") + 1
-            raise control_error(line_place(block.file.url, line), block.data[control])
+        if control >= 0 and (scanned.fault is None or control <= scanned.fault.position):
+            place = line_place(block.file.url, n_lines + block.data[:control].tobytes().count(b"\n") + 1)
+            byte = int(block.data[control])
+            raise mark_error(place) if byte == tokenizer.MARK_BEGIN else control_error(place, byte)
         if scanned.fault:
             raise fault_error(scanned.fault, block, n_lines, syntax)
         if skipped is not None and scanned.skipped:

@@ -304,15 +304,27 @@ def scan_neighbours(
     return n_edges, n_vertices, n_lines, faults.NO_FAULT, 0
 
 
+#: The first byte of a byte order mark in UTF-8.
+MARK_BEGIN = 0xEF
+
+
 @njit(nogil=True)
 def control_at(data: np.ndarray) -> int:
-    """Return the position of the first control character in `data`, or -1; the scans treat these as blanks."""
+    """Return the position of the first control character in `data`, or -1; the scans treat these as blanks.
+
+    A byte order mark at the beginning of a line counts as one. The scans would take it for a part of an id.
+    """
     n = 0
     for i in range(len(data)):  # a loop that only counts is vectorised; most blocks end here
-        n += (data[i] < 9) | ((data[i] > 13) & (data[i] < SPACE))
+        n += (data[i] < 9) | ((data[i] > 13) & (data[i] < SPACE)) | (data[i] == MARK_BEGIN)
     if n:
         for i in range(len(data)):
             if data[i] < 9 or 13 < data[i] < SPACE:
+                return i
+            is_mark = (
+                data[i] == MARK_BEGIN and i + 2 < len(data) and data[i + 1] == 0xBB and data[i + 2] == 0xBF
+            )
+            if is_mark and (i == 0 or data[i - 1] == NEWLINE):
                 return i
     return -1
 
