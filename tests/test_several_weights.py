@@ -270,14 +270,14 @@ def test_an_interrupted_run_continues(n_solved):
 
 def test_one_start_of_the_cluster_and_one_read_of_the_edges(monkeypatch):
     starts, read = [], []
-    started, read_part = worker_sources.worker_source, loading._read_part_into
+    started, read_part = worker_sources.worker_source, loading.read_part_into
     monkeypatch.setattr(worker_sources, "worker_source", lambda *a, **k: starts.append(a) or started(*a, **k))
 
     def recorded(store, part, *others, **named):
         read.append(part.path.partition("/")[0])
         read_part(store, part, *others, **named)
 
-    monkeypatch.setattr(loading, "_read_part_into", recorded)
+    monkeypatch.setattr(loading, "read_part_into", recorded)
     progress = Recording()
     runs = sp.run_each(data_of(several()), progress=progress)
     assert len(starts) == 1
