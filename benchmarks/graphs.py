@@ -179,6 +179,7 @@ GRAPHS: dict[str, Callable[[Path], CsrGraph]] = {
     "road": partial(made_by, road_like),
     "road-21": partial(made_by, road_like, vertices=2**21),
     "road-1m": partial(made_by, road_like, vertices=10**6),
+    "road-24m": partial(made_by, road_like, vertices=24 * 10**6),
     "delaunay": partial(triangulated, n_points=2**18),
     "lattice-3d": partial(lattice_3d, side=128),
     "points-2d": partial(near_points, n_points=2**19, dimensions=2, neighbours=6),
