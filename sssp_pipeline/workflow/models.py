@@ -230,9 +230,9 @@ class Solve(Section):
     """Name of a solver, or `auto`. `sssp-pipeline solvers` lists the solvers."""
 
     hierarchy: Literal["auto", "build", "off"] = "auto"
-    """The hierarchy that `phast` and `phast-gpu` need. It is kept in the graph store. If it is missing, `auto` makes it if
-    the run is expected to take less time with it, or if the solver is named. `build` makes it in any case. `off` uses
-    none."""
+    """The hierarchy that `phast` and `phast-gpu` need. It is kept in the graph store. If it is missing, `auto` makes it
+    if the run is expected to take less time with it, or if the solver is named. `build` makes it in any case. `off`
+    uses none."""
 
     options: dict[str, bool | int | float | str] = {}  # noqa: RUF012 (pydantic copies it)
     """Options of the named solver; each solver has its own, listed among the [solvers](solvers.md)."""
