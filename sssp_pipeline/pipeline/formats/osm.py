@@ -8,7 +8,7 @@ is an edge in each open direction.
 Lengths are sums of great circles from node to node, on a sphere with the Earth's mean radius. They are rounded to a
 millimetre, and times to a millisecond, so `graph.weights.scale: 1000` computes with integers.
 
-Memory holds 16 bytes for each reference of an open way to a node, and 17 for each node of an open way.
+Memory holds about 50 bytes for each node of an open way, and a bitmap of at most 64 MiB or twice the size of the file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,12 @@ _NOWHERE = np.int32(2**31 - 1)
 #: The factor from degrees to the integers of OpenStreetMap.
 _PER_DEGREE = 10**7
 #: How many nodes are looked up at a time.
-_NODES_AT_A_TIME = 1 << 20
+_NODES_AT_A_TIME = 1 << 18
+#: A filter of libosmium is a bitmap in blocks of so many ids, and only blocks with an id take memory. The ids of a town
+#: are in hundreds of blocks, as its nodes are of all ages. If the bitmap of a file took more than `_BITMAP_BYTES` and
+#: more than twice its size, the file is read without the filter, which takes longer for each node.
+_IDS_OF_A_BLOCK = 1 << 25
+_BITMAP_BYTES = 64 << 20
 _KMH = 3.6
 #: The bytes at the beginning of a file that tell PBF from XML.
 _HEAD_BYTES = 64
@@ -261,37 +266,49 @@ def _read_ways(sources: list[_Source], profile: Profile) -> _Ways:
     osmium = _osmium(sources[0].url)
     refs, ids, lengths = array("q"), array("q"), array("q")
     along, against = array("d"), array("d")
-    seen = osmium.index.IdSet()
     for source in sources:
-        of_file = osmium.index.IdSet()
+        n_before = len(ids)
         with source.objects(osmium.osm.WAY, osmium.filter.KeyFilter("highway")) as ways:
             for way in ways:
                 speeds = speeds_of(way.tags.get, profile)
                 if speeds is None or len(way.nodes) < 2:
                     continue
-                if way.id < 0:
-                    raise _negative_id(source.url, f"way {way.id}")
-                if of_file.get(way.id):
-                    raise InputError(
-                        f"`{files.redacted(source.url)}` has way {way.id} twice",
-                        hint="a history has several versions of each object: extract one day of it with "
-                        "`osmium time-filter`",
-                    )
-                of_file.set(way.id)
-                if seen.get(way.id):
-                    continue  # two extracts that touch have it
-                seen.set(way.id)
                 ids.append(way.id)
                 along.append(speeds.along)
                 against.append(speeds.against)
                 lengths.append(len(way.nodes))
                 refs.extend([node.ref for node in way.nodes])
+        _check_ids_of_ways(source.url, np.array(ids[n_before:], np.int64))
     found = np.frombuffer(refs, np.int64)
-    if len(found) and found.min() < 0:
-        raise _negative_id(sources[0].url, f"node {found.min()}")
-    offsets = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(np.frombuffer(lengths, np.int64), out=offsets[1:])
-    return _Ways(np.array(ids), np.array(along), np.array(against), offsets, found)
+    if len(found) and (lowest := int(np.min(found))) < 0:
+        raise _negative_id(sources[0].url, f"node {lowest}")
+    counts = np.array(lengths)
+    every = _Ways(np.array(ids), np.array(along), np.array(against), _offsets(counts), found)
+    is_first = np.zeros(len(ids), bool)
+    is_first[np.unique(every.ids, return_index=True)[1]] = True
+    if is_first.all():
+        return every
+    # Two extracts that touch both have a way.
+    rows = np.flatnonzero(is_first)
+    kept = found[np.repeat(is_first, counts)]
+    return _Ways(every.ids[rows], every.along[rows], every.against[rows], _offsets(counts[rows]), kept)
+
+
+def _offsets(counts: np.ndarray) -> np.ndarray:
+    """Return where each of some runs begins, and at the end where the last one ends."""
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _check_ids_of_ways(url: str, ids: np.ndarray) -> None:
+    """Raise `InputError` if an id is negative, or occurs twice in one file."""
+    unique, counts = np.unique(ids, return_counts=True)
+    if len(unique) and unique[0] < 0:
+        raise _negative_id(url, f"way {unique[0]}")
+    if len(again := unique[counts > 1]):
+        raise InputError(
+            f"`{files.redacted(url)}` has way {again[0]} twice",
+            hint="a history has several versions of each object: extract one day of it with `osmium time-filter`",
+        )
 
 
 def _negative_id(url: str, what: str) -> InputError:
@@ -317,13 +334,16 @@ def _read_nodes(sources: list[_Source], nodes: _Nodes) -> _Nodes:
     osmium = _osmium(sources[0].url)
 
     def place(ids: array, lon: array, lat: array) -> None:
-        rows = np.searchsorted(nodes.ids, np.frombuffer(ids, np.int64))
-        nodes.lon[rows], nodes.lat[rows] = np.frombuffer(lon, np.int32), np.frombuffer(lat, np.int32)
+        given = np.frombuffer(ids, np.int64)
+        rows = np.minimum(np.searchsorted(nodes.ids, given), len(nodes.ids) - 1)
+        is_wanted = nodes.ids[rows] == given
+        rows = rows[is_wanted]
+        nodes.lon[rows] = np.frombuffer(lon, np.int32)[is_wanted]
+        nodes.lat[rows] = np.frombuffer(lat, np.int32)[is_wanted]
 
     for source in sources:
         ids, lon, lat = array("q"), array("i"), array("i")
-        wanted = osmium.filter.IdFilter(i for part in _parts(nodes.ids) for i in part.tolist())
-        with source.objects(osmium.osm.NODE, wanted) as found:
+        with source.objects(osmium.osm.NODE, _filter_of(osmium, nodes.ids, source)) as found:
             for node in found:
                 location = node.location
                 if not location.valid():
@@ -339,9 +359,16 @@ def _read_nodes(sources: list[_Source], nodes: _Nodes) -> _Nodes:
     return nodes
 
 
-def _parts(values: np.ndarray) -> Iterator[np.ndarray]:
-    """Give `values` in parts."""
-    return (values[i : i + _NODES_AT_A_TIME] for i in range(0, len(values), _NODES_AT_A_TIME))
+def _filter_of(osmium: ModuleType, ids: np.ndarray, source: _Source) -> Any:
+    """Return a filter of libosmium for the nodes `ids`, or for no nodes if their bitmap would be large for the file."""
+    bitmap_bytes = len(np.unique(ids // _IDS_OF_A_BLOCK)) * _IDS_OF_A_BLOCK // 8
+    if bitmap_bytes > max(_BITMAP_BYTES, 2 * Path(source.path).stat().st_size):
+        return osmium.filter.EntityFilter(osmium.osm.NODE)
+    return osmium.filter.IdFilter(
+        i
+        for start in range(0, len(ids), _NODES_AT_A_TIME)
+        for i in ids[start : start + _NODES_AT_A_TIME].tolist()
+    )
 
 
 # ---- edges ----

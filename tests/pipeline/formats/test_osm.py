@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats import osm
 from sssp_pipeline.pipeline.formats.detect import detect_format, open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
 from sssp_pipeline.pipeline.formats.osm_rules import PROFILES, speeds_of
@@ -157,6 +158,16 @@ def test_small_chunks_give_the_same_edges(tmp_path, read):
         == rows(read, path, weight_column="time")
         == reference(NODES, ways, "time", "car")
     )
+
+
+@pytest.mark.parametrize("bitmap_bytes", [0, 1 << 30])
+def test_nodes_are_found_with_and_without_the_filter(tmp_path, read, monkeypatch, bitmap_bytes):
+    monkeypatch.setattr(osm, "_BITMAP_BYTES", bitmap_bytes)
+    monkeypatch.setattr(osm, "_NODES_AT_A_TIME", 3)
+    nodes = {10**9 * i: (i / 1000, 45) for i in range(1, 12)}
+    ways = [(1, sorted(nodes)[2:9:2], STREET), (2, sorted(nodes)[4:6], STREET)]
+    path = osm_file(tmp_path / "a.osm.pbf", nodes, ways)
+    assert rows(read, path, weight_column="length") == reference(nodes, ways, "length", "car")
 
 
 @st.composite
