@@ -280,8 +280,8 @@ def _read_ways(sources: list[_Source], profile: Profile) -> _Ways:
                 refs.extend([node.ref for node in way.nodes])
         _check_ids_of_ways(source.url, np.array(ids[n_before:], np.int64))
     found = np.frombuffer(refs, np.int64)
-    if len(found) and found.min() < 0:
-        raise _negative_id(sources[0].url, f"node {found.min()}")
+    if len(found) and (lowest := int(np.min(found))) < 0:
+        raise _negative_id(sources[0].url, f"node {lowest}")
     counts = np.array(lengths)
     every = _Ways(np.array(ids), np.array(along), np.array(against), _offsets(counts), found)
     is_first = np.zeros(len(ids), bool)
