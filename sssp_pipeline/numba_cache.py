@@ -34,7 +34,7 @@ HELPERS = (
         for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/kernel_threads")
     ),
     "kernels/hierarchy/lanes.py",
-    *(f"pipeline/formats/parsing/{name}.py" for name in ("byte_streams", "numbers_in_text")),
+    *(f"pipeline/formats/parsing/{name}.py" for name in ("byte_streams", "numbers_in_text", "plain_rows")),
 )
 
 _PACKAGE = Path(__file__).parent
