@@ -8,7 +8,7 @@ import numpy as np
 
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.ingest.csr_build import count_rows, place_edges, sort_rows
+from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source, rows_between
 
 
 def is_of_cupy(matrix: Any) -> bool:
@@ -87,14 +87,10 @@ def csr_of_edges(
     mirror
         Whether to add the reverse of every edge but self-loops.
     """
-    row_offsets = np.zeros(n_vertices + 1, np.int64)
-    count_rows(src, dst, False, mirror, row_offsets)
-    np.cumsum(row_offsets, out=row_offsets)
-    col_indices = np.empty(row_offsets[-1], np.uint32)
-    placed = np.empty(row_offsets[-1], weights.dtype)
-    place_edges(0, n_vertices, src, dst, weights, False, mirror, row_offsets[:-1].copy(), col_indices, placed)
-    sort_rows(row_offsets, 0, n_vertices, col_indices, placed)
-    return CsrGraph(row_offsets, col_indices, placed).check()
+    if mirror:
+        src, dst, bits, *_ = grouped_by_source(src, dst, bits_of(weights), False, True)
+        weights = bits.view(weights.dtype)
+    return CsrGraph(*rows_between(0, n_vertices, src, dst, weights)).check()
 
 
 def csr_with_reverses(graph: CsrGraph) -> CsrGraph:

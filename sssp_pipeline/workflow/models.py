@@ -168,6 +168,13 @@ class Graph(Section):
     self_loops: Literal["drop", "keep", "error"] = "drop"
     """What to do with an edge from a vertex to itself."""
 
+    memory: (
+        Auto
+        | Annotated[str, Field(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15})? ?([kMGT]i?)?B$", examples=["2GiB"])]
+    ) = "auto"
+    """How much memory ingest may take, about: at least `256MiB`. Edges that do not fit are kept in the temporary folder
+    meanwhile. `auto` is half of what is free. The graph store is the same with any memory."""
+
     store: Text | None = None
     """Folder of the graph store; it may contain `{name}`. `null` means `output.path` with `-graph-` and eight digits
     added. The digits depend on the input and the options of this section."""
@@ -176,7 +183,7 @@ class Graph(Section):
     def digest(self) -> str:
         """Eight hexadecimal digits of the input and of every option that is not its default."""
         options = self.model_dump(
-            mode="json", exclude={"input", "store", "max_line_bytes"}, exclude_defaults=True
+            mode="json", exclude={"input", "store", "max_line_bytes", "memory"}, exclude_defaults=True
         )
         options["input"] = [url if "://" in url else posixpath.normpath(url) for url in self.inputs]
         plain = json.dumps(_without_secrets(options, (), {}), sort_keys=True)

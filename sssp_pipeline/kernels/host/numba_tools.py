@@ -100,6 +100,16 @@ def trailing_zeros(typing_context: Any, value: Any) -> Any:
 
 
 @intrinsic
+def one_bits(typing_context: Any, value: Any) -> Any:
+    """Return how many bits of the uint64 `value` are 1."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
 def bytes_at(typing_context: Any, array: Any, index: Any) -> Any:
     """Return the 8 bytes of a uint8 array from `index` on as one little-endian uint64."""
 
@@ -147,6 +157,12 @@ def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> An
 def atomic_add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """Add to the integer `array[index]` and return its old value; acquires and releases."""
     return array.dtype(array, index, value), _read_modify_write("add", "acq_rel")
+
+
+@intrinsic
+def atomic_or(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Set the bits of `value` in the integer `array[index]` and return its old value; relaxed."""
+    return array.dtype(array, index, value), _read_modify_write("or", "monotonic")
 
 
 @intrinsic

@@ -39,7 +39,7 @@ def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
     return urls, [storage.fingerprint(url) for url in read]
 
 
-def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
+def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int, table_row_bytes: int = 0) -> EdgeList:
     """Return the edge list in the files `urls`, with the options of `spec`; raises as `open_edge_list` does.
 
     A table of coordinates is not opened: `open_positions` does that.
@@ -62,7 +62,8 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = 
         unreadable=spec.unreadable,
         coordinates=co,
         max_line_bytes=spec.max_line_bytes,
-        **({} if block_bytes is None else {"block_bytes": block_bytes}),
+        block_bytes=block_bytes,
+        table_row_bytes=table_row_bytes,
     )
     return open_edge_list(urls, options)
 

@@ -2,7 +2,7 @@
 
 Each line is a row `[letter] source target [more columns]`. The block ends with a line end, so no inner loop has to
 check for the end of the block. The scans neither allocate nor raise. They write rows into arrays with room for the
-largest possible number of rows; unused pages of such an array take no memory. The first fault stops the scan. The scan
+largest possible number of rows. The first fault stops the scan. The scan
 then returns a fault code and a position, and `fault_errors` makes the message from them.
 
 Needs: the last byte of the block is a line end, as `byte_streams.TextBlock` guarantees. A block has at most 2^32 bytes.
@@ -321,6 +321,15 @@ def control_at(data: np.ndarray) -> int:
             if data[i] < 9 or 13 < data[i] < SPACE:
                 return i
     return -1
+
+
+@njit(nogil=True)
+def n_lines_of(data: np.ndarray) -> int:
+    """Return how many line ends `data` has."""
+    n = 0
+    for i in range(len(data)):
+        n += data[i] == NEWLINE
+    return n
 
 
 @njit(nogil=True)
