@@ -66,6 +66,8 @@ class StoreWriter:
             for name in files.list_files(self._store):
                 if PART_PATH.fullmatch(name) and f"/part-{self._id}-" in name:
                     files.remove(files.join(self._store, name))
+            for folder in PART_FOLDERS:
+                files.remove_if_empty(files.join(self._store, folder))
 
     def write_edges(
         self, rows: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], layout: Layout, threads: int

@@ -119,6 +119,8 @@ def scan_edges(
         before = row
         p, row = scan_plain_rows(data, p, row, syntax, mode, src, dst, weights)
         n_lines += row - before
+        if p == stop:  # the last row ends with many blanks
+            break
         p = skip_blanks(data, p)
         c = data[p]
         if c == NEWLINE:

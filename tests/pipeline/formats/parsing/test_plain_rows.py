@@ -129,6 +129,18 @@ def test_the_usual_rows_are_plain(text, mode, strings):
     assert after_line(data, 0) == len(text)
 
 
+def test_a_plain_row_at_the_very_end():
+    data = np.frombuffer(b"1 2 3" + b" " * 100 + b"\n" + b"7 8 9\n", np.uint8)[:106]
+    rows = [np.zeros(9, np.int64) for _ in range(3)]
+    assert scan_edges(data, syntax(), INTEGER, (0, 0, 0, 0), *rows, NONE, NONE) == (
+        1,
+        1,
+        faults.NO_FAULT,
+        0,
+        0,
+    )
+
+
 def test_a_text_without_an_end_of_a_name():
     data = np.frombuffer(b"1 2 3\n" + b"x" * 100 + b"\n", np.uint8)
     rows = [np.zeros(100, np.int64) for _ in range(3)]
