@@ -237,4 +237,4 @@ class _StringRun(_Run):
 
     @staticmethod
     def _below(block: pa.Array, value: str) -> int:
-        return bisect_left(block.to_pylist(), value)
+        return bisect_left(range(len(block)), value, key=lambda i: block[i].as_py())
