@@ -1,11 +1,15 @@
-"""`phast`: its preparation by step, and milliseconds a source beside `delta-stepping` and SciPy on the same cores.
+"""`phast`: its preparation by step, and milliseconds a source beside `delta-stepping`, SciPy and NetworKit.
 
     python benchmarks/hierarchy.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 100,1000,10000]
 
 Each graph gives one line. `wall_ms` and `cpu_ms` are of a source, once the graph is prepared; the threads share the
 cores with whatever else runs (`load`), so processor times are the better ratio. `total_s` is the wall time with the
-preparation. Rows come back in the original order, as in a run. `metrics_cpu_ms` is without them. The rivals solve fewer
-sources, and their rows must be the same.
+preparation. Rows come back in the original order, as in a run. `metrics_cpu_ms` is without them. `targets_cpu_ms` is
+with 1,000 targets and the metrics of all vertices, `targets_alone_cpu_ms` without these. The rivals solve fewer
+sources, and their rows must be the same. NetworKit is left out where it is not installed.
+
+`prepare_s` is on all cores, `prepare_on_one_core_s` on one. `break_even_sources` is from how many sources on `phast`
+takes less wall time than `delta-stepping`, its preparation on all cores included, at the pace of its smallest call.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +32,12 @@ from scipy.sparse import csgraph
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.cpu.phast import Prepared, keep_prepared
 from sssp_pipeline.kernels.hierarchy.completion import complete
 from sssp_pipeline.kernels.hierarchy.customization import customize
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.hierarchy.shared import share_hierarchy
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing
+from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.solver import SolveOptions
 
 
@@ -49,7 +55,7 @@ def prepared(graph: CsrGraph) -> dict[str, Any]:
     order = timed("order", elimination_order, *around)
     completion = timed("completion", complete, *around, order)
     hierarchy = timed("customization", customize, completion, graph)
-    keep_prepared(graph, Prepared.of(graph, hierarchy))
+    share_hierarchy(graph, hierarchy)
     return {
         "prepare_s": sum(steps.values()),
         "prepare_steps_s": steps,
@@ -59,13 +65,24 @@ def prepared(graph: CsrGraph) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def on_cores(n_cores: int) -> Iterator[None]:
+    """Let this process and its children use so many cores, as long as the block runs."""
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(usable)[:n_cores])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
 def per_source(
-    solver: str, graph: CsrGraph, sources: np.ndarray, kept: Kept | None = None
+    solver: str, graph: CsrGraph, sources: np.ndarray, options: SolveOptions | None = None
 ) -> dict[str, float]:
     """Return milliseconds of wall and processor time a source, with a thread on each core."""
+    options = options or SolveOptions()
     call = SOLVERS[solver].forecast(graph.traits, len(sources)).at_once
     calls = [sources[first : first + call] for first in range(0, len(sources), call)]
-    options = SolveOptions(kept=kept or EveryVertex())
     began, began_cpu = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(usable_cores()) as pool:
         for _ in pool.map(lambda some: SOLVERS[solver].solve(graph, some, options).metrics[0], calls):
@@ -74,14 +91,46 @@ def per_source(
     return dict(zip(("wall_ms", "cpu_ms"), (1e3 * np.array(taken) / len(sources)).tolist(), strict=True))
 
 
-def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_scipy: int) -> None:
+def networkit_ms(graph: CsrGraph, sources: np.ndarray, expected: np.ndarray) -> dict[str, float] | None:
+    """Return what `per_source` returns for NetworKit, whose searches run side by side; None if it is not installed."""
+    if find_spec("networkit") is None:
+        return None
+    import networkit
+
+    networkit.setNumberOfThreads(usable_cores())
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    coordinates = graph.weights.astype(float), (src, graph.col_indices.astype(np.int64))
+    theirs = networkit.GraphFromCoo(coordinates, graph.n_vertices, weighted=True, directed=True)
+    search = networkit.distance.SPSP(theirs, sources.tolist())
+    began, began_cpu = time.perf_counter(), time.process_time()
+    search.run()
+    taken = time.perf_counter() - began, time.process_time() - began_cpu
+    assert_same(np.asarray(search.getDistances(asarray=True)), expected, np.finfo(np.float64).max)
+    return dict(zip(("wall_ms", "cpu_ms"), (1e3 * np.array(taken) / len(sources)).tolist(), strict=True))
+
+
+def assert_same(theirs: np.ndarray, expected: np.ndarray, unreached: float) -> None:
+    """Raise an error unless the rows of another program are `expected`; it has `unreached` where there is no path."""
+    np.testing.assert_array_equal(theirs, np.where(expected == 2**32 - 1, unreached, expected))
+
+
+def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_others: int) -> None:
     rng = np.random.default_rng(1)
+    with on_cores(1):
+        one_core = prepared(graph)
     facts = prepared(graph)
     of_phast = {}
     for count in counts:
         of_phast[count] = per_source("phast", graph, rng.integers(0, graph.n_vertices, count))
         of_phast[count]["total_s"] = facts["prepare_s"] + 1e-3 * count * of_phast[count]["wall_ms"]
-    metrics = per_source("phast", graph, rng.integers(0, graph.n_vertices, counts[-1]), Nothing())
+    sources = rng.integers(0, graph.n_vertices, counts[-1])
+    targets = Targets(rng.choice(graph.n_vertices, min(1000, graph.n_vertices), replace=False))
+    answers = {
+        "metrics": SolveOptions(kept=Nothing()),
+        "targets": SolveOptions(kept=targets),
+        "targets_alone": SolveOptions(kept=targets, metrics=False),
+    }
+    of_answers = {what: per_source("phast", graph, sources, options) for what, options in answers.items()}
     few = rng.choice(graph.n_vertices, n_rival, replace=False)
     rival = per_source("delta-stepping", graph, few)
     rows = [SOLVERS[s].solve(graph, few, SolveOptions()).distances for s in ("phast", "delta-stepping")]
@@ -94,9 +143,10 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_scipy
     )
     matrix = ss.csr_array(arrays, shape=(graph.n_vertices,) * 2)
     began = time.process_time()
-    theirs = csgraph.dijkstra(matrix, indices=few[:n_scipy])
-    scipy_ms = 1e3 * (time.process_time() - began) / n_scipy
-    np.testing.assert_array_equal(theirs, np.where(rows[0][:n_scipy] == 2**32 - 1, np.inf, rows[0][:n_scipy]))
+    theirs = csgraph.dijkstra(matrix, indices=few[:n_others])
+    scipy_ms = 1e3 * (time.process_time() - began) / n_others
+    assert_same(theirs, rows[0][:n_others], np.inf)
+    fewest, most = of_phast[counts[0]], of_phast[counts[-1]]
     record(
         "hierarchy",
         graph=name,
@@ -104,12 +154,17 @@ def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_scipy
         edges=graph.n_edges,
         cores=usable_cores(),
         **facts,
+        prepare_on_one_core_s=one_core["prepare_s"],
         phast=of_phast,
-        metrics_cpu_ms=metrics["cpu_ms"],
+        metrics_cpu_ms=of_answers["metrics"]["cpu_ms"],
+        targets_cpu_ms=of_answers["targets"]["cpu_ms"],
+        targets_alone_cpu_ms=of_answers["targets_alone"]["cpu_ms"],
         delta_stepping=rival,
         rival_sources=n_rival,
         scipy_cpu_ms=scipy_ms,
-        cpu_speedup=rival["cpu_ms"] / of_phast[counts[-1]]["cpu_ms"],
+        networkit=networkit_ms(graph, few[:n_others], rows[0][:n_others]),
+        cpu_speedup=rival["cpu_ms"] / most["cpu_ms"],
+        break_even_sources=1e3 * facts["prepare_s"] / max(rival["wall_ms"] - fewest["wall_ms"], 1e-9),
         load=os.getloadavg()[0],
     )
 
@@ -123,14 +178,16 @@ def main() -> None:
     parser.add_argument("--graphs", default="ny,ne,road-1m,grid-2048,delaunay")
     parser.add_argument("--sources", default="100,1000,10000", help="numbers of sources, rising")
     parser.add_argument("--rival", type=int, default=32, help="sources of delta-stepping")
-    parser.add_argument("--scipy", type=int, default=4, help="sources of SciPy, at most those of --rival")
+    parser.add_argument(
+        "--others", type=int, default=4, help="sources of SciPy and NetworKit, at most --rival"
+    )
     given = parser.parse_args()
     small = CsrGraph(np.array([0, 1, 1]), np.array([1], np.uint32), np.array([1], np.uint32))
     for solver in ("phast", "delta-stepping"):
         per_source(solver, small, np.array([0]))  # compiles, or loads what was compiled
     for name in checked_names(parser, given.graphs, given.data):
         graph = load(name, given.data, given.cache)
-        measure(name, graph, [int(count) for count in given.sources.split(",")], given.rival, given.scipy)
+        measure(name, graph, [int(count) for count in given.sources.split(",")], given.rival, given.others)
 
 
 if __name__ == "__main__":

@@ -150,6 +150,9 @@ def ingest(
     remove_old_versions: Annotated[
         bool, typer.Option("--remove-old-versions", help="Keep the newest version of the graph alone.")
     ] = False,
+    hierarchy: Annotated[
+        bool, typer.Option("--hierarchy", help="Make the hierarchy that `phast` and `phast-gpu` need, too.")
+    ] = False,
     save_workflow: SaveWorkflow = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -161,7 +164,9 @@ def ingest(
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline.run import ingest_all
 
-        manifest = ingest_all(workflow, progress, remove_old_versions=remove_old_versions)
+        manifest = ingest_all(
+            workflow, progress, remove_old_versions=remove_old_versions, hierarchy=hierarchy
+        )
         if as_json:
             print_answer(manifest.model_dump_json())
         elif not quiet:

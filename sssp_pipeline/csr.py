@@ -31,6 +31,23 @@ def wider_dtype(dtype: np.dtype) -> np.dtype | None:
 
 
 @dataclass(frozen=True)
+class HierarchyTraits:
+    """What is known of the hierarchy of a graph (`kernels/hierarchy/`); None for what is not counted yet."""
+
+    #: Vertices and pairs of neighbours that are left when those of degrees 0 to 2 are eliminated, and how many vertices
+    #: separate these: those of the narrowest level of a breadth-first search.
+    core_vertices: int
+    core_pairs: int
+    core_width: int
+    #: If there is a number of arcs and none of triangles, there are more arcs than this.
+    n_arcs: int | None = None
+    n_triangles: int | None = None
+    #: Whether the completion is there, and whether the weights of its arcs are.
+    is_completed: bool = False
+    is_customized: bool = False
+
+
+@dataclass(frozen=True)
 class GraphTraits:
     """The properties of a graph that are known before it is loaded.
 
@@ -46,6 +63,8 @@ class GraphTraits:
     max_weight: float
     mean_weight: float
     degree_skew: float
+    #: None if nothing is known of it.
+    hierarchy: HierarchyTraits | None = None
 
 
 @dataclass(frozen=True, eq=False)

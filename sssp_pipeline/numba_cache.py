@@ -33,8 +33,11 @@ HELPERS = (
         f"kernels/{name}.py"
         for name in ("cpu/buckets", "cpu/delta_stepping", "host/numba_tools", "host/kernel_threads")
     ),
-    "kernels/hierarchy/lanes.py",
-    *(f"pipeline/formats/parsing/{name}.py" for name in ("byte_streams", "numbers_in_text", "plain_rows")),
+    *(f"kernels/hierarchy/{name}.py" for name in ("lanes", "subtrees", "tiles")),
+    *(
+        f"pipeline/formats/parsing/{name}.py"
+        for name in ("byte_streams", "compressed_blocks", "numbers_in_text", "plain_rows")
+    ),
 )
 
 _PACKAGE = Path(__file__).parent

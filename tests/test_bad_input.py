@@ -136,8 +136,8 @@ def test_a_bad_edge_list(at, content, message, hint):
 
 
 KNOWN_FORMATS = (
-    "`auto`, `text`, `csv`, `dimacs`, `galois`, `matrix-market`, `metis`, `networkx`, "
-    "`parquet` or `scipy-npz`"
+    "`auto`, `text`, `csv`, `dimacs`, `galois`, `graphml`, `lines`, `matrix-market`, `metis`, `neo4j`, `networkx`, "
+    "`osm`, `parquet`, `scipy-npz` or `tntp`"
 )
 
 
@@ -148,7 +148,7 @@ KNOWN_FORMATS = (
             {"graph__formatt": "text"},
             "`bad.yaml` line 3: unknown key `formatt` in `graph`",
             "did you mean `format`? Keys: input, format, encoding, delimiter, header, decimal, columns, coordinates, "
-            "directed, weights, ids, unreadable, max_line_bytes, "
+            "layer, profile, directed, weights, ids, unreadable, max_line_bytes, "
             "duplicates, self_loops, memory, store",
         ),
         (

@@ -68,6 +68,7 @@ ORDER = (
         "pipeline.checks",
         "pipeline.completed_run",
         "pipeline.inspect",
+        "pipeline.hierarchy_stage",
         "pipeline.run",
         "pipeline.plan_facts",
         "pipeline.run_each",

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError, PathTooLongError
+from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.graph_store import loading
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest, read_newest
@@ -285,6 +286,21 @@ def test_one_start_of_the_cluster_and_one_read_of_the_edges(monkeypatch):
     assert ingest_s[0] > 10 * max(ingest_s[1:])
     assert sorted(read) == ["edge_weights"] * len(WEIGHTS) + ["edges", "row_offsets"]
     assert [facts["weight"] for event, facts in progress.events if event == "weight"] == list(WEIGHTS)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cluster", [{}, {"workers": 1}], ids=["threads", "process"])
+@pytest.mark.parametrize(  # a hierarchy takes no floats, and `pm` is one
+    "solver", [name for name, s in SOLVERS.items() if s.device == "gpu" and not s.counts_arcs]
+)
+def test_a_gpu_writes_the_same_bytes_of_each_weight(solver, cluster):
+    runs = sp.run_each(data_of(several(), solve={"batch": 4, "solver": solver}, cluster=cluster))
+    calm = {"batch": 4, "solver": "dijkstra"}
+    sp.run_each(data_of(several(store="calm"), {"path": "calm-out"}, solve=calm))
+    for name, run in runs.items():
+        assert contents(f"out/{name}") == contents(f"calm-out/{name}"), name
+        assert run.record["verify"]["refuted"] is None
+        assert set(run.metrics["device"].to_pylist()) == {run.record["hardware"]["gpu"]}
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ def reduce_per_vertex(
         weights = named.graph.weight_dtype.name
         plain = Reduced(_form(named), weights, None, None, ("reached",), (), (), ())
         output = replace(plain, vertex_values=tuple(asked), vertex_within=tuple(radii))
-        over = output.kept.over_sources
+        over = output.over
         assert over is not None, "something is asked for"
         words = over.none(named.graph.weight_dtype, named.graph.n_vertices)
         merging = threading.Lock()
@@ -169,7 +169,8 @@ def reduce_per_vertex(
                 over.merge(words, solution.over_sources, named.graph.weight_dtype)
 
         _solve(named, vertices_of(sources, named.ids, "source"), output, options, take)
-        return vertex_table(output, words, named.ids, named.graph.traits)
+        every = np.arange(named.graph.n_vertices, dtype=np.uint32)
+        return vertex_table(output, words, every, named.ids, named.graph.traits)
 
 
 def nearest(graph: Any, sources: Any, k: int, *, targets: Any = None, **options: Unpack[Options]) -> pa.Table:
@@ -237,7 +238,8 @@ def _solve(
 ) -> None:
     """Solve `sources` (S,) and give `take` what `output` needs; raises as `solve`."""
     kept = output.kept.checked(named.graph.n_vertices)
-    solve_options = SolveOptions(cutoff=scaled_limit(options.get("cutoff"), named.scale), kept=kept)
+    cutoff = scaled_limit(options.get("cutoff"), named.scale)
+    solve_options = SolveOptions(cutoff=cutoff, kept=kept, metrics=False)
     try:
         solve_sources(named.graph, sources, solve_options, options.get("solver", "auto"), take)
     except SsspError as error:

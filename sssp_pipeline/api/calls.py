@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
+from sssp_pipeline.kernels.hierarchy.shared import offered_traits
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.solver import Solution, SolveOptions, SourceMetrics
 from sssp_pipeline.pipeline.machine import Machine, this_machine
@@ -55,7 +57,8 @@ def solve_sources(
         As `Solver.solve`.
     """
     batch = batch_size(graph.traits, len(sources), _default_solve(), options.kept)
-    work = Work(graph.traits, options, max(len(sources), 1), batch)
+    traits = replace(graph.traits, hierarchy=offered_traits(graph))
+    work = Work(traits, options, max(len(sources), 1), batch)
     machine = _machine()
     chosen, _, _ = choose_solver(solver, work, machine)
     forecast = work.of_a_call(chosen.name)
@@ -67,10 +70,13 @@ def solve_sources(
 
     def solve_part(first: int) -> list[SourceMetrics]:
         some = sources[first : first + size]
+        of_part = options
+        if options.into is not None:
+            of_part = replace(options, into=options.into[first : first + size])
         metrics: list[SourceMetrics] = []
         # The rows of a GPU come in batches, so that little pinned memory is taken.
         ends = [*range(batch, len(some), batch), len(some)] if chosen.device == "gpu" else [len(some)]
-        with closing(chosen.solve_parts(graph, some, options, ends)) as solutions:
+        with closing(chosen.solve_parts(graph, some, of_part, ends)) as solutions:
             for solution in solutions:
                 take(first + len(metrics), solution)
                 metrics += solution.metrics

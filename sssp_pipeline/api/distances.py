@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ NO_PREDECESSORS = "no predecessors were asked for"
 
 
 class Distances:
-    """Distances from S sources to V vertices, or to T targets, in host memory.
+    """Distances from S sources to V vertices, or to T targets, in host memory or in that of a GPU.
 
     Attributes
     ----------
@@ -48,6 +49,9 @@ class Distances:
     `solve` makes it. Tables have a row for each source and vertex: `source`, `vertex`, `distance`, and `predecessor` if
     predecessors were asked for. There, unreached vertices have NULL. pyarrow, DuckDB and others read the object itself
     through `__arrow_c_stream__`. NumPy, PyTorch and others read the array of `numpy()` through `__dlpack__`.
+
+    Distances that stay on the GPU (`on_device` of `solve`) are copied to host memory when a form other than `cupy()`
+    is first asked for. Through `__dlpack__`, others read the array of `cupy()`.
     """
 
     def __init__(
@@ -66,16 +70,26 @@ class Distances:
         self._graph = None if stored is None else lambda: stored
         self._unit = None if stored is None else stored.manifest.weights.unit
         rows = solution.distances
-        self._rows = rows if scale is None else distances_in_input_unit(rows, scale)
-        self.unreached = unreached_distance(self._rows.dtype)
+        #: An array of NumPy or CuPy, (S, V) or (S, T).
+        self._made: Any = rows if scale is None else distances_in_input_unit(rows, scale)
+        self.unreached = unreached_distance(self._made.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A graph does not go to another process.
-        return self.__dict__ | {"_graph": None}
+        # A graph does not go to another process, nor does memory of a GPU.
+        state = self.__dict__ | {"_graph": None}
+        if not isinstance(self._made, np.ndarray):
+            state |= {"_made": self._rows, "_solution": replace(self._solution, distances=self._rows)}
+        return state
 
     def __repr__(self) -> str:
-        n_sources, n_vertices = self._rows.shape
-        return f"<Distances: {n_sources} sources, {n_vertices} vertices, {self._rows.dtype}>"
+        n_sources, n_vertices = self._made.shape
+        return f"<Distances: {n_sources} sources, {n_vertices} vertices, {self._made.dtype}>"
+
+    @cached_property
+    def _rows(self) -> np.ndarray:
+        """The distances in host memory."""
+        rows: np.ndarray = self._made if isinstance(self._made, np.ndarray) else self._made.get()
+        return rows
 
     @cached_property
     def sources(self) -> pa.Array:
@@ -89,8 +103,16 @@ class Distances:
 
     @cached_property
     def metrics(self) -> pa.Table:
-        """A row for each source: solver, seconds, work, reach, largest and mean distance; `docs/guides/results.md`."""
+        """A row for each source: solver, seconds, work, reach, largest and mean distance; `docs/guides/results.md`.
+
+        Raises
+        ------
+        InputError
+            `solve` was called with `metrics=False`.
+        """
         metrics = self._solution.metrics
+        if len(metrics) < len(self._sources):
+            raise InputError("these distances have no metrics", hint="call `solve` without `metrics=False`")
         from sssp_pipeline.kernels import SOLVERS
 
         on_gpu = bool(metrics) and SOLVERS[metrics[0].solver].device == "gpu"
@@ -101,26 +123,32 @@ class Distances:
     def numpy(self) -> np.ndarray:
         """Return the distances (S, V) or (S, T) in the type of the weights, with `unreached` for unreached vertices.
 
-        The array is that of this object, not a copy. Distances of a graph store with a scale are float64.
+        The array is that of this object, not a copy, unless the distances stay on the GPU. Distances of a graph store
+        with a scale are float64.
         """
         return self._rows
 
     def cupy(self) -> Any:
-        """Return a copy of `numpy()` as an array of CuPy, in the memory of the current GPU.
+        """Return the distances as an array of CuPy: those that stay on the GPU, or else a copy of `numpy()`.
+
+        The copy is in the memory of the current GPU.
 
         Raises
         ------
         SsspError
             There is no usable GPU, or CuPy is missing.
         """
-        return cupy_module().asarray(self._rows)
+        return cupy_module().asarray(self._made)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Return the array of `numpy()` for `from_dlpack` of another library, which does not copy it."""
-        return self._rows.__dlpack__(**options)
+        """Return the array of `numpy()`, or of `cupy()` if the distances stay on the GPU, for `from_dlpack`.
+
+        The other library does not copy it.
+        """
+        return self._made.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        return self._rows.__dlpack_device__()
+        return self._made.__dlpack_device__()
 
     def to_arrow(self) -> pa.Table:
         """Return the distances as a table of Arrow with S·V rows, sorted as `sources` and `vertices`."""
@@ -267,7 +295,8 @@ class Distances:
             )
         if self._graph is None:
             raise without_coordinates()
-        rows = partial(zip, self.sources.to_pylist(), self._solution.distances, strict=True)
+        solved = self._rows if self._scale is None else self._solution.distances
+        rows = partial(zip, self.sources.to_pylist(), solved, strict=True)
         found = Isochrones(
             self._graph(),
             rows,

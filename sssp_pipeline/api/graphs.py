@@ -14,21 +14,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sssp_pipeline.api.ids import Ids
-from sssp_pipeline.api.matrices import (
-    csr_of_edges,
-    csr_with_reverses,
-    edges_of_matrix,
-    is_of_cupy,
-    sources_of_edges,
-)
+from sssp_pipeline.api.matrices import csr_with_reverses, edges_of_matrix, is_of_cupy
 from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
 from sssp_pipeline.api.wording import naming, of_store
 from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parquet import table_of, to_chunk
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.ingest.id_mapping import collector
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
@@ -187,11 +183,16 @@ def _of_table(
 
 def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None) -> NamedGraph:
     row_offsets, col_indices, values = edges_of_matrix(matrix)
+    is_csr_of_cupy = is_of_cupy(matrix) and getattr(matrix, "format", None) == "csr"
     graph = CsrGraph(row_offsets, col_indices, _ones(len(col_indices), dtype))
     if not unweighted:
         chunk = EdgeChunk(sources_of_edges(graph), col_indices, values)
         graph = CsrGraph(row_offsets, col_indices, _typed([chunk], dtype, "the matrix"))
     graph.check()
+    if is_csr_of_cupy:
+        n_edges, is_same = graph.n_edges, graph.weight_dtype == matrix.data.dtype and not unweighted
+        weights = matrix.data[:n_edges] if is_same else graph.weights
+        set_origin(graph, matrix.indptr, matrix.indices[:n_edges], weights)
     ids = VertexIds(IdMapping(kind="offset", type="int64"), None, graph.n_vertices)
     return NamedGraph(csr_with_reverses(graph) if mirror else graph, ids)
 

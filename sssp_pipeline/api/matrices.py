@@ -8,7 +8,7 @@ import numpy as np
 
 from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source, rows_between
+from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges
 
 
 def is_of_cupy(matrix: Any) -> bool:
@@ -24,7 +24,7 @@ def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     matrix
         (N, N) sparse matrix or array of SciPy, with its stored zeros; or a dense array, in which 0, infinity and NaN
         are no edges; or a masked array, in which masked entries are none; or a sparse matrix or an array of CuPy,
-        which is copied to host memory. It is not changed, and the result may share its memory.
+        of which a copy in host memory is made. It is not changed, and the result may share its memory.
 
     Raises
     ------
@@ -73,33 +73,8 @@ def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return offsets.astype(np.int64), targets.astype(np.uint32), values
 
 
-def csr_of_edges(
-    src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int, *, mirror: bool
-) -> CsrGraph:
-    """Return the graph of edges in memory, with rows sorted by target and weight; parallel edges are kept.
-
-    Parameters
-    ----------
-    src, dst
-        (E,) uint32 below `n_vertices`.
-    weights
-        (E,) of one of `csr.WEIGHT_DTYPES`.
-    mirror
-        Whether to add the reverse of every edge but self-loops.
-    """
-    if mirror:
-        src, dst, bits, *_ = grouped_by_source(src, dst, bits_of(weights), False, True)
-        weights = bits.view(weights.dtype)
-    return CsrGraph(*rows_between(0, n_vertices, src, dst, weights)).check()
-
-
 def csr_with_reverses(graph: CsrGraph) -> CsrGraph:
     """Return `graph` with the reverse of every edge."""
     return csr_of_edges(
         sources_of_edges(graph), graph.col_indices, graph.weights, graph.n_vertices, mirror=True
     )
-
-
-def sources_of_edges(graph: CsrGraph) -> np.ndarray:
-    """Return the vertex where each edge starts, (E,) uint32."""
-    return np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))

@@ -136,6 +136,8 @@ class Path(list[Any]):
     ) -> dict[str, Any]:
         """Return the path as a Feature of GeoJSON (RFC 7946): a line, or a point if the path is one vertex.
 
+        A line across the meridian at 180 degrees is cut there, into a MultiLineString (section 3.1.9).
+
         The properties are those of `to_dict`, and `coordinates`, the unit of the coordinates in the graph store.
 
         Parameters
@@ -163,13 +165,30 @@ class Path(list[Any]):
             [lon.item(), lat.item()]
             for lon, lat in zip(positions.lon[vertices], positions.lat[vertices], strict=True)
         ]
-        shape = (
-            {"type": "LineString", "coordinates": line}
-            if len(line) > 1
-            else {"type": "Point", "coordinates": line[0]}
-        )
         properties = {**self.to_dict(cost), "coordinates": positions.unit}
-        return {"type": "Feature", "geometry": shape, "properties": properties}
+        return {"type": "Feature", "geometry": _drawn(line), "properties": properties}
+
+
+def _drawn(line: list[list[float]]) -> dict[str, Any]:
+    """Return the geometry of a line of positions, each a longitude and a latitude."""
+    if len(line) == 1:
+        return {"type": "Point", "coordinates": line[0]}
+    parts = [line[:1]]
+    for (lon, lat), (next_lon, next_lat) in pairwise(line):
+        if abs(next_lon - lon) > 180:  # the short way leads across the meridian at 180 degrees
+            side = 180.0 if next_lon < lon else -180.0
+            ahead = next_lon + 2 * side - lon
+            share = (side - lon) / ahead if ahead else 0.0
+            crossed_lat = lat + share * (next_lat - lat)
+            if share:
+                parts[-1].append([side, crossed_lat])
+            parts.append([[-side, crossed_lat]])
+        parts[-1].append([next_lon, next_lat])
+    # A vertex on the meridian is there twice: a part of one place is no line.
+    drawn = [part for part in parts if any(position != part[0] for position in part)] or [line]
+    if len(drawn) == 1:
+        return {"type": "LineString", "coordinates": drawn[0]}
+    return {"type": "MultiLineString", "coordinates": drawn}
 
 
 def without_coordinates() -> InputError:

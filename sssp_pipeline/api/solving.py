@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,14 @@ import numpy.typing as npt
 
 from sssp_pipeline.api.calls import solve_sources
 from sssp_pipeline.api.distances import Distances
-from sssp_pipeline.api.graphs import graph_of, is_stored
+from sssp_pipeline.api.graphs import NamedGraph, graph_of, is_stored
 from sssp_pipeline.api.ids import vertices_of
+from sssp_pipeline.api.matrices import is_of_cupy
 from sssp_pipeline.api.paths import PathTree
 from sssp_pipeline.api.wording import naming, of_solve, of_store
-from sssp_pipeline.errors import SsspError
+from sssp_pipeline.errors import InputError, SsspError
+from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import rows_on_device
 from sssp_pipeline.kernels.kept import EveryVertex, Targets
 from sssp_pipeline.kernels.solver import Solution, SolveOptions
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
@@ -32,6 +36,8 @@ def solve(
     columns: tuple[str, str] | None = None,
     directed: bool | None = None,
     dtype: npt.DTypeLike | None = None,
+    on_device: bool | None = None,
+    metrics: bool = True,
 ) -> Distances:
     """Return exact distances from `sources`, in the type of the weights and added in that type.
 
@@ -43,7 +49,8 @@ def solve(
         One of these, which is not changed:
 
         - a sparse matrix of SciPy or CuPy, or a dense array. Entry (i, j) is the weight of an edge from i to j; stored
-          zeros of a sparse one are edges of weight 0. Ids are row numbers.
+          zeros of a sparse one are edges of weight 0. Ids are row numbers. A GPU takes a CSR matrix of CuPy from its
+          own memory; the host checks a copy.
         - a NetworkX graph. Ids are its nodes.
         - an igraph graph. Ids are the names of its vertices, or their numbers if they have no names.
         - a rustworkx graph. Ids are the indices of its nodes.
@@ -73,11 +80,18 @@ def solve(
     dtype
         The type of the weights and distances: uint32, int32, uint64, int64, float32 or float64. None keeps floats as
         they are, and takes the first of the integer types that holds every integer weight.
+    on_device
+        Whether the distances stay in the memory of the GPU, so that `Distances.cupy` copies nothing; the solver then
+        runs on the GPU. None means yes for a graph of CuPy if it is possible. It is not possible with predecessors,
+        negative weights, or a scale, which are finished in host memory, or with a solver for the CPU.
+    metrics
+        Whether `Distances.metrics` is wanted. It counts all vertices. Without it, `phast` computes only what the
+        `targets` need.
 
     Returns
     -------
     Distances
-        In host memory: S rows, one for each source, of V or T distances.
+        S rows, one for each source, of V or T distances, in host memory or in that of the GPU.
 
     Raises
     ------
@@ -85,7 +99,7 @@ def solve(
         The graph, an id or an option cannot be used; or a shortest path is longer than the type holds
         (`PathTooLongError`); or a source reaches a negative cycle (`NegativeCycleError`).
     SsspError
-        The memory of the GPU is too small.
+        The memory of the GPU is too small; or there is no GPU, and the distances are to stay on it.
     """
     with naming(of_store if is_stored(graph) else of_solve):
         named = graph_of(graph, weight, columns, directed, dtype)
@@ -95,13 +109,21 @@ def solve(
         wanted = EveryVertex() if of_targets is None else Targets(of_targets)
         # A path leads through other vertices than the targets. So predecessors need whole rows, which `take` reduces.
         kept = EveryVertex() if predecessors else wanted
-        options = SolveOptions(cutoff=scaled_limit(cutoff, scale), predecessors=predecessors, kept=kept)
+        limit = scaled_limit(cutoff, scale)
+        options = SolveOptions(cutoff=limit, predecessors=predecessors, kept=kept, metrics=metrics)
         shape = len(of_sources), wanted.n_columns(csr.n_vertices)
-        rows = np.empty(shape, csr.weight_dtype)
+        rows: Any
+        if _stays_on_device(on_device, graph, named, solver, predecessors):
+            rows = rows_on_device(csr, shape, csr.weight_dtype)
+            options = replace(options, into=rows)
+        else:
+            rows = np.empty(shape, csr.weight_dtype)
         before = np.empty(shape, np.uint32) if predecessors else None
         trees = [PathTree(None, row) for row in before] if before is not None else []
 
         def take(first: int, solution: Solution) -> None:
+            if options.into is not None:  # the solver has written there
+                return
             part = slice(first, first + len(solution.distances))
             if before is None or of_targets is None:
                 rows[part] = solution.distances
@@ -116,11 +138,41 @@ def solve(
                 trees[part] = [PathTree.to_targets(row, of_targets) for row in solution.predecessors]
 
         try:
-            metrics = solve_sources(csr, of_sources, options, solver, take)
+            of_each = solve_sources(csr, of_sources, options, solver, take)
         except SsspError as error:
             if (in_ids := error_in_ids(error, ids)) is error:
                 raise
             raise in_ids from error
         return Distances(
-            of_sources, of_targets, Solution(rows, before, metrics), trees, ids, scale, named.stored, cutoff
+            of_sources,
+            of_targets,
+            Solution(rows, before, of_each if metrics else []),
+            trees,
+            ids,
+            scale,
+            named.stored,
+            cutoff,
         )
+
+
+def _stays_on_device(
+    asked: bool | None, graph: Any, named: NamedGraph, solver: str, predecessors: bool
+) -> bool:
+    """Return whether distances stay on the GPU; raise `InputError` if they are asked to, and cannot."""
+    if asked is False or (asked is None and not is_of_cupy(graph)):
+        return False
+    reason = None
+    if predecessors:
+        reason = "predecessors are found in host memory"
+    elif named.scale is not None:
+        reason = "a store with a scale gives distances in the unit of the input, and the host makes these"
+    elif named.graph.traits.min_weight < 0:
+        reason = "the host finishes distances of negative weights"
+    elif solver != "auto" and solver_named(solver).device == "cpu":
+        reason = f"`{solver}` runs on the CPU"
+    if asked and reason is not None:
+        raise InputError(
+            f"the distances cannot stay on the GPU: {reason}",
+            hint="leave out `on_device=True`; `.cupy()` then copies them to the GPU",
+        )
+    return reason is None

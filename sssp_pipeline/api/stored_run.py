@@ -368,8 +368,8 @@ class StoredRun:
         ------
         InputError
             The run has no such source, or not the distances to all vertices; a limit is above the cutoff, or it is no
-            number; the graph store is gone, has no coordinates or has negative weights; an isochrone crosses the
-            meridian at 180 degrees; or shapely is missing.
+            number; the graph store is gone, has no coordinates or has negative weights; an isochrone is around
+            a pole; or shapely is missing.
         """
         return self.isochrones_to_write(limits, sources, buffer_m, coordinates, store).table()
 

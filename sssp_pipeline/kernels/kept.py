@@ -30,6 +30,11 @@ class Kept(ABC):
     #: What is kept of each vertex over the sources of a part, beside what is kept of each row; None for nothing.
     over_sources: OverSources | None = None
 
+    @property
+    def read_vertices(self) -> np.ndarray | None:
+        """The only vertices (T,) of a row that `reduce` reads; None for all. Things kept over sources need all too."""
+        return None
+
     @abstractmethod
     def n_columns(self, n_vertices: int) -> int:
         """Return how many values are kept of a row."""
@@ -89,6 +94,10 @@ class Targets(Kept):
 
     #: (T,) integers, in the order of the distances.
     vertices: np.ndarray
+
+    @property
+    def read_vertices(self) -> np.ndarray:
+        return self.vertices
 
     def n_columns(self, n_vertices: int) -> int:
         return len(self.vertices)

@@ -26,6 +26,10 @@ class Nearest(Kept):
     #: (T,) integers: the vertices to choose from. None means every vertex.
     targets: np.ndarray | None = None
 
+    @property
+    def read_vertices(self) -> np.ndarray | None:
+        return self.targets
+
     def n_columns(self, n_vertices: int) -> int:
         return 2 * self.k
 

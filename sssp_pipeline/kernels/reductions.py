@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import distribution
 from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import DistributionOnDevice
-from sssp_pipeline.kernels.gpu.common.rows.reduce import SEGMENT, ReduceOnDevice, partial_sums
+from sssp_pipeline.kernels.gpu.common.rows.reduce import (
+    SEGMENT,
+    ReduceOnDevice,
+    amounts_dtype,
+    partial_sums,
+)
 from sssp_pipeline.kernels.host.mean import exact_sum, mantissa_bits, sums
 from sssp_pipeline.kernels.host.search_graph import distance_limit
 from sssp_pipeline.kernels.kept import DeviceReduction, Kept
@@ -101,8 +107,8 @@ class Reductions(Kept):
 
     def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
         amounts = np.empty((0, n_vertices), np.int64) if self.amounts is None else self.amounts
-        limits, n_words = self._limits(weight_dtype), self.n_columns(n_vertices)
-        reduce = ReduceOnDevice(limits, amounts, n_rows, n_words, harmonic=self.harmonic)
+        limits, n_words, dtype = self._limits(weight_dtype), self.n_columns(n_vertices), self._amounts_dtype
+        reduce = ReduceOnDevice(limits, amounts, dtype, n_rows, n_words, harmonic=self.harmonic)
         if not self.bounds and not self.shares:
             return reduce
         distribute = DistributionOnDevice(
@@ -121,8 +127,14 @@ class Reductions(Kept):
         return words * np.dtype(np.uint64).itemsize
 
     def fixed_device_bytes(self, n_vertices: int) -> int:
+        # At most: amounts of 32 bits take half of it.
         numbers = self.n_amounts * n_vertices + len(self.bounds) + len(self.shares)
         return 8 * numbers + self.part_bytes(n_vertices, np.dtype(np.float64))  # no type has more words
+
+    @cached_property
+    def _amounts_dtype(self) -> np.dtype:
+        """The type of the amounts on a device. It is kept, as a call makes several reductions."""
+        return np.dtype(np.int64) if self.amounts is None else amounts_dtype(self.amounts)
 
     def _limits(self, dtype: np.dtype) -> np.ndarray:
         """Return the limits (R,) of `dtype`: a vertex is within a radius if its distance is below the limit."""

@@ -18,6 +18,7 @@ from sssp_pipeline.kernels.gpu.adds_slots.adds_slots import AddsSlots
 from sssp_pipeline.kernels.gpu.bellman_ford.bellman_ford import BellmanFord
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford.frontier_bellman_ford import FrontierBellmanFord
 from sssp_pipeline.kernels.gpu.near_far.near_far import NearFar
+from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import PhastGpu
 from sssp_pipeline.kernels.gpu.work_efficient.work_efficient import WorkEfficient
 from sssp_pipeline.kernels.options import Value
 from sssp_pipeline.kernels.solver import Solver, tuned
@@ -30,6 +31,7 @@ SOLVERS: dict[str, Solver] = {
         Adds(),
         AddsSlots(),
         AddsLanes(),
+        PhastGpu(),
         FrontierBellmanFord(),
         BellmanFord(),
         WorkEfficient(),

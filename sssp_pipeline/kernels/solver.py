@@ -44,7 +44,8 @@ class SolveOptions:
     ------
     InputError
         `delta` is not a positive finite number, `cutoff` is negative or not a number, `trace_every_us` is out of
-        range, `deadline_s` is not positive, or predecessors are wanted of rows that are not kept whole.
+        range, `deadline_s` is not positive, predecessors are wanted of rows that are not kept whole, or something is
+        wanted that needs host memory beside `into`.
     """
 
     #: Bucket width in the weights' unit; None lets the solver pick it from the graph.
@@ -63,6 +64,12 @@ class SolveOptions:
     #: Whether a GPU finds facts about rows of distances (`Solution.facts`), so that a writer need not read the rows. If
     #: no predecessors are wanted, the GPU also packs the rows, as `RowFacts` says.
     row_facts: bool = False
+    #: Contiguous array (S, columns) on the current device, of the type of what is kept. What is kept of the rows of a
+    #: call stays there, and is `Solution.distances`. None: it is copied to host memory.
+    into: Any = None
+    #: Whether metrics count all vertices. If not, a solver may leave out vertices that `kept` does not need. Then
+    #: `reached`, `max_distance`, `mean_distance` and `teps` count the others.
+    metrics: bool = True
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < math.inf:
@@ -87,6 +94,11 @@ class SolveOptions:
             raise InputError(
                 "predecessors cannot be given for some targets alone",
                 hint="a path leads through other vertices too: leave out the targets, or the predecessors",
+            )
+        if self.into is not None and (self.predecessors or self.row_facts or self.kept.over_sources):
+            raise InputError(
+                "only distances can stay on the GPU: predecessors, facts about rows and numbers of vertices cannot",
+                hint="leave out `into`, or the others",
             )
 
     @property
@@ -114,8 +126,8 @@ class SourceMetrics:
     #: time on a CPU.
     solve_s: float
     #: The ADDS paper's work count: how often a vertex was taken from the worklist and its edges read.
-    #: Dijkstra's algorithm processes every reached vertex once. With a hierarchy: the vertices on the climb and all
-    #: vertices of the sweep.
+    #: Dijkstra's algorithm processes every reached vertex once. With a hierarchy: the vertices on the climb and those
+    #: of the sweep, which skips parts of the graph beyond the cutoff.
     vertices_processed: int
     #: How many edges were read. With a hierarchy: how many of its arcs.
     edges_relaxed: int
@@ -196,8 +208,8 @@ def metrics_column(metrics: Sequence[SourceMetrics], name: str) -> np.ndarray | 
 class Solution:
     """Distances from some sources."""
 
-    #: What `SolveOptions.kept` keeps of each row, (S, V) of the weights' type for every vertex. Host memory, owned by
-    #: the caller; a distance is `csr.unreached_distance(dtype)` where there is no path.
+    #: What `SolveOptions.kept` keeps of each row, (S, V) of the weights' type for every vertex. Host memory, or
+    #: `SolveOptions.into`, owned by the caller; a distance is `csr.unreached_distance(dtype)` where there is no path.
     distances: np.ndarray
     #: (S, V) uint32, `csr.NO_VERTEX` for sources and unreached vertices; None if not asked for.
     predecessors: np.ndarray | None
@@ -236,8 +248,8 @@ class Solver(Protocol):
     summary: str
     #: Whether its search takes negative weights. Without, integers are reweighted (`host/reweighting.py`).
     takes_negative: bool
-    #: Why `auto` does not take this solver; None if it may.
-    named_only: str | None
+    #: Whether it needs a hierarchy (`kernels/hierarchy/`). `auto` takes it only where one is stored, or pays.
+    uses_hierarchy: bool
     #: Whether `edges_relaxed` counts arcs of a hierarchy, which may be fewer than the edges of the graph.
     counts_arcs: bool
 

@@ -10,6 +10,7 @@ from typing import get_args
 import numpy as np
 
 from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
 from sssp_pipeline.kernels.solver import SolveOptions, Solver
@@ -22,7 +23,7 @@ from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow.cluster import Cluster
 from sssp_pipeline.workflow.contradictions import files_read
-from sssp_pipeline.workflow.models import Dtype, Workflow
+from sssp_pipeline.workflow.models import Dtype, Solve, Workflow
 
 _LOCAL_KINDS = ("auto", "local-cpu", "local-cuda")
 
@@ -64,10 +65,28 @@ def check_before_ingest(
 
 def _check_solver(workflow: Workflow) -> None:
     """Check the name and the options of the solver, and whether any solver supports the workflow."""
-    name, dtype = workflow.solve.solver, workflow.graph.weights.dtype
+    name, options = workflow.solve.solver, solve_options(workflow.solve)
     if name != "auto":
         solver_named(name, workflow.solve.options)
-    options = solve_options(workflow.solve)
+    refused = _refused(workflow)
+    check_choice(name, refused, options)
+    _check_hierarchy(workflow.solve, refused)
+
+
+def check_before_making_hierarchy(workflow: Workflow) -> None:
+    """Raise `InputError` if `ingest --hierarchy` would fail with every graph."""
+    if workflow.solve.hierarchy == "off":
+        raise InputError("`solve.hierarchy` is `off`, and `--hierarchy` makes one", hint="remove one of them")
+    refused = _refused(workflow)
+    if all(name in refused for name in _users()):
+        raise InputError(
+            f"no solver can use a hierarchy: {refused[_users()[-1]]}", hint="leave out `--hierarchy`"
+        )
+
+
+def _refused(workflow: Workflow) -> dict[str, str]:
+    """Return why solvers cannot solve any graph with this workflow, by name."""
+    dtype, options = workflow.graph.weights.dtype, solve_options(workflow.solve)
     dtypes = get_args(Dtype) if dtype == "auto" else (dtype,)
     no_gpu = gpu_missing() if workflow.cluster.kind in _LOCAL_KINDS else None
     refused: dict[str, str] = {}
@@ -77,7 +96,34 @@ def _check_solver(workflow: Workflow) -> None:
             reason = no_gpu
         if reason is not None:
             refused[solver.name] = reason
-    check_choice(name, refused, options)
+    return refused
+
+
+def _users() -> list[str]:
+    """Return the names of the solvers that use a hierarchy; the last one is on the CPU, and its reason is shown."""
+    return [solver.name for solver in SOLVERS.values() if solver.uses_hierarchy]
+
+
+def _check_hierarchy(solve: Solve, refused: dict[str, str]) -> None:
+    """Raise `InputError` if `solve.hierarchy` does not fit the solver, or no solver that uses one can run."""
+    users = _users()
+    if solve.hierarchy == "off" and solve.solver in users:
+        raise InputError(
+            f"`solve.hierarchy` is `off`, and solver `{solve.solver}` needs a hierarchy",
+            hint="remove one of them",
+        )
+    if solve.hierarchy != "build":
+        return
+    if solve.solver not in ("auto", *users):
+        raise InputError(
+            f"`solve.hierarchy` is `build`, and solver `{solve.solver}` uses no hierarchy",
+            hint=f"name a solver that does ({', '.join(users)}), or set `solve.hierarchy: off`",
+        )
+    if all(name in refused for name in users):
+        raise InputError(
+            f"`solve.hierarchy` is `build`, and no solver can use a hierarchy: {refused[users[-1]]}",
+            hint="set `solve.hierarchy: auto`",
+        )
 
 
 def _refusal(solver: Solver, dtypes: tuple[str, ...], options: SolveOptions) -> str | None:

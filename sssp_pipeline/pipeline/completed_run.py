@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.results.outputs import FileOutput, recorded_output
+from sssp_pipeline.pipeline.results.overall import overall_fault
 from sssp_pipeline.pipeline.results.report.page import render_report
 from sssp_pipeline.pipeline.results.report.sample import read_sample
 from sssp_pipeline.pipeline.results.run_files import (
@@ -88,7 +89,11 @@ def verify_run(
     with ExitStack() as resources:
         source = resources.enter_context(worker_source(cluster) if cluster else _source_of(record))
         still_ours = resources.enter_context(exclusive(folder.url))
-        record["verify"] = asdict(verifying.verify_on(source))
+        verdict = verifying.verify_on(source)
+        if verdict.refuted is None:
+            dtype = stored.manifest.traits.weight_dtype
+            verdict = replace(verdict, refuted=overall_fault(folder, record, metrics, output, dtype))
+        record["verify"] = verdict.record()
         still_ours()
         finish_run(folder, record, stored, report=files.exists(folder.path(REPORT_FILE)))
     return record

@@ -86,6 +86,7 @@ def _input_facts(spec: Graph) -> dict[str, Any]:
 
 
 def _store_facts(url: str) -> dict[str, Any]:
+    from sssp_pipeline.pipeline.graph_store.hierarchy_record import read_record
     from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
 
     manifest = read_newest(url)
@@ -103,6 +104,7 @@ def _store_facts(url: str) -> dict[str, Any]:
         **of_graph,
         "files": len(manifest.parts),
         "bytes": sum(part.bytes for part in manifest.parts),
+        "hierarchy": read_record(url).facts(manifest.by_weight.values()),
         "older_versions": len(older),
         "older_versions_bytes": sum(part.bytes for version in older for part in version.parts),
     }

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.kernels import solver_named
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.planning.plan import Plan, solve_options
+from sssp_pipeline.pipeline.planning.plan import Plan, Work, has_hierarchy, solve_options
 from sssp_pipeline.pipeline.run import ingest_stage, plan_stage
 from sssp_pipeline.progress import Progress
 from sssp_pipeline.workflow.models import Workflow
@@ -51,6 +52,7 @@ def facts_of_plan(workflow: Workflow, stored: StoredGraph, probe: int, progress:
         "weight_dtype": traits.weight_dtype.name,
         "solver": plan.solver,
         "solver_reason": plan.solver_reason,
+        "hierarchy": _hierarchy_facts(plan.work),
         "sources": sum(len(b) for b in plan.batches),
         "targets": plan.output.n_targets,
         "batches": len(plan.batches),
@@ -67,6 +69,23 @@ def facts_of_plan(workflow: Workflow, stored: StoredGraph, probe: int, progress:
     return facts
 
 
+def _hierarchy_facts(work: Work) -> dict[str, Any]:
+    """Return whether the store has a hierarchy of the graph, or the run would make one, and what that takes."""
+    known = work.traits.hierarchy
+    facts: dict[str, Any] = {"arcs": known and known.n_arcs, "triangles": known and known.n_triangles}
+    if has_hierarchy(work.traits):
+        return {"state": "stored", **facts}
+    if work.no_hierarchy is not None:
+        return {"state": "none", "why": work.no_hierarchy, **facts}
+    is_counted = known is not None and known.n_arcs is not None
+    return {
+        "state": "would be made" if is_counted else "would be made, unless the graph has too many arcs",
+        **facts,
+        "make_s": costs.left_s(work.traits),
+        "make_bytes": costs.build_bytes(work.traits),
+    }
+
+
 def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> dict[str, Any]:
     """Return the measured time of `probe` sources with each solver that a run would try."""
     graph, traits, n_sources = stored.graph(), stored.manifest.traits, sum(len(b) for b in plan.batches)
@@ -75,13 +94,17 @@ def _probed(workflow: Workflow, stored: StoredGraph, plan: Plan, probe: int) -> 
     source_s: dict[str, float] = {}
     for name in (plan.solver, *plan.others):
         solver = solver_named(name, workflow.solve.options)
+        if solver.uses_hierarchy and not has_hierarchy(plan.work.traits):
+            continue  # it would make the hierarchy
         expected = solver.forecast(traits, len(tried))
         best_s = min(source_s.values(), default=inf)
         if expected.source_s / expected.off_by > best_s or expected.source_s > _MAX_RATIO * best_s:
             continue
         solver.solve(graph, tried[:1], options)  # compiles the solver and prepares the graph for it
         source_s[name] = float(np.mean([m.solve_s for m in solver.solve(graph, tried, options).metrics]))
-    facts = {"probed_sources": len(tried), "solve_s_per_source": source_s}
+    facts = {"probed_sources": len(tried) if source_s else 0, "solve_s_per_source": source_s}
+    if not source_s:
+        return facts
     fastest = min(source_s, key=source_s.__getitem__)
     expected = solver_named(fastest).forecast(traits, 1)
     # A few sources do not predict the time of many for a solver that takes many at once.

@@ -17,14 +17,15 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels.compile_notice import on_first_compilation
-from sssp_pipeline.pipeline.checks import check_before_ingest
+from sssp_pipeline.pipeline.checks import check_before_ingest, check_before_making_hierarchy
 from sssp_pipeline.pipeline.completed_run import check_undamaged, finish_run
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.hierarchy_stage import make_for_all, planned, prepare
 from sssp_pipeline.pipeline.ingest.stage import ingest
-from sssp_pipeline.pipeline.machine import hardware, this_machine, versions
-from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan
+from sssp_pipeline.pipeline.machine import Machine, hardware, this_machine, versions
+from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, work_of
 from sssp_pipeline.pipeline.planning.selection import Selection
 from sssp_pipeline.pipeline.planning.snapping import Snapper
 from sssp_pipeline.pipeline.planning.sources import Skipped, select_sources
@@ -78,8 +79,15 @@ def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
     return StoredGraph(workflow.store, graph_with(None, ingest_all(workflow, progress), workflow.store))
 
 
-def ingest_all(workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False) -> StoreManifest:
-    """Return the manifest of the workflow's store with all weights. Ingest the graph if the store does not hold it."""
+def ingest_all(
+    workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False, hierarchy: bool = False
+) -> StoreManifest:
+    """Return the manifest of the workflow's store with all weights. Ingest the graph if the store does not hold it.
+
+    With `hierarchy`, make what the store lacks of a hierarchy too.
+    """
+    if hierarchy:
+        check_before_making_hierarchy(workflow)
     with _compile_notice(progress):
         stored, fresh = ingest(
             workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions
@@ -109,6 +117,9 @@ def ingest_all(workflow: Workflow, progress: Progress, *, remove_old_versions: b
         edges=manifest.n_edges,
         store=store,
     )
+    if hierarchy:
+        with _compile_notice(progress):
+            make_for_all(workflow.store, stored, progress)
     return stored
 
 
@@ -147,7 +158,10 @@ def select_stage(
 def plan_stage(workflow: Workflow, stored: StoredGraph, progress: Progress) -> Plan:
     """Return the plan of a run on a stored graph, for workers on this machine."""
     batches, output, _, _ = select_stage(workflow, stored, progress)
-    return make_plan(stored.manifest.traits, batches, workflow.solve, output, this_machine())
+    solve, machine = workflow.solve, this_machine()
+    work = work_of(stored.manifest.traits, batches, solve, output.kept)
+    traits, no_hierarchy = planned(stored, solve, work, machine)
+    return make_plan(traits, batches, solve, output, machine, no_hierarchy)
 
 
 def run(
@@ -343,7 +357,7 @@ class _Job:
             record = {**self._record(solved), "overall": overall}
         if will_verify and self.workflow.verify not in _included(record["verify"]):
             with self.timings.of("verify"):
-                record["verify"] = asdict(self._verifying.verify_on(self.cluster.source()))
+                record["verify"] = self._verifying.verify_on(self.cluster.source()).record()
             if self._ends_cluster:
                 self.cluster.close()
         if not is_finished:
@@ -423,8 +437,7 @@ class _Job:
         self.start_up.end("plan")
         try:
             source = self.cluster.source()
-            traits = self.stored.manifest.traits
-            plan = make_plan(traits, self.batches, self.workflow.solve, self.output, source.machine)
+            plan = self._plan(source.machine, missing)
             why = "asked for" if plan.n_compared == 1 else f"`sssp-pipeline plan` compares {plan.n_compared}"
             self.progress.say(
                 f"solver: {plan.solver} ({why})", "solver", solver=plan.solver, total=len(self.batches)
@@ -444,6 +457,13 @@ class _Job:
             if isinstance(error, UnsolvableError) or not self.folder.committed():
                 self.folder.abandon()
             raise
+
+    def _plan(self, machine: Machine, missing: list[int]) -> Plan:
+        """Return the plan; make the hierarchy of the graph before, if the batches that are `missing` are to use one."""
+        solve, traits = self.workflow.solve, self.stored.manifest.traits
+        left = work_of(traits, [self.batches[number] for number in missing], solve, self.output.kept)
+        traits, no_hierarchy = prepare(self.stored, solve, left, machine, self.progress)
+        return make_plan(traits, self.batches, solve, self.output, machine, no_hierarchy)
 
 
 def _included(verdict: dict[str, Any] | None) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ leave_out_optional_packages()
 import sssp_pipeline.pipeline.solving.dispatch
 import sssp_pipeline.pipeline.solving.workers.dask_workers
 import sssp_pipeline.pipeline.solving.workers.local_cluster
-import sssp_pipeline.pipeline.verification.task
+import sssp_pipeline.pipeline.verification.vertices
 
 gc.freeze()
 gc.enable()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sssp_pipeline.pipeline.storage.files import CHOOSE_A_FOLDER, STANDARD_INPUT, is_read_only, redacted
 from sssp_pipeline.workflow.answers import answer_contradictions
 from sssp_pipeline.workflow.cluster import ELASTIC_KINDS, KINDS, address_fault
-from sssp_pipeline.workflow.registries import FORMATS
+from sssp_pipeline.workflow.registries import FORMATS, FORMATS_WITH_POSITIONS, NAMES_WITH_POSITIONS
 from sssp_pipeline.workflow.section import Path, dotted
 from sssp_pipeline.workflow.vertices import Sources, Vertices
 from sssp_pipeline.workflow.weights import chosen_contradictions, several_weights, weight_contradictions
@@ -48,7 +48,7 @@ def contradictions(data: Mapping[str, Any]) -> Iterator[Contradiction]:
         (("sources",), sections.get("sources", {})),
         (("output", "targets"), output.get("targets")),
     ):
-        if isinstance(given, Mapping) and given.get("points") and graph.get("coordinates") is None:
+        if isinstance(given, Mapping) and given.get("points") and not _may_have_positions(graph):
             yield Contradiction(
                 (*path, "points"),
                 f"`{dotted((*path, 'points'))}` needs the coordinates of the graph",
@@ -219,15 +219,32 @@ def _output_contradictions(
 
 # ---- graph ----
 
+
+def _may_have_positions(graph: Mapping[str, Any]) -> bool:
+    """Return whether the vertices may have positions: a file with them is named, or the input may hold them."""
+    if graph.get("coordinates") is not None or graph.get("format") in FORMATS_WITH_POSITIONS:
+        return True
+    given = graph.get("input")
+    urls = given if isinstance(given, list | tuple) else [given]
+    return graph.get("format", "auto") == "auto" and any(
+        isinstance(url, str) and NAMES_WITH_POSITIONS.search(url.lower()) for url in urls
+    )
+
+
 #: Keys of the graph section that only some formats have: the default, and these formats.
 _KEYS_OF_FORMATS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "columns": ("auto", ("text", "csv", "parquet")),
-    "encoding": ("auto", ("text", "csv", "networkx")),
-    "delimiter": ("auto", ("csv",)),
+    "columns": ("auto", ("text", "csv", "lines", "parquet")),
+    "encoding": ("auto", ("text", "csv", "neo4j", "networkx")),
+    "delimiter": ("auto", ("csv", "neo4j")),
     "header": ("auto", ("text", "csv")),
-    "decimal": ("point", ("text", "csv")),
-    "unreadable": ("error", ("text", "csv", "networkx", "parquet")),
-    "max_line_bytes": (2**24, ("text", "csv", "networkx", "metis", "matrix-market", "dimacs")),
+    "decimal": ("point", ("text", "csv", "neo4j")),
+    "unreadable": ("error", ("text", "csv", "graphml", "lines", "neo4j", "networkx", "osm", "parquet")),
+    "layer": ("auto", ("lines",)),
+    "profile": ("auto", ("osm",)),
+    "max_line_bytes": (
+        2**24,
+        ("text", "csv", "graphml", "neo4j", "networkx", "metis", "matrix-market", "dimacs", "tntp"),
+    ),
 }
 
 

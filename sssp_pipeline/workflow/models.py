@@ -144,6 +144,13 @@ class Graph(Section):
     """URL of the positions of all vertices: a CSV, Parquet or GeoParquet file with the columns `id`, `lon` and `lat`,
     or the `.co` file of a DIMACS graph. `{file: URL, id: NAME, lon: NAME, lat: NAME}` names other columns."""
 
+    layer: Text = "auto"
+    """Layer of a GeoPackage. `auto` works if exactly one layer holds lines."""
+
+    profile: Literal["auto", "car", "bicycle", "foot"] = "auto"
+    """Who travels on the roads of OpenStreetMap: which ways are open, in which directions, and how fast. `auto` means
+    `car`. See [OpenStreetMap](../guides/openstreetmap.md)."""
+
     directed: bool | Literal["reversed"] = True
     """Whether an edge leads one way only. `false` adds the reverse of every edge. `reversed` reverses every edge."""
 
@@ -228,6 +235,11 @@ class Solve(Section):
 
     solver: Text = "auto"
     """Name of a solver, or `auto`. `sssp-pipeline solvers` lists the solvers."""
+
+    hierarchy: Literal["auto", "build", "off"] = "auto"
+    """The hierarchy that `phast` and `phast-gpu` need. It is kept in the graph store. If it is missing, `auto` makes it
+    if the run is expected to take less time with it, or if the solver is named. `build` makes it in any case. `off`
+    uses none."""
 
     options: dict[str, bool | int | float | str] = {}  # noqa: RUF012 (pydantic copies it)
     """Options of the named solver; each solver has its own, listed among the [solvers](solvers.md)."""

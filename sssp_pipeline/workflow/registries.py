@@ -6,6 +6,7 @@ A workflow is checked before anything slow is imported. An entry therefore says 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -23,12 +24,21 @@ FORMATS: dict[str, str] = {
     "csv": f"{_FORMATS}.csv_table:open_csv",
     "dimacs": f"{_FORMATS}.dimacs:open_dimacs",
     "galois": f"{_FORMATS}.galois:open_galois",
+    "graphml": f"{_FORMATS}.graphml:open_graphml",
+    "lines": f"{_FORMATS}.lines:open_lines",
     "matrix-market": f"{_FORMATS}.matrix_market:open_matrix_market",
     "metis": f"{_FORMATS}.metis:open_metis",
+    "neo4j": f"{_FORMATS}.neo4j:open_neo4j",
     "networkx": f"{_FORMATS}.networkx_edgelist:open_networkx",
+    "osm": f"{_FORMATS}.osm:open_osm",
     "parquet": f"{_FORMATS}.parquet:open_parquet",
     "scipy-npz": f"{_FORMATS}.scipy_npz:open_scipy_npz",
+    "tntp": f"{_FORMATS}.tntp:open_tntp",
 }
+
+#: The formats in which vertices have positions, and the names of files that may be in one of them.
+FORMATS_WITH_POSITIONS = ("graphml", "lines", "osm")
+NAMES_WITH_POSITIONS = re.compile(r"\.(pbf|osm|graphml|gpkg|parquet|geoparquet)(\.\w{2,3})?$")
 
 #: The subclass of `RowOutput` for each value of `output.distances`.
 OUTPUTS: dict[str, str] = {

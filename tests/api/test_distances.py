@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -9,8 +11,11 @@ import pytest
 import scipy.sparse as ss
 
 import sssp_pipeline as sp
+from sssp_pipeline.api.distances import Distances
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.kernels.gpu.common.cuda import cupy_setup
+from sssp_pipeline.kernels.gpu.common.graphs import device_graph as device_graphs
+from sssp_pipeline.kernels.solver import Solution
 
 MATRIX = ss.csr_array([[0, 1, 2, 0], [0, 0, 0, 1], [0, 0, 0, 3], [0, 0, 0, 0]])
 ROADS = pd.DataFrame({"from": ["a", "b", "c"], "to": ["b", "c", "d"], "km": [0.5, 1.5, 2.0]})
@@ -86,8 +91,79 @@ def test_a_matrix_of_cupy_is_copied():
     for module in ("cupy", "cupyx.scipy.sparse._csr"):
         OnDevice.__module__ = module
         for matrix in (MATRIX, MATRIX.toarray()):
-            assert sp.solve(OnDevice(matrix), 0).numpy().tolist() == [[0, 1, 2, 2]]
+            assert sp.solve(OnDevice(matrix), 0, on_device=False).numpy().tolist() == [[0, 1, 2, 2]]
             assert sp.dijkstra(OnDevice(matrix), indices=0).tolist() == [0, 1, 2, 2]
+
+
+class RowsOnDevice:
+    """Stands for an array of CuPy with distances, and counts its copies to the host."""
+
+    def __init__(self, rows):
+        self._rows, self.copies = rows, 0
+        self.shape, self.dtype = rows.shape, rows.dtype
+
+    def get(self):
+        self.copies += 1
+        return self._rows
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **options):
+        return "capsule"
+
+
+def test_distances_on_a_device_are_copied_once_and_only_if_needed():
+    on_host = sp.solve(MATRIX, [0, 3])
+    rows = RowsOnDevice(on_host.numpy())
+    vertices = np.array([0, 3], np.uint32)
+    found = Distances(vertices, None, Solution(rows, None), [], on_host._ids, None)
+    assert repr(found) == repr(on_host)
+    assert found.unreached == on_host.unreached
+    assert (found.__dlpack_device__(), found.__dlpack__()) == ((2, 0), "capsule")
+    assert rows.copies == 0
+    assert found.numpy().tolist() == on_host.numpy().tolist()
+    assert found.to_arrow() == on_host.to_arrow()
+    assert found.to_scipy().nnz == on_host.to_scipy().nnz
+    assert rows.copies == 1
+    elsewhere = pickle.loads(pickle.dumps(found))
+    assert elsewhere.numpy().tolist() == on_host.numpy().tolist()
+    assert elsewhere.__dlpack_device__() == on_host.__dlpack_device__()
+
+
+NEGATIVE = ss.csr_array((np.array([-1]), ([0], [1])), (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "options", "reason"),
+    [
+        (MATRIX, {"predecessors": True}, "predecessors are found in host memory"),
+        (MATRIX, {"solver": "dijkstra"}, "`dijkstra` runs on the CPU"),
+        (NEGATIVE, {}, "the host finishes distances of negative weights"),
+    ],
+    ids=["predecessors", "cpu", "negative"],
+)
+def test_distances_that_cannot_stay_on_a_gpu_are_refused(matrix, options, reason):
+    with pytest.raises(InputError) as caught:
+        sp.solve(matrix, 0, on_device=True, **options)
+    assert caught.value.message == f"the distances cannot stay on the GPU: {reason}"
+    assert "`on_device=True`" in caught.value.hint
+    assert sp.solve(matrix, 0, on_device=False, **options).numpy()[0, 0] == 0
+
+
+def test_distances_of_a_store_with_a_scale_cannot_stay_on_a_gpu(tmp_path):
+    (tmp_path / "edges.csv").write_text("from,to,km\n1,2,0.5\n")
+    store = sp.ingest(tmp_path / "edges.csv", tmp_path / "store", weights={"scale": 10})
+    with pytest.raises(InputError, match="a store with a scale"):
+        sp.solve(store, 1, on_device=True)
+
+
+def test_distances_cannot_stay_on_a_gpu_that_is_missing(monkeypatch):
+    missing = cupy_setup.Finding("gpu", "absent", "no NVIDIA driver", "a GPU needs NVIDIA's driver")
+    monkeypatch.setattr(cupy_setup, "_fault", lambda: missing)
+    with pytest.raises(SsspError) as caught:
+        sp.solve(MATRIX, 0, on_device=True)
+    assert (caught.value.message, caught.value.hint) == (missing.detail, missing.hint)
 
 
 @pytest.mark.gpu
@@ -101,6 +177,61 @@ def test_arrays_of_cupy():
         np.testing.assert_array_equal(found.numpy(), sp.solve(values, [0, 3]).numpy())
         on_device = found.cupy()
         assert isinstance(on_device, cupy.ndarray)
+        assert on_device.data.ptr == found._made.data.ptr  # no copy
         assert on_device.dtype == np.float32
         np.testing.assert_array_equal(on_device.get(), found.numpy())
+        np.testing.assert_array_equal(cupy.from_dlpack(found).get(), found.numpy())
+        assert isinstance(sp.solve(matrix, 0, on_device=False)._made, np.ndarray)
+        with_paths = sp.solve(matrix, 0, predecessors=True)
+        assert with_paths.path(0, 2) == [0, 2]
+        assert isinstance(with_paths._made, np.ndarray)
         np.testing.assert_array_equal(sp.dijkstra(matrix), sp.dijkstra(values))
+
+
+@pytest.mark.gpu
+def test_nothing_of_a_graph_of_cupy_is_uploaded(monkeypatch):
+    cupy = cupy_setup.cupy_module()
+    import cupyx.scipy.sparse
+
+    real = device_graphs.copy_to_device
+
+    def copy_to_device(values, on_device):
+        assert isinstance(values, cupy.ndarray), "an array of the host is uploaded"
+        real(values, on_device)
+
+    monkeypatch.setattr(device_graphs, "copy_to_device", copy_to_device)
+    generator = np.random.default_rng(2)
+    for dtype in (np.float32, np.float64):
+        dense = generator.random((500, 500), dtype)
+        dense[generator.random(dense.shape) > 0.02] = 0
+        values = ss.csr_array(dense)
+        matrix = cupyx.scipy.sparse.csr_matrix(values)
+        sources = np.arange(0, 500, 7)
+        for options in ({}, {"targets": [5, 0, 499]}, {"cutoff": 0.5}, {"solver": "near-far"}):
+            found = sp.solve(matrix, sources, **options)
+            assert isinstance(found._made, cupy.ndarray)
+            expected = sp.solve(values, sources, **(options | {"solver": "dijkstra"}))
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+@pytest.mark.gpu
+def test_distances_of_any_graph_can_stay_on_the_gpu():
+    cupy = cupy_setup.cupy_module()
+    for graph, ids in ((MATRIX, [0, 3, 0]), (ROADS, ["d", "a", "d"])):
+        for options in ({}, {"targets": ids[:2]}, {"cutoff": 1}):
+            found = sp.solve(graph, ids, on_device=True, **options)
+            assert isinstance(found.cupy(), cupy.ndarray)
+            np.testing.assert_array_equal(found.numpy(), sp.solve(graph, ids, **options).numpy())
+            assert found.to_pandas().equals(sp.solve(graph, ids, **options).to_pandas())
+    assert sp.solve(MATRIX, [], on_device=True).cupy().shape == (0, 4)
+
+
+@pytest.mark.gpu
+def test_distances_that_do_not_fit_the_gpu_are_an_error_with_their_size():
+    cupy = cupy_setup.cupy_module()
+    pool = cupy.cuda.MemoryPool()
+    pool.set_limit(size=2**20)
+    too_large = pytest.raises(SsspError, match=r"the distances \(300,000 sources, 4 vertices\) take 0.0 GiB")
+    with cupy.cuda.using_allocator(pool.malloc), too_large as caught:
+        sp.solve(MATRIX, np.zeros(300_000, int), on_device=True)
+    assert "`on_device=False`" in caught.value.hint

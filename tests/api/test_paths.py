@@ -236,6 +236,32 @@ def test_a_path_is_drawn(drawn):
     assert alone.geojson()["geometry"] == {"type": "Point", "coordinates": [-73.530767, 41.085396]}
 
 
+@pytest.mark.parametrize(
+    ("positions", "parts"),
+    [
+        ([(179, 10), (-179, 12), (-178, 12)], [[(179, 10), (180, 11)], [(-180, 11), (-179, 12), (-178, 12)]]),
+        ([(-179, 10), (179, 12), (-178, 9)], [[(-179, 10), (-180, 11)], [(180, 11), (179, 12), (180, 11)],
+                                              [(-180, 11), (-178, 9)]]),
+        ([(178, 1), (180, 2), (-179, 3)], [[(178, 1), (180, 2)], [(-180, 2), (-179, 3)]]),
+        ([(180, 1), (-179, 2), (-178, 2)], [[(-180, 1), (-179, 2), (-178, 2)]]),
+        ([(180, 1), (-180, 1), (180, 1)], [[(180, 1), (-180, 1), (180, 1)]]),
+        ([(90, 1), (-90, 1), (0, 1)], [[(90, 1), (-90, 1), (0, 1)]]),
+    ],
+    ids=["east", "there-and-back", "vertex", "begins", "one-place", "half-way-round"],
+)  # fmt: skip
+def test_a_line_is_cut_at_the_180th_meridian(drawn, positions, parts):
+    lines = "".join(f"v {v} {lon:.3f} {lat}\n" for v, (lon, lat) in enumerate(positions, 1))
+    store = drawn(f"p aux sp co 4\n{lines}v 4 0 0\n")
+    path = sp.solve(store, 1, predecessors=True).path(1, 3)
+    geometry = path.geojson(coordinates="degrees")["geometry"]
+    is_cut = len(parts) > 1
+    assert geometry["type"] == ("MultiLineString" if is_cut else "LineString")
+    found = geometry["coordinates"] if is_cut else [geometry["coordinates"]]
+    assert [list(map(tuple, part)) for part in found] == [
+        [pytest.approx(position) for position in part] for part in parts
+    ]
+
+
 def test_a_run_with_coordinates_is_drawn(drawn, tmp_path):
     drawn()
     graph = {

@@ -22,6 +22,7 @@ from sssp_pipeline.csr import csr_from_edges
 from sssp_pipeline.errors import InputError, NegativeCycleError, PathTooLongError
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.hierarchy import metis
 from sssp_pipeline.kernels.solver import SolveOptions
 
 MATRIX = ss.csr_array([[0, 1, 2, 0], [0, 0, 0, 1], [0, 0, 0, 3], [0, 0, 0, 0]])
@@ -218,6 +219,17 @@ def test_metrics():
     (row,) = sp.solve(MATRIX, 0).metrics.to_pylist()
     assert (row["source"], row["reached"], row["max_distance"], row["mean_distance"]) == (0, 4, 2.0, 1.25)
     assert row["solver"] in SOLVERS
+
+
+def test_without_metrics_distances_are_the_same():
+    solver = "auto" if metis.missing() else "phast"
+    for targets in (None, [2, 0, 2]):
+        found = sp.solve(MATRIX, [0, 3], targets=targets, metrics=False, solver=solver)
+        np.testing.assert_array_equal(found.numpy(), sp.solve(MATRIX, [0, 3], targets=targets).numpy())
+        with pytest.raises(InputError, match="these distances have no metrics") as caught:
+            _ = found.metrics
+        assert caught.value.hint == "call `solve` without `metrics=False`"
+    assert sp.solve(MATRIX, [], metrics=False).metrics.num_rows == 0
 
 
 def test_paths():

@@ -273,6 +273,25 @@ def _in_a_container(rng: random.Random, made: Input, is_text: bool = True) -> In
     return made
 
 
+def _graphml(rng: random.Random) -> Input:
+    def write(edges: Rows) -> bytes:
+        content = writers.graphml(edges).decode()
+        if rng.random() < 0.2:
+            content = content.replace('"directed"', '"undirected"')
+        if rng.random() < 0.2:
+            key = f'<key id="{rng.choice("wxy")}" for="{rng.choice(["edge", "node", "all"])}" attr.name="{{}}"/>'
+            content = content.replace(
+                "<graph ", key.format(rng.choice(["time", "note", "weight", "x"])) + "<graph "
+            )
+        if rng.random() < 0.1:
+            content = content.replace("/><graph", "><default>7</default></key><graph").replace(
+                '<data key="w">', rng.choice(['<data key="w">', '<data key="v">', "<data>"]), 1
+            )
+        return content.encode()
+
+    return _lines_format(write, "edges.graphml", 0, True)(rng)
+
+
 def _csv(rng: random.Random) -> Input:
     separator, header = rng.choice([",", ",", ";", "|", "\t"]), rng.random() < 0.6
     make = _lines_format(lambda edges: writers.lines(edges, separator, header), "edges.csv", 0, True)
@@ -491,6 +510,8 @@ MAKERS: dict[str, Callable[[random.Random], Input]] = {
     "metis": _metis,
     "parquet": _parquet,
     "scipy-npz": _npz,
+    "graphml": _graphml,
+    "neo4j": _lines_format(writers.neo4j, "edges.csv", 0, True),
     "networkx": _lines_format(writers.networkx, "edges.edgelist", 0, True),
 }
 

@@ -21,6 +21,7 @@ import zipfile
 import pyarrow as pa
 from reference_declared import read_dimacs, read_galois, read_matrix_market, read_metis, read_npz
 from reference_graph import BLANKS, DIGITS, NUMBER, Graph, Refused, rows_of, weight_types, words
+from reference_graphml import is_graphml, read_graphml
 from reference_tables import NETWORKX_ROW, read_csv, read_networkx, read_parquet, read_table, read_text
 
 
@@ -46,6 +47,8 @@ def _read(data: bytes, name: str, graph: dict) -> Graph:
         return read_parquet(data, graph) if found == "parquet" else read_npz(data, graph)
     if asked == "galois" or (asked == "auto" and found == "galois"):
         return read_galois(data, graph)
+    if asked == "graphml" or (asked == "auto" and is_graphml(data)):
+        return read_graphml(data, graph)
     text = decoded(data, graph.get("encoding", "auto"))
     limit = graph.get("max_line_bytes", 2**24)
     if len(text) > limit and any(len(line.encode(errors="replace")) >= limit for line in text.split("\n")):

@@ -10,6 +10,7 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,22 @@ def csv(rows: Rows) -> bytes:
 
 def networkx(rows: Rows) -> bytes:
     return "".join(f"{u} {v} {{'weight': {w}}}\n" for u, v, w in rows).encode()
+
+
+def neo4j(rows: Rows) -> bytes:
+    return lines([(":START_ID", ":END_ID", "weight:double")[: len(rows[0])], *rows], ",")
+
+
+def graphml(rows: Rows) -> bytes:
+    """The declarations take one line, and each edge another."""
+    key = '<key id="w" for="edge" attr.name="weight" attr.type="double"/>' if len(rows[0]) > 2 else ""
+    edges = []
+    for source, target, *weight in rows:
+        ends = f"source={quoteattr(source)} target={quoteattr(target)}"
+        edges.append(
+            f"<edge {ends}>" + "".join(f'<data key="w">{escape(w)}</data>' for w in weight) + "</edge>\n"
+        )
+    return f'<graphml>{key}<graph edgedefault="directed">\n{"".join(edges)}</graph></graphml>\n'.encode()
 
 
 def dimacs(rows: Rows) -> bytes:
@@ -189,6 +206,8 @@ TABLES: dict[str, tuple[str, Callable[[Rows], bytes]]] = {
     "tsv": ("edges.tsv", lambda rows: lines(rows, "\t", header=True)),
     "spaced": ("edges.txt", lambda rows: lines(rows, "  ", header=True)),
     "networkx": ("edges.edgelist", networkx),
+    "neo4j": ("edges.csv", neo4j),
+    "graphml": ("edges.graphml", graphml),
     "parquet": ("edges.parquet", parquet),
     "arrow": ("edges.arrow", arrow_file),
     "arrow-stream": ("edges.arrows", arrow_stream),

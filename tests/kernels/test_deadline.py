@@ -89,8 +89,10 @@ def test_a_cpu_solver_raises_the_error_when_the_source_is_done(solver):
 @ON["gpu"]
 def test_a_gpu_solver_gives_a_search_up_at_its_deadline_and_leaves_the_gpu_usable(solver):
     graph = long_path()
-    with pytest.raises(SsspError, match=r"than `solve.deadline_s` allows, 0\.01 s") as caught:
-        solver.solve(graph, np.array([graph.n_vertices // 2]), HURRIED)
+    # A sweep takes as long for a path as for any tree. It is not given up, but its result is.
+    hurried = SolveOptions(deadline_s=1e-6) if solver.counts_arcs else HURRIED
+    with pytest.raises(SsspError, match=r"than `solve.deadline_s` allows, (0\.01|1e-06) s") as caught:
+        solver.solve(graph, np.array([graph.n_vertices // 2]), hurried)
     assert caught.value.message.startswith(f"`{solver.name}` took longer for source")
     assert_exact(solver, made(grid(30, 30)), [5, 6])
 

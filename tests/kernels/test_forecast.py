@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sssp_pipeline.csr import GraphTraits, csr_from_edges
-from sssp_pipeline.generators import grid
+from sssp_pipeline.generators import grid, road_like
 from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.forecast import graph_device_bytes
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph, free_bytes
@@ -19,10 +19,18 @@ def test_offsets_take_twice_the_memory_beyond_32_bits():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["uint32", "float64"])
-@pytest.mark.parametrize("name", [name for name, s in SOLVERS.items() if s.device == "gpu"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        (name, dtype)
+        for name, solver in SOLVERS.items()
+        for dtype in (["uint32", "int64"] if solver.counts_arcs else ["uint32", "float64"])
+        if solver.device == "gpu"
+    ],
+)
 def test_a_source_takes_the_memory_that_is_forecast(name, dtype, device_pool):
-    made = grid(1000, 1000)
+    # What a hierarchy takes is forecast for roads.
+    made = road_like(200_000) if SOLVERS[name].counts_arcs else grid(1000, 1000)
     graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
     assert device_graph(graph).device_bytes == graph_device_bytes(graph.traits)
     assert free_bytes() > 0

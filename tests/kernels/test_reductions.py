@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from sssp_pipeline.csr import WEIGHT_DTYPES, unreached_distance
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import reductions
+from sssp_pipeline.kernels.gpu.common.rows.reduce import amounts_dtype
 from sssp_pipeline.kernels.reductions import Reductions, SumTooLargeError
 
 EVERY_DTYPE = pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
@@ -134,6 +135,23 @@ def test_the_harmonic_sum_of_the_least_distances_is_infinite():
 def test_amounts_of_another_graph_are_refused():
     with pytest.raises(InputError, match="there are amounts of 3 vertices, and the graph has 4"):
         Reductions((1,), np.zeros((1, 3), np.int64)).checked(4)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "expected"),
+    [
+        ([[0, 2**32 - 1, 0]], "uint32"),
+        ([[1, 2**32 - 1, 0]], "int64"),
+        ([[5, 5, 5], [2**31, 2**31 - 1, 0]], "uint32"),
+        ([[5, 5, 5], [2**31, 2**31, 0]], "int64"),
+        ([[-1, 1, 1]], "int64"),
+        ([[2**62, 2**61, 0]], "int64"),
+        ([[], []], "uint32"),
+    ],
+    ids=["most", "one-more", "two", "two-wide", "negative", "large", "no-vertices"],
+)
+def test_amounts_have_32_bits_on_a_device_if_every_sum_fits(amounts, expected):
+    assert amounts_dtype(np.array(amounts, np.int64)) == expected
 
 
 def test_the_device_holds_words_partial_sums_and_amounts():

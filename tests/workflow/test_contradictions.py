@@ -269,7 +269,7 @@ from sssp_pipeline.workflow.yaml_file import workflow_from_dict
         ),
         (
             {"graph": {"format": "metis", "columns": {"source": "a"}}},
-            "`graph.columns` belongs to formats `text`, `csv` and `parquet`, not `metis`",
+            "`graph.columns` belongs to formats `text`, `csv`, `lines` and `parquet`, not `metis`",
             "remove one of them",
         ),
         (

@@ -97,8 +97,8 @@ verify: of
     assert "line 3: set it, or give a default: `${ROAD:-value}`" in hints
     assert "line 12: did you mean `address`?" in hints
     assert hints[0] == (
-        "`--set solve.detla`: did you mean `delta`? Keys: weights, solver, options, delta, batch, cutoff, "
-        "predecessors, trace_every_us, deadline_s, retries"
+        "`--set solve.detla`: did you mean `delta`? Keys: weights, solver, hierarchy, options, delta, batch, "
+        "cutoff, predecessors, trace_every_us, deadline_s, retries"
     )
 
 
@@ -157,8 +157,8 @@ verify: of
         (
             "solve:\n",
             "`road.yaml` line 6: `solve` is empty, wanted a section with "
-            "`weights`, `solver`, `options`, `delta`, `batch`, `cutoff`, `predecessors`, `trace_every_us`, "
-            "`deadline_s`, `retries`",
+            "`weights`, `solver`, `hierarchy`, `options`, `delta`, `batch`, `cutoff`, `predecessors`, "
+            "`trace_every_us`, `deadline_s`, `retries`",
             None,
         ),
         ("report: [yes]\n", "`road.yaml` line 6: `report` is a list, wanted `true` or `false`", None),

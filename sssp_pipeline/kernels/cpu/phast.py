@@ -12,7 +12,8 @@ Keeps
     The hierarchy of a graph and the scratch memory of its threads, for all calls of this process, as long as the graph
     lives.
 
-NOTE: every vertex is swept, whatever the cutoff and the targets are. The metrics of a source count all vertices.
+NOTE: the metrics of a source count all vertices. So a sweep takes all of them even if few targets are wanted, unless
+the caller wants no metrics. It skips parts of the graph that are beyond the cutoff of all its sources, or unreached.
 
 References
 ----------
@@ -28,18 +29,19 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.errors import DeadlineError
-from sssp_pipeline.kernels.forecast import Forecast, core_s
-from sssp_pipeline.kernels.hierarchy import metis
-from sssp_pipeline.kernels.hierarchy.completion import completion_of
-from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
-from sssp_pipeline.kernels.hierarchy.lanes import TILE
+from sssp_pipeline.kernels.forecast import Forecast
+from sssp_pipeline.kernels.hierarchy import costs, metis
+from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
+from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
+from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
 from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
+from sssp_pipeline.kernels.hierarchy.tiles import TILE
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.mean import mean_distance
 from sssp_pipeline.kernels.host.row_memory import RowMemory
@@ -49,36 +51,53 @@ from sssp_pipeline.kernels.host.solver_base import WholeCalls
 from sssp_pipeline.kernels.kept import Kept, Nothing, Targets
 from sssp_pipeline.kernels.solver import SolveOptions, SourceMetrics
 
-#: Forecasts for roads: nanoseconds of a sweep and its copy for each vertex and edge, microseconds to prepare a vertex,
-#: and arcs of a vertex (`benchmarks/results/hierarchy.jsonl`).
-SWEEP_NS, PREPARE_US, ARCS = 0.4, 3.0, 5
-
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A graph and its hierarchy, shared by all threads."""
 
     hierarchy: Hierarchy
-    #: (V,) uint32: how many edges leave each vertex, by rank.
-    degrees: np.ndarray
+    #: All vertices.
+    whole: Region
+    #: The latest targets, as ranks, and the region that their distances need.
+    targeted: list[tuple[np.ndarray, Region]] = field(default_factory=list)
     #: Scratch memory that no call uses now, and the memory of rows.
     idle: list[Sweep] = field(default_factory=list)
     rows: RowMemory = field(default_factory=RowMemory)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of(cls, graph: CsrGraph, hierarchy: Hierarchy) -> Prepared:
         """Return `graph` prepared with its `hierarchy`."""
         degrees = np.empty(graph.n_vertices, np.uint32)
         degrees[hierarchy.completion.ranks] = np.diff(graph.row_offsets)
-        return cls(hierarchy, degrees)
+        return cls(hierarchy, Region.whole(hierarchy, degrees))
+
+    @cached_property
+    def no_distance_above(self) -> int:
+        """As the function of this name."""
+        return no_distance_above(self.hierarchy)
+
+    def region_of(self, targets: np.ndarray) -> Region:
+        """Return the region that the distances to `targets` (T,) uint32 need; it is kept until others are given."""
+        ranks = self.hierarchy.completion.ranks[targets]
+        with self.lock:
+            if not self.targeted or not np.array_equal(self.targeted[0][0], ranks):
+                self.targeted[:] = [(ranks, self.whole.of_targets(ranks))]
+            return self.targeted[0][1]
 
     @contextmanager
-    def sweep(self, n_sources: int) -> Iterator[Sweep]:
-        """Give the calling thread scratch memory for sweeps of `n_sources`."""
-        try:
-            sweep = self.idle.pop()
-        except IndexError:
-            sweep = Sweep(self.hierarchy, self.degrees)
+    def sweep(self, n_sources: int, region: Region) -> Iterator[Sweep]:
+        """Give the calling thread scratch memory for sweeps of `n_sources` over `region`."""
+        sweep = None
+        with self.lock:
+            wanted = (self.whole, *(of_targets for _, of_targets in self.targeted))
+            self.idle[:] = [one for one in self.idle if one.region in wanted]
+            places = [i for i, one in enumerate(self.idle) if one.region is region]
+            if places:
+                sweep = self.idle.pop(places[-1])
+        if sweep is None:
+            sweep = Sweep(self.hierarchy, region)
         sweep.reserve(n_sources)
         yield sweep
         self.idle.append(sweep)
@@ -89,17 +108,11 @@ _lock = threading.Lock()
 
 
 def prepared(graph: CsrGraph) -> Prepared:
-    """Return `graph` prepared for sweeps; it is made by the first call. Raises as `completion_of`."""
+    """Return `graph` prepared for sweeps; it is made by the first call. Raises as `shared_hierarchy`."""
     with _lock:
         if graph not in _kept:
-            _kept[graph] = Prepared.of(graph, customize(completion_of(graph), graph))
+            _kept[graph] = Prepared.of(graph, shared_hierarchy(graph))
         return _kept[graph]
-
-
-def keep_prepared(graph: CsrGraph, ready: Prepared) -> None:
-    """Have `prepared(graph)` return `ready`."""
-    with _lock:
-        _kept[graph] = ready
 
 
 class Phast(WholeCalls):
@@ -111,7 +124,7 @@ class Phast(WholeCalls):
         "Sweeps over a hierarchy, many sources at once; the fastest on roads from 250 sources on; integers"
     )
     no_delta = "it has no buckets and takes no delta"
-    named_only: str | None = "its time depends on the separators of the graph, which a plan does not know"
+    uses_hierarchy = True
     counts_arcs = True
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
@@ -129,13 +142,14 @@ class Phast(WholeCalls):
         together = max(1, min(n_sources, at_once))
         share = n_lanes_for(together) / together
         itemsize = traits.weight_dtype.itemsize
+        is_counted = traits.hierarchy is not None and traits.hierarchy.n_arcs is not None
         return Forecast(
-            core_s(SWEEP_NS * itemsize / 4 * share, traits),
+            costs.sweep_s(traits) * itemsize / 4 * share,
             at_once=at_once,
-            start_s=1e-6 * PREPARE_US * traits.n_vertices,
-            host_bytes=24 * traits.n_edges + (24 + (16 + 4 * itemsize) * ARCS) * traits.n_vertices,
-            call_bytes=n_lanes_for(together) * itemsize * traits.n_vertices,
-            off_by=10.0,
+            start_s=costs.left_s(traits),
+            host_bytes=costs.host_bytes(traits),
+            call_bytes=((n_lanes_for(together) + 1) * itemsize + 2) * traits.n_vertices,
+            off_by=3.0 if is_counted else 10.0,
         )
 
     def _rows(self, graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
@@ -153,8 +167,14 @@ class Phast(WholeCalls):
             _compile(graph.weight_dtype)
         ready = prepared(graph)
         together = most_lanes(graph.n_vertices, graph.weight_dtype)
+        region = ready.whole
+        targets = None if options.metrics or accumulator is not None else options.kept.read_vertices
+        if targets is not None and (
+            _is_limited(graph, options) or ready.no_distance_above <= largest_distance(graph.weight_dtype)
+        ):
+            region = ready.region_of(targets)  # otherwise a distance that is too long could remain unseen
         metrics = []
-        with ready.sweep(min(len(sources), together)) as sweep:
+        with ready.sweep(min(len(sources), together), region) as sweep:
             for first in range(0, len(sources), together):
                 some = slice(first, first + together)
                 metrics += self._solve_together(
@@ -176,7 +196,7 @@ class Phast(WholeCalls):
         limit = sweep.dtype.type(search_limit(graph, options.cutoff))
         unreached = sweep.dtype.type(unreached_distance(graph.weight_dtype))
         swept = sweep.run(sources, limit)
-        if options.cutoff is None or options.cutoff > largest_distance(graph.weight_dtype):
+        if sweep.region.is_whole and not _is_limited(graph, options):
             for lane in np.flatnonzero(swept.reached < graph.n_vertices).tolist():
                 if int(swept.largest[lane]) + graph.traits.max_weight > largest_distance(graph.weight_dtype):
                     row = np.empty((1, graph.n_vertices), sweep.dtype)
@@ -186,10 +206,10 @@ class Phast(WholeCalls):
         solve_s = time.perf_counter() - began
         if solve_s > options.deadline_s:
             raise DeadlineError(self.name, int(sources[0]), options.deadline_s)
-        return self._metrics(graph, sweep, swept, sources, solve_s / len(sources))
+        return self._metrics(graph, swept, sources, solve_s / len(sources))
 
     def _metrics(
-        self, graph: CsrGraph, sweep: Sweep, swept: Swept, sources: np.ndarray, solve_s: float
+        self, graph: CsrGraph, swept: Swept, sources: np.ndarray, solve_s: float
     ) -> list[SourceMetrics]:
         facts = (swept.reached, swept.edges_of_reached, swept.largest, swept.lower, swept.upper)
         climbs = (swept.climbed, swept.climbed_arcs)
@@ -199,8 +219,8 @@ class Phast(WholeCalls):
                 source=source,
                 solver=self.name,
                 solve_s=solve_s,
-                vertices_processed=graph.n_vertices + climbed,
-                edges_relaxed=sweep.n_arcs + climbed_arcs,
+                vertices_processed=swept.n_rows + climbed,
+                edges_relaxed=swept.n_arcs + climbed_arcs,
                 reached=reached,
                 max_distance=largest,
                 mean_distance=mean_distance(graph.weight_dtype, lower, upper, largest, reached),
@@ -210,6 +230,11 @@ class Phast(WholeCalls):
                 *columns, strict=True
             )
         ]
+
+
+def _is_limited(graph: CsrGraph, options: SolveOptions) -> bool:
+    """Return whether a distance that the type cannot hold is beyond the cutoff."""
+    return options.cutoff is not None and options.cutoff <= largest_distance(graph.weight_dtype)
 
 
 def _keep(
@@ -223,19 +248,25 @@ def _keep(
     """Write what is kept of each row of the last sweep to `distances`; `copy` is `Sweep.copy` without its limits."""
     if isinstance(kept, Nothing):
         return
-    if kept.is_whole_row:
-        copy(0, as_searched(graph, distances))
-    elif isinstance(kept, Targets):
-        copy(0, as_searched(graph, distances), kept.vertices)
-    else:
-        rows = np.empty((int(TILE), graph.n_vertices), graph.weight_dtype)
-        for first in range(0, len(distances), len(rows)):
-            some = rows[: len(distances) - first]
-            copy(first, as_searched(graph, some))
-            for source, row, into in zip(sources[first:].tolist(), some, distances[first:], strict=False):
-                kept.reduce(row, into)
-                if accumulator is not None:
-                    accumulator.add(row, source)
+    into = as_searched(graph, distances) if kept.is_whole_row or isinstance(kept, Targets) else None
+    targets = None if accumulator is not None else kept.read_vertices
+    if into is not None:
+        copy(0, into, targets)
+        return
+    row = np.empty(graph.n_vertices, graph.weight_dtype)
+    n_columns = graph.n_vertices if targets is None else len(targets)
+    rows = np.empty((int(TILE), n_columns), graph.weight_dtype)
+    for first in range(0, len(distances), len(rows)):
+        some = rows[: len(distances) - first]
+        copy(first, as_searched(graph, some), targets)
+        for source, found, into in zip(sources[first:].tolist(), some, distances[first:], strict=False):
+            if targets is None:
+                row = found
+            else:
+                row[targets] = found
+            kept.reduce(row, into)
+            if accumulator is not None:
+                accumulator.add(row, source)
 
 
 @cache

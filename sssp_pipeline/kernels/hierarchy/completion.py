@@ -26,6 +26,8 @@ import numpy as np
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.hierarchy.order import elimination_order, neighbours_of
+from sssp_pipeline.kernels.hierarchy.subtrees import Division, next_range
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.numba_cache import njit
 
@@ -77,7 +79,9 @@ def completion_of(graph: CsrGraph) -> Completion:
     return complete(offsets, neighbours, elimination_order(offsets, neighbours))
 
 
-def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> Completion:
+def complete(
+    offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray, n_threads: int | None = None
+) -> Completion:
     """Return the completion of the graph of `neighbours` in the given order; raises as `completion_of`.
 
     Parameters
@@ -86,6 +90,46 @@ def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> 
         As `order.neighbours_of` returns them.
     order
         (V,) uint32, the vertices in the order of their elimination.
+    n_threads
+        None means one for each usable core.
+    """
+    counted = count(offsets, neighbours, order, n_threads)
+    if (reason := too_large(counted.n_arcs, counted.n_triangles)) is not None:
+        raise InputError(reason, hint=_REFUSED_HINT)
+    return fill(offsets, neighbours, counted, n_threads)
+
+
+def too_large(n_arcs: int, n_triangles: int | None) -> str | None:
+    """Return why a hierarchy of this size is refused, or None; `n_triangles` is None if `n_arcs` is not all of them."""
+    if n_triangles is None or n_arcs > MOST_ARCS:
+        return f"the hierarchy of this graph has more than {min(n_arcs, MOST_ARCS):,} arcs, the most that are allowed"
+    if n_triangles > MOST_TRIANGLES:
+        return f"the hierarchy of this graph has {n_triangles:,} triangles, more than the allowed {MOST_TRIANGLES:,}"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A completion whose arcs are counted and not listed yet; as in `Completion`."""
+
+    ranks: np.ndarray
+    parents: np.ndarray
+    #: (V,) uint64: the arcs of each vertex.
+    counts: np.ndarray
+    n_arcs: int
+    #: None if there are more arcs than were counted.
+    n_triangles: int | None
+
+
+def count(
+    offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray, n_threads: int | None = None
+) -> Counted:
+    """Return the size of the completion for an order; counting ends when there are more than `MOST_ARCS`.
+
+    Parameters
+    ----------
+    offsets, neighbours, order, n_threads
+        As for `complete`.
     """
     n = len(order)
     ranks = _inverse(order)
@@ -97,25 +141,52 @@ def complete(offsets: np.ndarray, neighbours: np.ndarray, order: np.ndarray) -> 
     new_parents = np.full(n, NO_VERTEX)
     new_parents[new_ranks[has_parent]] = new_ranks[parents[has_parent]]
     ranks = new_ranks[ranks]
-    order = _inverse(ranks)
-
     counts = np.zeros(n, np.uint64)
-    if _count(offsets, neighbours, order, ranks, new_parents, counts, np.uint64(MOST_ARCS)):
-        raise InputError(
-            f"the hierarchy of this graph has more than {MOST_ARCS:,} arcs, the most that are allowed",
-            hint=_REFUSED_HINT,
-        )
-    n_triangles = int(np.sum(counts * (counts - np.minimum(counts, ONE)))) // 2
-    if n_triangles > MOST_TRIANGLES:
-        raise InputError(
-            f"the hierarchy of this graph has {n_triangles:,} triangles, more than the allowed {MOST_TRIANGLES:,}",
-            hint=_REFUSED_HINT,
-        )
-    arc_offsets = np.zeros(n + 1, np.uint64)
-    np.cumsum(counts, out=arc_offsets[1:])
-    heads = np.empty(int(arc_offsets[-1]), np.uint32)
-    _fill(offsets, neighbours, order, ranks, new_parents, arc_offsets[:-1].copy(), heads)
-    return Completion(ranks, new_parents, arc_offsets, heads, n_triangles)
+    n_arcs = _each_arc(offsets, neighbours, ranks, new_parents, n_threads, counts, np.empty(0, np.uint32))
+    n_triangles = None
+    if n_arcs <= MOST_ARCS:
+        n_triangles = int(np.sum(counts * (counts - np.minimum(counts, ONE)))) // 2
+    return Counted(ranks, new_parents, counts, n_arcs, n_triangles)
+
+
+def fill(
+    offsets: np.ndarray, neighbours: np.ndarray, counted: Counted, n_threads: int | None = None
+) -> Completion:
+    """Return the completion that `count` has counted."""
+    assert counted.n_triangles is not None
+    ranks, parents = counted.ranks, counted.parents
+    arc_offsets = np.zeros(len(ranks) + 1, np.uint64)
+    np.cumsum(counted.counts, out=arc_offsets[1:])
+    heads = np.empty(counted.n_arcs, np.uint32)
+    _each_arc(offsets, neighbours, ranks, parents, n_threads, arc_offsets[:-1].copy(), heads)
+    return Completion(ranks, parents, arc_offsets, heads, counted.n_triangles)
+
+
+def _each_arc(
+    offsets: np.ndarray,
+    neighbours: np.ndarray,
+    ranks: np.ndarray,
+    parents: np.ndarray,
+    n_threads: int | None,
+    places: np.ndarray,
+    heads: np.ndarray,
+) -> int:
+    """Do what `_arcs` does for all vertices, on several threads."""
+    division = Division.of(parents, np.ones(len(ranks), np.uint64), n_threads or usable_cores())
+    above = division.tops, division.tops_above
+    shared = (
+        *above,
+        offsets,
+        neighbours,
+        _inverse(ranks),
+        ranks,
+        parents,
+        np.uint64(MOST_ARCS),
+        places,
+        heads,
+    )
+    n_arcs = sum(division.run(lambda taken: _arcs(taken, division.ranges, *shared)))
+    return n_arcs + _arcs_of_tops(*shared) if n_arcs <= MOST_ARCS else n_arcs
 
 
 def _inverse(permutation: np.ndarray) -> np.ndarray:
@@ -177,57 +248,80 @@ def _postorder(parents: np.ndarray, new_ranks: np.ndarray) -> None:
 
 
 @njit(nogil=True)
-def _count(
+def _arcs(
+    taken: np.ndarray,
+    ranges: np.ndarray,
+    tops: np.ndarray,
+    tops_above: np.ndarray,
     offsets: np.ndarray,
     neighbours: np.ndarray,
     order: np.ndarray,
     ranks: np.ndarray,
     parents: np.ndarray,
-    counts: np.ndarray,
     most: Any,
-) -> bool:
-    """Fill `counts` with the upper neighbours of each vertex; return True, early, if there are more than `most`.
+    places: np.ndarray,
+    heads: np.ndarray,
+) -> Any:
+    """Write the upper ends of the arcs of all vertices in ranges to `heads`, and return how many there are.
 
-    The vertices with an arc to i are those on the tree paths from the lower neighbours of i up to i.
+    `places` are the next places of the vertices, and rise. Without `heads`, they only count. The vertices with an arc
+    to i are those on the tree paths from the lower neighbours of i up to i. With more than `most` it ends early.
     """
-    n = np.uint64(len(order))
-    seen = np.full(n, NO_VERTEX, np.uint32)
+    seen = np.full(len(order), NO_VERTEX, np.uint32)
     total = ZERO
-    for i in range(n):
-        seen[i] = i
-        vertex = order[i]
-        for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
-            below = ranks[neighbours[e]]
-            while below < i and seen[below] != i:
-                seen[below] = i
-                counts[below] += ONE
-                total += ONE
-                below = parents[below]
-        if total > most:
-            return True
-    return False
+    first, end = next_range(taken, ranges)
+    while first < end and total <= most:
+        for place in range(end - first + np.uint64(len(tops))):
+            i = first + place if place < end - first else np.uint64(tops[place - (end - first)])
+            vertex = order[i]
+            for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
+                below = ranks[neighbours[e]]
+                if below >= first and below < min(i, end):
+                    total += _walk(below, min(i, end), i, parents, seen, places, heads)
+            if total > most:
+                break
+        first, end = next_range(taken, ranges)
+    return total
 
 
 @njit(nogil=True)
-def _fill(
+def _arcs_of_tops(
+    tops: np.ndarray,
+    tops_above: np.ndarray,
     offsets: np.ndarray,
     neighbours: np.ndarray,
     order: np.ndarray,
     ranks: np.ndarray,
     parents: np.ndarray,
+    most: Any,
     places: np.ndarray,
     heads: np.ndarray,
-) -> None:
-    """Fill `heads`, as `_count` counts; `places` are the next places of the vertices. Heads rise, since i does."""
-    n = np.uint64(len(order))
-    seen = np.full(n, NO_VERTEX, np.uint32)
-    for i in range(n):
-        seen[i] = i
+) -> Any:
+    """Do what `_arcs` does for the vertices above all ranges."""
+    seen = np.full(len(order), NO_VERTEX, np.uint32)
+    total = ZERO
+    for i in tops:
         vertex = order[i]
         for e in range(offsets[vertex], offsets[np.uint64(vertex) + ONE]):
             below = ranks[neighbours[e]]
-            while below < i and seen[below] != i:
-                seen[below] = i
-                heads[places[below]] = i
-                places[below] += ONE
-                below = parents[below]
+            if below < i:
+                total += _walk(tops_above[below], i, i, parents, seen, places, heads)
+        if total > most:
+            break
+    return total
+
+
+@njit(nogil=True, inline="always")
+def _walk(
+    below: Any, end: Any, i: Any, parents: np.ndarray, seen: np.ndarray, places: np.ndarray, heads: np.ndarray
+) -> Any:
+    """Add an arc to `i` to all vertices from `below` up to `end` that have none yet, and return how many."""
+    n_arcs = ZERO
+    while below < end and seen[below] != i:
+        seen[below] = i
+        if len(heads):
+            heads[places[below]] = i
+        places[below] += ONE
+        n_arcs += ONE
+        below = parents[below]
+    return n_arcs

@@ -14,8 +14,10 @@ Keeps
         of some saturated sums is the saturated least sum. So every weight is exact below `UNREACHED`.
     I2. Step 3 leaves an arc out only if it was lowered, never for a tie. With weights of zero, two arcs may each be
         as short as a way over the other one, and leaving out both would lose the path.
-    I3. Step 2 visits the upper ends of arcs in rising order, step 3 in falling order. An arc that is read as the third
-        side of a triangle is then final.
+    I3. Step 2 visits the middle vertices of triangles in rising order, step 3 in falling order. An arc that is read as
+        the third side of a triangle is then final.
+    I4. Threads take ranges of vertices (`subtrees.py`). Step 2 lowers an arc between two tops through a range while
+        other threads lower it too. In step 3 only the thread with the lower end of an arc writes it.
 
 References
 ----------
@@ -32,7 +34,9 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels.hierarchy.completion import Completion
 from sssp_pipeline.kernels.hierarchy.lanes import saturating_sum
-from sssp_pipeline.kernels.host.numba_tools import ONE
+from sssp_pipeline.kernels.hierarchy.subtrees import Division, next_range
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, atomic_min, load_relaxed
 from sssp_pipeline.kernels.host.search_graph import as_searched
 from sssp_pipeline.numba_cache import njit
 
@@ -64,7 +68,7 @@ class Hierarchy:
     down: Arcs
 
 
-def customize(completion: Completion, graph: CsrGraph) -> Hierarchy:
+def customize(completion: Completion, graph: CsrGraph, n_threads: int | None = None) -> Hierarchy:
     """Return the hierarchy of `graph` for its weights.
 
     Parameters
@@ -73,31 +77,36 @@ def customize(completion: Completion, graph: CsrGraph) -> Hierarchy:
         As `completion_of` returns it for a graph with the same edges.
     graph
         Its weights are integers of zero or more.
+    n_threads
+        None means one for each usable core. The result does not depend on it.
     """
     weights = as_searched(graph, graph.weights)
     up = np.full(completion.n_arcs, np.iinfo(weights.dtype).max, weights.dtype)
     down = up.copy()
     offsets, heads = completion.arc_offsets, completion.arc_heads
-    _take_edges(
-        graph.row_offsets.view(np.uint64),
-        graph.col_indices,
-        weights,
-        completion.ranks,
-        offsets,
-        heads,
-        up,
-        down,
+    counts = np.diff(offsets)
+    division = Division.of(completion.parents, counts * counts + ONE, n_threads or usable_cores())
+    row_offsets = graph.row_offsets.view(np.uint64)
+    edges = (row_offsets, graph.col_indices, weights, completion.ranks)
+    division.run_evenly(
+        np.diff(row_offsets), lambda first, end: _take_edges(first, end, *edges, offsets, heads, up, down)
     )
     is_symmetric = bool(np.array_equal(up, down))
     if is_symmetric:
         down = up
-    tails_offsets, tails, arcs = _arcs_into(completion)
-    _through_lower(offsets, heads, tails_offsets, tails, arcs, up, down, is_symmetric)
+    ranges, tops = division.ranges, division.tops
+    tree = (tops, division.tops_above, offsets, heads, *_arcs_into(completion))
+    division.run(lambda taken: _through_ranges_up(taken, ranges, *tree, up, down, is_symmetric))
+    _through_tops_up(*tree, up, down, is_symmetric)
     keeps_up = up != np.iinfo(up.dtype).max
     keeps_down = keeps_up if is_symmetric else down != np.iinfo(up.dtype).max
-    _through_upper(offsets, heads, tails_offsets, tails, arcs, up, down, keeps_up, keeps_down, is_symmetric)
-    of_up = _kept(completion, up, keeps_up)
-    return Hierarchy(completion, of_up, of_up if is_symmetric else _kept(completion, down, keeps_down))
+    keeps = (keeps_up, keeps_down)
+    _through_tops_down(*tree, up, down, *keeps, is_symmetric)
+    division.run(lambda taken: _through_ranges_down(taken, ranges, *tree, up, down, *keeps, is_symmetric))
+    of_up = _kept(completion, up, keeps_up, division)
+    return Hierarchy(
+        completion, of_up, of_up if is_symmetric else _kept(completion, down, keeps_down, division)
+    )
 
 
 def _arcs_into(completion: Completion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -110,14 +119,22 @@ def _arcs_into(completion: Completion) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return offsets, tails, arcs
 
 
-def _kept(completion: Completion, weights: np.ndarray, keeps: np.ndarray) -> Arcs:
-    before = np.zeros(len(keeps) + 1, np.uint64)
-    np.cumsum(keeps, out=before[1:])
-    return Arcs(before[completion.arc_offsets], completion.arc_heads[keeps], weights[keeps])
+def _kept(completion: Completion, weights: np.ndarray, keeps: np.ndarray, division: Division) -> Arcs:
+    """Return the arcs that `keeps` marks."""
+    sizes, counts = np.diff(completion.arc_offsets), np.empty(completion.n_vertices, np.uint64)
+    division.run_evenly(sizes, lambda *some: _count_kept(*some, completion.arc_offsets, keeps, counts))
+    offsets = np.zeros(completion.n_vertices + 1, np.uint64)
+    np.cumsum(counts, out=offsets[1:])
+    kept = Arcs(offsets, np.empty(int(offsets[-1]), np.uint32), np.empty(int(offsets[-1]), weights.dtype))
+    arcs = (completion.arc_offsets, completion.arc_heads, weights, keeps)
+    division.run_evenly(sizes, lambda *some: _copy_kept(*some, *arcs, offsets, kept.heads, kept.weights))
+    return kept
 
 
 @njit(nogil=True)
 def _take_edges(
+    first_vertex: Any,
+    end_vertex: Any,
     row_offsets: np.ndarray,
     col_indices: np.ndarray,
     weights: np.ndarray,
@@ -127,8 +144,11 @@ def _take_edges(
     up: np.ndarray,
     down: np.ndarray,
 ) -> None:
-    """Lower each arc to the weights of the edges between its ends."""
-    for u in range(np.uint64(len(ranks))):
+    """Lower each arc to the weights of the edges between its ends, from `first_vertex` up to `end_vertex`.
+
+    No other edges lower the same arc in the same direction.
+    """
+    for u in range(first_vertex, end_vertex):
         for e in range(row_offsets[u], row_offsets[u + ONE]):
             a, b = ranks[u], ranks[col_indices[e]]
             if a == b:
@@ -160,7 +180,11 @@ def _turn(
 
 
 @njit(nogil=True)
-def _through_lower(
+def _through_ranges_up(
+    taken: np.ndarray,
+    ranges: np.ndarray,
+    tops: np.ndarray,
+    tops_above: np.ndarray,
     offsets: np.ndarray,
     heads: np.ndarray,
     tails_offsets: np.ndarray,
@@ -170,24 +194,85 @@ def _through_lower(
     down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
-    """Lower every arc to the best way through its lower triangles (step 2)."""
-    n = np.uint64(len(offsets)) - ONE
-    arc_to = np.zeros(n, np.uint32)
-    for x in range(n):
-        for arc in range(offsets[x], offsets[x + ONE]):
-            arc_to[heads[arc]] = arc
-        for i in range(tails_offsets[x], tails_offsets[x + ONE]):
-            to_x = np.uint64(arcs[i])
-            x_to_v, v_to_x = down[to_x], up[to_x]
-            for to_y in range(to_x + ONE, offsets[np.uint64(tails[i]) + ONE]):
-                arc = arc_to[heads[to_y]]
-                up[arc] = min(up[arc], saturating_sum(x_to_v, up[to_y]))
-                if not is_symmetric:
-                    down[arc] = min(down[arc], saturating_sum(down[to_y], v_to_x))
+    """Lower every arc to the best way through its lower triangles whose lowest vertex is in a range (step 2)."""
+    arc_to = np.empty(len(tops_above), np.uint32)
+    first, end = next_range(taken, ranges)
+    while first < end:
+        for place in range(end - first + np.uint64(len(tops))):
+            is_top = place >= end - first
+            x = np.uint64(tops[place - (end - first)]) if is_top else first + place
+            begin, stop = tails_offsets[x], tails_offsets[x + ONE]
+            if is_top:
+                begin, stop = _place_of(tails, begin, stop, first), _place_of(tails, begin, stop, end)
+            if begin < stop:
+                _note_arcs(offsets[x], offsets[x + ONE], heads, arc_to)
+            for i in range(begin, stop):
+                _through(
+                    arcs[i], offsets[np.uint64(tails[i]) + ONE], heads, arc_to, is_top, up, down, is_symmetric
+                )
+        first, end = next_range(taken, ranges)
 
 
 @njit(nogil=True)
-def _through_upper(
+def _through_tops_up(
+    tops: np.ndarray,
+    tops_above: np.ndarray,
+    offsets: np.ndarray,
+    heads: np.ndarray,
+    tails_offsets: np.ndarray,
+    tails: np.ndarray,
+    arcs: np.ndarray,
+    up: np.ndarray,
+    down: np.ndarray,
+    is_symmetric: bool,
+) -> None:
+    """Do what `_through_ranges_up` does for lowest vertices above all ranges, after it."""
+    arc_to = np.empty(len(tops_above), np.uint32)
+    for top in tops:
+        x = np.uint64(top)
+        _note_arcs(offsets[x], offsets[x + ONE], heads, arc_to)
+        for i in range(tails_offsets[x], tails_offsets[x + ONE]):
+            if tops_above[tails[i]] == tails[i]:
+                _through(
+                    arcs[i], offsets[np.uint64(tails[i]) + ONE], heads, arc_to, False, up, down, is_symmetric
+                )
+
+
+@njit(nogil=True, inline="always")
+def _through(
+    to_x: Any,
+    end: Any,
+    heads: np.ndarray,
+    arc_to: np.ndarray,
+    is_shared: bool,
+    up: np.ndarray,
+    down: np.ndarray,
+    is_symmetric: bool,
+) -> None:
+    """Lower the arcs from x to the ways through the lower end of the arc `to_x`; its further arcs are up to `end`."""
+    x_to_v, v_to_x = down[to_x], up[to_x]
+    for to_y in range(np.uint64(to_x) + ONE, end):
+        arc = arc_to[heads[to_y]]
+        _lower_shared(up, arc, saturating_sum(x_to_v, up[to_y]), is_shared)
+        if not is_symmetric:
+            _lower_shared(down, arc, saturating_sum(down[to_y], v_to_x), is_shared)
+
+
+@njit(nogil=True, inline="always")
+def _lower_shared(weights: np.ndarray, arc: Any, weight: Any, is_shared: bool) -> None:
+    if is_shared:
+        if weight < load_relaxed(weights, arc):
+            atomic_min(weights, arc, weight)
+    else:
+        weights[arc] = min(weights[arc], weight)
+
+
+@njit(nogil=True)
+def _through_ranges_down(
+    taken: np.ndarray,
+    ranges: np.ndarray,
+    tops: np.ndarray,
+    tops_above: np.ndarray,
     offsets: np.ndarray,
     heads: np.ndarray,
     tails_offsets: np.ndarray,
@@ -199,23 +284,72 @@ def _through_upper(
     keeps_down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
-    """Lower every arc (v, y) and (v, z) of a triangle by its third side (z, y); unmark what is lowered (step 3)."""
-    n = np.uint64(len(offsets)) - ONE
-    arc_to = np.zeros(n, np.uint32)
-    for i in range(n):
-        z = n - ONE - i
-        for arc in range(offsets[z], offsets[z + ONE]):
-            arc_to[heads[arc]] = arc
+    """Lower every arc whose lower end is in a range through its other triangles; unmark what is lowered (step 3)."""
+    arc_to = np.empty(len(tops_above), np.uint32)
+    first, end = next_range(taken, ranges)
+    while first < end:
+        n_tops = np.uint64(len(tops))
+        for place in range(n_tops + end - first):
+            is_top = place < n_tops
+            z = np.uint64(tops[n_tops - ONE - place]) if is_top else end - ONE - (place - n_tops)
+            begin, stop = tails_offsets[z], tails_offsets[z + ONE]
+            if is_top:
+                begin, stop = _place_of(tails, begin, stop, first), _place_of(tails, begin, stop, end)
+            if begin < stop:
+                _note_arcs(offsets[z], offsets[z + ONE], heads, arc_to)
+            for j in range(begin, stop):
+                after = offsets[np.uint64(tails[j]) + ONE]
+                _around(arcs[j], after, heads, arc_to, up, down, keeps_up, keeps_down, is_symmetric)
+        first, end = next_range(taken, ranges)
+
+
+@njit(nogil=True)
+def _through_tops_down(
+    tops: np.ndarray,
+    tops_above: np.ndarray,
+    offsets: np.ndarray,
+    heads: np.ndarray,
+    tails_offsets: np.ndarray,
+    tails: np.ndarray,
+    arcs: np.ndarray,
+    up: np.ndarray,
+    down: np.ndarray,
+    keeps_up: np.ndarray,
+    keeps_down: np.ndarray,
+    is_symmetric: bool,
+) -> None:
+    """Do what `_through_ranges_down` does for lower ends above all ranges, before it."""
+    arc_to = np.empty(len(tops_above), np.uint32)
+    for i in range(np.uint64(len(tops))):
+        z = np.uint64(tops[np.uint64(len(tops)) - ONE - i])
+        _note_arcs(offsets[z], offsets[z + ONE], heads, arc_to)
         for j in range(tails_offsets[z], tails_offsets[z + ONE]):
-            to_z = np.uint64(arcs[j])
-            for to_y in range(to_z + ONE, offsets[np.uint64(tails[j]) + ONE]):
-                arc = arc_to[heads[to_y]]
-                z_to_y, y_to_z = up[arc], down[arc]
-                _lower(up, keeps_up, to_y, saturating_sum(up[to_z], z_to_y))
-                _lower(up, keeps_up, to_z, saturating_sum(up[to_y], y_to_z))
-                if not is_symmetric:
-                    _lower(down, keeps_down, to_y, saturating_sum(y_to_z, down[to_z]))
-                    _lower(down, keeps_down, to_z, saturating_sum(z_to_y, down[to_y]))
+            if tops_above[tails[j]] == tails[j]:
+                after = offsets[np.uint64(tails[j]) + ONE]
+                _around(arcs[j], after, heads, arc_to, up, down, keeps_up, keeps_down, is_symmetric)
+
+
+@njit(nogil=True, inline="always")
+def _around(
+    to_z: Any,
+    end: Any,
+    heads: np.ndarray,
+    arc_to: np.ndarray,
+    up: np.ndarray,
+    down: np.ndarray,
+    keeps_up: np.ndarray,
+    keeps_down: np.ndarray,
+    is_symmetric: bool,
+) -> None:
+    """Lower the arcs (v, y) and (v, z) of triangles by their third side (z, y); `to_z` is (v, z), and y is above z."""
+    for to_y in range(np.uint64(to_z) + ONE, end):
+        arc = arc_to[heads[to_y]]
+        z_to_y, y_to_z = up[arc], down[arc]
+        _lower(up, keeps_up, to_y, saturating_sum(up[to_z], z_to_y))
+        _lower(up, keeps_up, to_z, saturating_sum(up[to_y], y_to_z))
+        if not is_symmetric:
+            _lower(down, keeps_down, to_y, saturating_sum(y_to_z, down[to_z]))
+            _lower(down, keeps_down, to_z, saturating_sum(z_to_y, down[to_y]))
 
 
 @njit(nogil=True, inline="always")
@@ -223,3 +357,51 @@ def _lower(weights: np.ndarray, keeps: np.ndarray, arc: Any, weight: Any) -> Non
     if weight < weights[arc]:  # I2: a tie is kept
         weights[arc] = weight
         keeps[arc] = False
+
+
+@njit(nogil=True, inline="always")
+def _note_arcs(first: Any, end: Any, heads: np.ndarray, arc_to: np.ndarray) -> None:
+    """Note which of the arcs `first` to `end` leads to which vertex."""
+    for arc in range(first, end):
+        arc_to[heads[arc]] = arc
+
+
+@njit(nogil=True)
+def _place_of(tails: np.ndarray, first: Any, end: Any, vertex: Any) -> Any:
+    """Return the first of the places `first` to `end` of the rising `tails` that is not below `vertex`, or `end`."""
+    while first < end:
+        middle = (first + end) >> ONE
+        if tails[middle] < vertex:
+            first = middle + ONE
+        else:
+            end = middle
+    return first
+
+
+@njit(nogil=True)
+def _count_kept(first: Any, end: Any, offsets: np.ndarray, keeps: np.ndarray, counts: np.ndarray) -> None:
+    for v in range(first, end):
+        count = ZERO
+        for arc in range(offsets[v], offsets[v + ONE]):
+            count += np.uint64(keeps[arc])
+        counts[v] = count
+
+
+@njit(nogil=True)
+def _copy_kept(
+    first: Any,
+    end: Any,
+    offsets: np.ndarray,
+    heads: np.ndarray,
+    weights: np.ndarray,
+    keeps: np.ndarray,
+    into_offsets: np.ndarray,
+    into_heads: np.ndarray,
+    into_weights: np.ndarray,
+) -> None:
+    for v in range(first, end):
+        place = into_offsets[v]
+        for arc in range(offsets[v], offsets[v + ONE]):
+            if keeps[arc]:
+                into_heads[place], into_weights[place] = heads[arc], weights[arc]
+                place += ONE

@@ -1,16 +1,23 @@
-"""METIS in a process of its own.
+"""METIS in processes of its own.
 
 While METIS works, its wrapper holds Python's lock, and METIS handles SIGTERM itself: in a thread, that signal ends the
 process with a segmentation fault. So a child makes the order. It reads the graph from its standard input and writes the
 order to its standard output. The calling thread waits without Python's lock. Ctrl-C on a terminal does not reach the
 child, so the batches under way can be finished. The memory that METIS takes is given back with the child.
+
+METIS orders on one core. So the child cuts a large graph into two halves, with METIS too, and a fork of it orders one
+of them at the same time. The halves are cut in the same way, `MOST_CUTS` times in all. The fewest vertices that touch
+all cut edges become the separator, which gets the highest ranks. The order does not depend on the number of cores.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import traceback
+from contextlib import suppress
 from importlib.util import find_spec
 
 import numpy as np
@@ -19,6 +26,12 @@ from sssp_pipeline.errors import InputError, SsspError
 
 #: METIS counts with 32 signed bits.
 MOST = 2**31 - 1
+#: How often a graph is cut, and from how many vertices on. METIS alone would find slightly better separators: on roads
+#: and on a triangulation the cuts add 4 % of triangles.
+MOST_CUTS = 2
+CUT_VERTICES = 2**17
+#: The most cut edges, since finding the fewest vertices is slow. Roads have a few dozen, meshes a thousand.
+_MOST_CUT_EDGES = 2**13
 
 
 def missing() -> str | None:
@@ -56,19 +69,26 @@ def nested_dissection(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
     given = b"".join(
         (sizes.tobytes(), offsets.astype(np.int32).tobytes(), neighbours.astype(np.int32).tobytes())
     )
-    done = subprocess.run(
+    child = subprocess.Popen(
         [sys.executable, "-P", "-W", "ignore", "-m", __name__],
-        input=given,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         start_new_session=True,
-        check=False,
     )
-    order = np.frombuffer(done.stdout, np.int32) if len(done.stdout) % 4 == 0 else np.empty(0, np.int32)
-    if done.returncode != 0 or len(order) != len(offsets) - 1:
-        last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    with child:
+        try:
+            found, errors = child.communicate(given)
+        except BaseException:
+            with suppress(OSError):  # it ended itself
+                os.killpg(child.pid, signal.SIGKILL)  # its forks too
+            raise
+    order = np.frombuffer(found, np.int32) if len(found) % 4 == 0 else np.empty(0, np.int32)
+    if child.returncode != 0 or len(order) != len(offsets) - 1:
+        last_line = errors.decode(errors="replace").strip().rpartition("\n")[2]
         raise SsspError(
-            f"METIS failed to order {len(offsets) - 1:,} vertices: exit code {done.returncode}; {last_line}",
+            f"METIS failed to order {len(offsets) - 1:,} vertices: exit code {child.returncode}; {last_line}",
             hint="give it more memory, or choose another solver",
         )
     return order
@@ -76,13 +96,105 @@ def nested_dissection(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
 
 def _order_input() -> None:
     """Write the order of the graph in the standard input to the standard output."""
-    import pymetis
-
     given = sys.stdin.buffer.read()
     n_offsets, n_neighbours = np.frombuffer(given, np.int64, 2).tolist()
     arrays = np.frombuffer(given, np.int32, n_offsets + n_neighbours, offset=16)
-    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(arrays[:n_offsets], arrays[n_offsets:]))
-    sys.stdout.buffer.write(np.asarray(order, np.int32).tobytes())
+    sys.stdout.buffer.write(_ordered(arrays[:n_offsets], arrays[n_offsets:], MOST_CUTS).tobytes())
+
+
+def _ordered(offsets: np.ndarray, neighbours: np.ndarray, n_cuts: int) -> np.ndarray:
+    """Return the order (V,) int32 of a graph that is cut `n_cuts` times at most; forks this process."""
+    import pymetis
+
+    graph = pymetis.CSRAdjacency(offsets, neighbours)
+    if n_cuts > 0 and len(offsets) > CUT_VERTICES:
+        parts = _cut(offsets, neighbours, np.asarray(pymetis.part_graph(2, graph)[1], np.bool_))
+        if parts is not None:
+            *halves, separator = parts
+            first, second = (_within(offsets, neighbours, half) for half in halves)
+            read, write = os.pipe()
+            if (fork := os.fork()) == 0:
+                try:
+                    os.close(read)
+                    with os.fdopen(write, "wb") as pipe:
+                        pipe.write(_ordered(*second, n_cuts - 1).tobytes())
+                    os._exit(0)
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(1)
+            os.close(write)
+            of_first = _ordered(*first, n_cuts - 1)
+            with os.fdopen(read, "rb") as pipe:
+                of_second = np.frombuffer(pipe.read(), np.int32)
+            if os.waitpid(fork, 0)[1] != 0:
+                raise RuntimeError("a fork that ordered one half failed")
+            return np.concatenate([halves[0][of_first], halves[1][of_second], separator])
+    return np.asarray(pymetis.nested_dissection(graph)[0], np.int32)
+
+
+def _cut(offsets: np.ndarray, neighbours: np.ndarray, side: np.ndarray) -> list[np.ndarray] | None:
+    """Return the vertices (n,) int32 of two halves and of a separator, given on which side of a cut each vertex lies.
+
+    No neighbours are in different halves. If too many edges are cut, or a half is empty, the result is None.
+    """
+    tails = np.repeat(np.arange(len(side), dtype=np.int32), np.diff(offsets))
+    is_cut = side[tails] & ~side[neighbours]
+    if np.count_nonzero(is_cut) > _MOST_CUT_EDGES:
+        return None
+    is_separator = np.zeros(len(side), np.bool_)
+    is_separator[_cover(tails[is_cut].tolist(), neighbours[is_cut].tolist())] = True
+    masks = (side & ~is_separator, ~side & ~is_separator, is_separator)
+    parts = [np.flatnonzero(mask).astype(np.int32) for mask in masks]
+    return parts if len(parts[0]) and len(parts[1]) else None
+
+
+def _cover(left: list[int], right: list[int]) -> list[int]:
+    """Return the fewest vertices that touch all edges (left[i], right[i]); no vertex is in both lists.
+
+    By König's theorem they follow from a largest matching, which is found by augmenting paths.
+    """
+    edges: dict[int, list[int]] = {}
+    for u, v in zip(left, right, strict=True):
+        edges.setdefault(u, []).append(v)
+    partner: dict[int, int] = {}  # of each matched vertex, in both directions
+
+    def search(roots: list[int]) -> tuple[dict[int, int], int | None]:
+        """Return from where each vertex on the right is reached by alternating paths, and an unmatched one, or None."""
+        reached_from: dict[int, int] = {}
+        for u in roots:  # grows
+            for v in edges[u]:
+                if v not in reached_from:
+                    reached_from[v] = u
+                    if v not in partner:
+                        return reached_from, v
+                    roots.append(partner[v])
+        return reached_from, None
+
+    unmatched = []
+    for u in edges:
+        reached_from, end = search([u])
+        if end is None:
+            unmatched.append(u)
+        while end is not None:  # each vertex on the path changes its partner
+            before = reached_from[end]
+            partner[end], partner[before], end = before, end, partner.get(before)
+    reached, _ = search(unmatched.copy())
+    is_reached = {*unmatched, *(partner[v] for v in reached)}
+    return [*reached, *(u for u in edges if u not in is_reached)]
+
+
+def _within(offsets: np.ndarray, neighbours: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the graph of the vertices `half`, numbered by their places there."""
+    places = np.full(len(offsets) - 1, -1, np.int32)
+    places[half] = np.arange(len(half), dtype=np.int32)
+    to = places[neighbours]
+    is_within = np.repeat(places, np.diff(offsets)) >= 0
+    is_within &= to >= 0
+    before = np.zeros(len(neighbours) + 1, np.int32)
+    np.cumsum(is_within, out=before[1:])
+    ends = before[offsets]
+    return np.append(ends[half], ends[-1]), to[is_within]
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ J. Dibbelt, B. Strasser, D. Wagner, "Customizable contraction hierarchies", 2016
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ from sssp_pipeline.numba_cache import njit
 LONGEST_SCAN = np.uint64(32)
 #: Up to this many vertices, what is left is eliminated as it stands. To start METIS would take longer than it saves.
 FEW = 128
+#: The most searches for a component with half of the vertices.
+_MOST_STARTS = 4
 _TWO: Any = np.uint64(2)
 
 
@@ -59,6 +62,20 @@ def neighbours_of(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
     return offsets, neighbours[:size].copy()
 
 
+@dataclass(frozen=True, eq=False)
+class Core:
+    """What is left when vertices of low degree are eliminated: the graph that METIS orders."""
+
+    #: (V,) uint32: its beginning has the eliminated vertices in their order.
+    order: np.ndarray
+    #: (C,) uint32: the vertices that are left. The arrays below name them by their places here.
+    vertices: np.ndarray
+    #: (C+1,) uint64.
+    offsets: np.ndarray
+    #: (N,) uint32.
+    neighbours: np.ndarray
+
+
 def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
     """Return the vertices (V,) uint32 in the order in which they are eliminated.
 
@@ -72,16 +89,49 @@ def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
     InputError, SsspError
         As `metis.nested_dissection`.
     """
+    return ordered(core_of(offsets, neighbours))
+
+
+def core_of(offsets: np.ndarray, neighbours: np.ndarray) -> Core:
+    """Eliminate vertices of low degree, and return what is left; arguments as for `elimination_order`."""
     n = len(offsets) - 1
     lists = neighbours.copy()
     order = np.empty(n, np.uint32)
     is_eliminated = np.zeros(n, np.bool_)
-    n_low = _eliminate_low_degrees(offsets, lists, order, is_eliminated)
+    _eliminate_low_degrees(offsets, lists, order, is_eliminated)
     core = np.flatnonzero(~is_eliminated).astype(np.uint32)
-    if len(core) > FEW:
-        core = core[nested_dissection(*_core(offsets, lists, is_eliminated, core))]
-    order[n_low:] = core
+    return Core(order, core, *_core(offsets, lists, is_eliminated, core))
+
+
+def ordered(core: Core) -> np.ndarray:
+    """Return what `elimination_order` does, for the core of the graph."""
+    order, vertices = core.order.copy(), core.vertices
+    if len(vertices) > FEW:
+        vertices = vertices[nested_dissection(core.offsets, core.neighbours)]
+    order[len(order) - len(vertices) :] = vertices
     return order
+
+
+def core_width(core: Core) -> int:
+    """Return the fewest vertices in a level of a breadth-first search that leaves a quarter of a core on either side.
+
+    They separate the core, so there is a separator of this size, and often a much smaller one. It takes about as long
+    as a search from one source.
+    """
+    n = len(core.vertices)
+    if n == 0:
+        return 0
+    queue, level = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    for start in range(0, n, -(-n // _MOST_STARTS)):  # the first may lie in a small component
+        if 2 * int(reached := _search(core.offsets, core.neighbours, np.uint32(start), queue, level)) >= n:
+            break
+    # The vertex that is found last lies at an end of the component, where a search has more and narrower levels.
+    last = queue[reached - ONE]
+    reached = int(_search(core.offsets, core.neighbours, last, queue, level))
+    widths = np.bincount(level[queue[:reached]])
+    before = np.cumsum(widths) - widths
+    inner = (4 * before >= reached) & (4 * (before + widths) <= 3 * reached)
+    return int(np.min(widths[inner], initial=reached))
 
 
 def _core(
@@ -241,3 +291,23 @@ def _compact(
                 size += ONE
         core_offsets[i + ONE] = size
     return size
+
+
+@njit(nogil=True)
+def _search(
+    offsets: np.ndarray, neighbours: np.ndarray, start: Any, queue: np.ndarray, level: np.ndarray
+) -> Any:
+    """Fill `queue` with the vertices in the order of their distance in edges from `start`; return their number."""
+    level[:] = NO_VERTEX
+    queue[0], level[start] = start, 0
+    taken, found = ZERO, ONE
+    while taken < found:
+        v = queue[taken]
+        taken += ONE
+        for e in range(offsets[v], offsets[np.uint64(v) + ONE]):
+            u = neighbours[e]
+            if level[u] == NO_VERTEX:
+                level[u] = level[v] + np.uint32(1)
+                queue[found] = u
+                found += ONE
+    return found

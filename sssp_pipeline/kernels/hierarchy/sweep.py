@@ -8,12 +8,15 @@ The idea: some shortest path from a source goes up and then down (`customization
 2. Sweep: in falling rank, each vertex gets the least sum of a distance of a higher neighbour and the arc down from it.
    That order is the same for all sources. So the distances of many sources, its lanes, lie side by side for each
    vertex, and vector instructions handle them together.
-3. Copy: the rows of lanes become rows of vertices, in tiles.
+3. Copy: the rows of lanes become rows of vertices (`tiles.py`).
 
 Keeps
     I1. The row of a vertex is filled if it is on the path of a source to its root. The sweep writes other rows first.
-    I2. No row is marked as filled between two calls.
+    I2. Between two calls no row is marked as filled, and no vertex has a distance in the scratch memory of the climb.
     I3. Sums saturate, so a distance is exact below the largest value of its type (`customization.py`, I1).
+    I4. Ways into the subtree of a vertex lead over this vertex or its upper neighbours, unless they begin inside. If
+        all of them are beyond the limit and no source is inside, the whole subtree is. Then its rows are skipped: they
+        keep old values, and the copy takes the row behind the last one, whose lanes are unreached.
 
 References
 ----------
@@ -31,23 +34,36 @@ import numpy as np
 from sssp_pipeline.csr import NO_VERTEX
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.lanes import (
+    FACT_ROWS,
     LANES,
     MANY_BYTES,
-    TILE,
-    copy_tile,
+    add_facts,
     lower_lanes,
     lower_many_lanes,
     saturating_sum,
 )
-from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
+from sssp_pipeline.kernels.hierarchy.region import Region
+from sssp_pipeline.kernels.hierarchy.tiles import (
+    LINE_BYTES,
+    TILE,
+    copy_line,
+    finish_lines,
+    past_line,
+    turn_tile,
+)
+from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO, prefetch_to_l2
 from sssp_pipeline.numba_cache import njit
 
 #: The most lanes of a sweep. More lanes share the reading of an arc, and take more memory.
 MOST_LANES = 64
 #: The most bytes of the rows of a sweep, unless the fewest lanes take more.
 MOST_BYTES = 2**30
-#: Bytes of a cache line.
-_LINE = 64
+#: How many rows ahead are fetched: those that a sweep writes, and those that a copy reads. 16 to 64 took the same time.
+_AHEAD: Any = np.uint64(32)
+#: Columns that a copy collects before it writes them. Their rows and the buffer fit the first cache.
+_COLUMNS: Any = np.uint64(32)
+#: What a sweep knows of a row.
+_NEAR, _BEYOND, _SKIPPED = (np.uint8(state) for state in range(3))
 
 
 def most_lanes(n_vertices: int, dtype: np.dtype) -> int:
@@ -72,12 +88,15 @@ class Swept:
     edges_of_reached: np.ndarray
     #: The largest distance.
     largest: np.ndarray
-    #: uint64: the sums of the lower and of the upper 32 bits of the distances; both in the first for 32-bit types.
+    #: uint64: two parts of the sum of the distances; the upper one counts 2^32 times.
     lower: np.ndarray
     upper: np.ndarray
     #: int64: vertices from which the climb relaxed arcs, and these arcs.
     climbed: np.ndarray
     climbed_arcs: np.ndarray
+    #: How many vertices and arcs the sweep took.
+    n_rows: int
+    n_arcs: int
 
 
 class Sweep:
@@ -87,57 +106,66 @@ class Sweep:
 
     Parameters
     ----------
-    hierarchy
+    hierarchy, region
         Shared by all threads.
-    degrees
-        (V,) uint32: the edges of each vertex of the graph, by rank.
     """
 
-    def __init__(self, hierarchy: Hierarchy, degrees: np.ndarray) -> None:
-        self._hierarchy, self._degrees = hierarchy, degrees
-        #: The type of the distances, unsigned, and how many arcs a sweep relaxes.
-        self.dtype, self.n_arcs = hierarchy.up.weights.dtype, len(hierarchy.down.heads)
+    def __init__(self, hierarchy: Hierarchy, region: Region) -> None:
+        self._hierarchy, self.region = hierarchy, region
+        #: The type of the distances, unsigned.
+        self.dtype = hierarchy.up.weights.dtype
+        n_rows = len(region.ranks)
+        ranks = hierarchy.completion.ranks
+        self._columns = ranks if region.is_whole else region.rows[ranks]
         self._rows = np.empty(0, self.dtype)
-        self._is_filled = np.zeros(hierarchy.completion.n_vertices, np.bool_)
+        self._is_filled, self._states = np.zeros(n_rows, np.bool_), np.empty(n_rows, np.uint8)
+        self._above = np.full(hierarchy.completion.n_vertices, np.iinfo(self.dtype).max, self.dtype)
         self._n_lanes = np.uint64(0)
+        self._has_skipped = False
 
     def reserve(self, n_sources: int) -> None:
         """Have memory for runs of up to `n_sources`."""
-        size = len(self._is_filled) * n_lanes_for(n_sources)
+        size = (len(self._is_filled) + 1) * n_lanes_for(n_sources)
         if size > len(self._rows):
             # A block of lanes that begins on a cache line takes no more lines than necessary.
-            memory = np.empty(size + _LINE // self.dtype.itemsize, self.dtype)
-            skipped = -memory.ctypes.data % _LINE // self.dtype.itemsize
+            memory = np.empty(size + int(LINE_BYTES) // self.dtype.itemsize, self.dtype)
+            skipped = -memory.ctypes.data % int(LINE_BYTES) // self.dtype.itemsize
             self._rows = memory[skipped : skipped + size]
 
     def run(self, sources: np.ndarray, limit: np.generic) -> Swept:
         """Compute the distances from `sources` (n,) uint32, and return the facts about those below `limit`."""
-        tree, up, down = self._hierarchy.completion, self._hierarchy.up, self._hierarchy.down
+        region, up = self.region, self._hierarchy.up
         n_lanes = n_lanes_for(len(sources))
         self._n_lanes = np.uint64(n_lanes)
         climbed = np.zeros((2, n_lanes), np.int64)
         # A lane without a source would be unreached at every vertex, which takes longer than a source.
         in_lanes = np.pad(sources, (0, n_lanes - len(sources)), mode="edge")
+        tree = self._hierarchy.completion
         _climb(
-            tree.ranks[in_lanes], tree.parents, up.offsets, up.heads, up.weights, self._n_lanes, self._rows,
-            self._is_filled, climbed,
+            tree.ranks[in_lanes], tree.parents, up.offsets, up.heads, up.weights, region.rows, self._n_lanes,
+            self._above, self._rows, self._is_filled, climbed,
         )  # fmt: skip
         largest = np.zeros(n_lanes, self.dtype)
-        sums = np.zeros(2 * n_lanes, np.uint64)
-        unreached = np.zeros((2, n_lanes), np.int64)
-        _sweep(
-            down.offsets, down.heads, down.weights, self._degrees, self._n_lanes, limit, self._rows,
-            self._is_filled, largest, sums, unreached,
+        sums, unreached = np.zeros(2 * n_lanes, np.uint64), np.zeros(2 * n_lanes, np.uint64)
+        n_rows, n_arcs = _sweep(
+            region.down.offsets, region.down.heads, region.down.weights, region.rows, region.ranks, region.firsts,
+            tree.arc_offsets, tree.arc_heads, region.degrees, self._n_lanes, limit, self._rows, self._is_filled,
+            self._states, largest, sums, unreached,
         )  # fmt: skip
-        n = slice(0, len(sources))
+        self._has_skipped = n_rows < len(region.ranks)
+        if self._has_skipped:
+            self._rows[len(region.ranks) * n_lanes :][:n_lanes] = np.iinfo(self.dtype).max
+        first, second = slice(0, len(sources)), slice(n_lanes, n_lanes + len(sources))
         return Swept(
-            len(self._degrees) - unreached[0, n],
-            int(np.sum(self._degrees, dtype=np.int64)) - unreached[1, n],
-            largest[n],
-            sums[n],
-            sums[n_lanes : n_lanes + len(sources)],
-            climbed[0, n],
-            climbed[1, n],
+            len(region.ranks) - unreached[first].astype(np.int64),
+            int(np.sum(region.degrees, dtype=np.int64)) - unreached[second].astype(np.int64),
+            largest[first],
+            sums[first],
+            sums[second],
+            climbed[0, first],
+            climbed[1, first],
+            n_rows,
+            n_arcs,
         )
 
     def copy(
@@ -157,11 +185,12 @@ class Sweep:
         first
             A multiple of `TILE`, or `n` is 1.
         targets
-            (columns,) integers: the vertices of the columns; None for all vertices in their order.
+            (columns,) integers: the vertices of the columns, all of the region; None for all vertices in their order.
         """
-        ranks = self._hierarchy.completion.ranks
-        of_columns = ranks if targets is None else ranks[targets]
-        _copy(self._rows, of_columns, self._n_lanes, np.uint64(first), limit, unreached, into)
+        columns = self._columns if targets is None else self._columns[targets]
+        if self._has_skipped:
+            columns = np.where(self._states[columns] == _SKIPPED, np.uint32(len(self._states)), columns)
+        _copy(self._rows, columns, self._n_lanes, np.uint64(first), limit, unreached, into)
 
 
 @njit(nogil=True)
@@ -171,7 +200,9 @@ def _climb(
     offsets: np.ndarray,
     heads: np.ndarray,
     weights: np.ndarray,
+    rows_of: np.ndarray,
     n_lanes: Any,
+    above: np.ndarray,
     rows: np.ndarray,
     is_filled: np.ndarray,
     climbed: np.ndarray,
@@ -180,24 +211,26 @@ def _climb(
     unreached = ~weights.dtype.type(0)
     for lane in range(np.uint64(len(ranks))):
         v = ranks[lane]
-        while v != NO_VERTEX and not is_filled[v]:  # I1: above a filled row, all are
-            is_filled[v] = True
-            start = np.uint64(v) * n_lanes
-            for place in range(start, start + n_lanes):
-                rows[place] = unreached
-            v = parents[v]
-        v = ranks[lane]
-        rows[np.uint64(v) * n_lanes + lane] = 0
+        above[v] = 0
         n_vertices = n_arcs = ZERO
         while v != NO_VERTEX:
             here = np.uint64(v)
-            d = rows[here * n_lanes + lane]
+            d = above[here]
+            above[here] = unreached  # I2: arcs lead up, so it is final
             if d != unreached:
                 n_vertices += ONE
                 n_arcs += offsets[here + ONE] - offsets[here]
                 for arc in range(offsets[here], offsets[here + ONE]):
-                    place = heads[arc] * n_lanes + lane
-                    rows[place] = min(rows[place], saturating_sum(d, weights[arc]))
+                    head = heads[arc]
+                    above[head] = min(above[head], saturating_sum(d, weights[arc]))
+            row = rows_of[here]
+            if row != NO_VERTEX:
+                start = row * n_lanes
+                if not is_filled[row]:
+                    is_filled[row] = True
+                    for place in range(start, start + n_lanes):
+                        rows[place] = unreached
+                rows[start + lane] = d
             v = parents[here]
         climbed[0, lane], climbed[1, lane] = n_vertices, n_arcs
 
@@ -207,39 +240,76 @@ def _sweep(
     offsets: np.ndarray,
     heads: np.ndarray,
     weights: np.ndarray,
+    rows_of: np.ndarray,
+    ranks: np.ndarray,
+    firsts: np.ndarray,
+    arc_offsets: np.ndarray,
+    arc_heads: np.ndarray,
     degrees: np.ndarray,
     n_lanes: Any,
     limit: Any,
     rows: np.ndarray,
     is_filled: np.ndarray,
+    states: np.ndarray,
     largest: np.ndarray,
     sums: np.ndarray,
     unreached: np.ndarray,
-) -> None:
-    """Compute all rows, and count the vertices that a lane does not reach, and their edges."""
-    n = np.uint64(len(degrees))
+) -> Any:
+    """Compute all rows that may be near, and the facts about all. Return how many rows and arcs that took."""
     many = MANY_BYTES // np.uint64(rows.itemsize)
-    for i in range(n):
-        v = n - ONE - i
-        first, end = offsets[v], offsets[v + ONE]
-        block = ZERO
-        all_reached = True
-        while block + many <= n_lanes:
-            all_reached &= lower_many_lanes(
-                rows, v, is_filled[v], n_lanes, block, heads, weights, first, end, limit, largest, sums
-            )
-            block += many
-        while block < n_lanes:
-            all_reached &= lower_lanes(
-                rows, v, is_filled[v], n_lanes, block, heads, weights, first, end, limit, largest, sums
-            )
-            block += LANES
-        if not all_reached:
+    in_line = LINE_BYTES // np.uint64(rows.itemsize)
+    n_rows = n_arcs = ZERO
+    end = np.uint64(len(degrees))
+    while end > ZERO:
+        begin = next_end = end
+        while begin > ZERO and end - begin < FACT_ROWS and next_end == begin:
+            begin -= ONE
+            next_end = begin
+            for place in range(ZERO, n_lanes, in_line):
+                prefetch_to_l2(rows, (max(begin, _AHEAD) - _AHEAD) * n_lanes + place)
+            first, last = offsets[begin], offsets[begin + ONE]
+            block = ZERO
+            is_near = False
+            while block + many <= n_lanes:
+                is_near |= lower_many_lanes(
+                    rows, begin, is_filled[begin], n_lanes, block, heads, weights, first, last, limit
+                )
+                block += many
+            while block < n_lanes:
+                is_near |= lower_lanes(
+                    rows, begin, is_filled[begin], n_lanes, block, heads, weights, first, last, limit
+                )
+                block += LANES
+            n_arcs += last - first
+            states[begin] = _NEAR if is_near else _BEYOND
+            if not is_near and not is_filled[begin] and firsts[begin] < begin:
+                rank = np.uint64(ranks[begin])
+                if _all_beyond(arc_heads, arc_offsets[rank], arc_offsets[rank + ONE], rows_of, states):
+                    next_end = np.uint64(firsts[begin])
+            is_filled[begin] = False
+        for block in range(ZERO, n_lanes, LANES):
+            add_facts(rows, degrees, begin, end, n_lanes, block, limit, largest, sums, unreached)
+        n_rows += end - begin
+        if next_end < begin:
+            n_edges = ZERO
+            for row in range(next_end, begin):
+                states[row] = _SKIPPED
+                n_edges += degrees[row]
             for lane in range(n_lanes):
-                is_out = rows[v * n_lanes + lane] >= limit
-                unreached[0, lane] += is_out
-                unreached[1, lane] += is_out * np.int64(degrees[v])
-        is_filled[v] = False
+                unreached[lane] += begin - next_end
+                unreached[n_lanes + lane] += n_edges
+        end = next_end
+    return n_rows, n_arcs
+
+
+@njit(nogil=True)
+def _all_beyond(heads: np.ndarray, first: Any, end: Any, rows_of: np.ndarray, states: np.ndarray) -> bool:
+    """Return whether all upper neighbours that have a row are beyond the limit (I4)."""
+    for arc in range(first, end):
+        row = rows_of[heads[arc]]
+        if row != NO_VERTEX and states[row] == _NEAR:
+            return False
+    return True
 
 
 @njit(nogil=True)
@@ -252,15 +322,47 @@ def _copy(
     unreached: Any,
     into: np.ndarray,
 ) -> None:
-    """Write the lanes from `first` on of the row of rank `ranks[j]` to column `j` of `into`."""
+    """Write the lanes from `first` on of the row `ranks[j]` to column `j` of `into`.
+
+    The columns of a lane are written one line at a time. A line begins at another column in each lane. So the buffer of
+    a lane holds the last columns before it, as many as a line has, and then the `_COLUMNS` of this round.
+    """
     n_sources, n_columns = np.uint64(into.shape[0]), np.uint64(into.shape[1])
-    in_tiles = n_columns - n_columns % TILE
+    line = LINE_BYTES // np.uint64(rows.itemsize)
+    in_tiles = n_columns - n_columns % _COLUMNS
     if n_sources == ONE:
         in_tiles = ZERO
-    for column in range(ZERO, in_tiles, TILE):
-        for lane in range(ZERO, n_sources, TILE):
-            n_copied = min(n_sources - lane, TILE)
-            copy_tile(rows, ranks, n_lanes, column, first, lane, n_copied, limit, unreached, into)
+    if in_tiles > ZERO:
+        width = line + _COLUMNS
+        buffer = np.empty((n_sources + TILE) * width, rows.dtype)
+        flat = into.reshape(into.size)
+        for column in range(ZERO, in_tiles, _COLUMNS):
+            for tile in range(column, column + _COLUMNS, TILE):
+                for ahead in range(min(tile + _AHEAD, n_columns), min(tile + _AHEAD + TILE, n_columns)):
+                    start = np.uint64(ranks[ahead]) * n_lanes + first
+                    for place in range(start, start + n_sources, line):
+                        prefetch_to_l2(rows, place)
+                for lane in range(ZERO, n_sources, TILE):
+                    at = lane * width + line + tile - column
+                    turn_tile(rows, ranks, n_lanes, tile, first + lane, limit, unreached, buffer, at, width)
+            for lane in range(n_sources):
+                start, at = lane * n_columns + column, lane * width + line
+                past = past_line(flat, start)
+                copied = ZERO
+                if column == ZERO and past > ZERO:  # the beginning of the row, up to a line
+                    for i in range(line - past):
+                        flat[start + i] = buffer[at + i]
+                    copied = line
+                for i in range(copied, _COLUMNS, line):
+                    copy_line(buffer, at + i - past, flat, start + i - past)
+                for i in range(line):
+                    buffer[lane * width + i] = buffer[lane * width + _COLUMNS + i]
+        for lane in range(n_sources):
+            start = lane * n_columns + in_tiles
+            past = past_line(flat, start)
+            for i in range(past):
+                flat[start - past + i] = buffer[lane * width + line - past + i]
+        finish_lines()
     for column in range(in_tiles, n_columns):
         for lane in range(n_sources):
             d = rows[np.uint64(ranks[column]) * n_lanes + first + lane]

@@ -24,19 +24,22 @@ class Accumulator:
 
     over: OverSources
     traits: GraphTraits
+    #: How many vertices its rows have; None for all of the graph.
+    n_columns: int | None = None
     #: (W, V) uint64.
     words: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         dtype = self.traits.weight_dtype
-        self.words = self.over.none(dtype, self.traits.n_vertices)
+        n_columns = self.traits.n_vertices if self.n_columns is None else self.n_columns
+        self.words = self.over.none(dtype, n_columns)
         self._limits = bits_of(self.over.limits(dtype))
         self._sign = np.uint64(0 if dtype.kind == "u" else 1 << (8 * dtype.itemsize - 1))
         self._mantissa = np.uint64(mantissa_bits(dtype))
 
     def clear(self) -> None:
         """Forget all sources."""
-        self.words[:] = self.over.none(self.traits.weight_dtype, self.traits.n_vertices)
+        self.words[:] = self.over.none(self.traits.weight_dtype, self.words.shape[1])
 
     def add(self, row: np.ndarray, source: int) -> None:
         """Add the distances `row` (V,) from `source`."""

@@ -62,19 +62,30 @@ def fits(d: Any, weight: Any, total: Any) -> Any:
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Prefetch the cache line of `array[index]`; never faults, whatever the index."""
-    signature = types.void(array, index)
+    return types.void(array, index), _prefetch(nearness=3)
 
+
+@intrinsic
+def prefetch_to_l2(typing_context: Any, array: Any, index: Any) -> Any:
+    """Prefetch the cache line of `array[index]` into the second cache only; never faults, whatever the index.
+
+    More lines can be under way to the second cache than to the first.
+    """
+    return types.void(array, index), _prefetch(nearness=2)
+
+
+def _prefetch(nearness: int) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
         address = builder.bitcast(builder.gep(data, [arguments[1]]), byte_pointer)
         function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
         function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], function_type)
-        for_reading, keep_in_every_cache, data_cache = int32(0), int32(3), int32(1)
-        builder.call(function, [address, for_reading, keep_in_every_cache, data_cache])
+        for_reading, data_cache = int32(0), int32(1)
+        builder.call(function, [address, for_reading, int32(nearness), data_cache])
         return context.get_dummy_value()
 
-    return signature, generate
+    return generate
 
 
 @intrinsic

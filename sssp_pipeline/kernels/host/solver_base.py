@@ -32,17 +32,23 @@ class SolverBase(ABC):
     records_traces = False
     #: Whether `_solved` takes several parts if something is kept over the sources of each.
     accumulates_parts = False
+    #: Whether `_solved` can leave rows in `SolveOptions.into`.
+    leaves_rows = False
     #: Why it takes no delta; None if it takes one.
     no_delta: str | None = None
     #: As in `Solver`.
-    named_only: str | None = None
+    uses_hierarchy = False
     counts_arcs = False
     tunables: tuple[Tunable, ...] = ()
     #: Allocates the rows that a call returns, from their shape and their type.
     empty_rows: Callable[[tuple[int, int], np.dtype], np.ndarray] = staticmethod(np.empty)
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        """Return None, or the reason why not: a delta, negative weights, or a trace."""
+        """Return None, or the reason why not: a delta, negative weights, a trace, or rows that stay on a device."""
+        if options.into is not None and not self.leaves_rows:
+            return "it makes distances in host memory, and they are to stay on the GPU"
+        if options.into is not None and graph.min_weight < 0:
+            return "distances of negative weights are finished on the CPU, and they are to stay on the GPU"
         if self.no_delta is not None and options.delta is not None:
             return f"{self.no_delta}, and delta is {options.delta}"
         if (reason := reweighting.refusal(graph, options, self.takes_negative)) is not None:
@@ -68,8 +74,8 @@ class SolverBase(ABC):
         Returns
         -------
         Solution
-            Distances in host memory, pinned if a GPU made them, owned by the caller; the bits do not depend on the
-            solver.
+            Distances in host memory, pinned if a GPU made them, owned by the caller; or in `options.into`. The bits do
+            not depend on the solver.
 
         Raises
         ------
@@ -124,7 +130,9 @@ class WholeCalls(SolverBase):
         self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
     ) -> Parts:
         shape = len(sources), options.kept.n_columns(graph.n_vertices)
-        distances = self._rows(graph, shape, options.kept.dtype(graph.weight_dtype))
+        distances = options.into
+        if distances is None:
+            distances = self._rows(graph, shape, options.kept.dtype(graph.weight_dtype))
         accumulator = accumulator_of(graph, options)
         metrics = self._fill_rows(graph, sources, distances, options, accumulator) if len(sources) else []
         yield from _with_words(Solution(distances, None, metrics), accumulator).parts(ends)

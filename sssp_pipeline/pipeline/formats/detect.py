@@ -15,6 +15,9 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.dimacs import LETTERS
 from sssp_pipeline.pipeline.formats.edge_list import EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.generated import is_generated, open_generated
+from sssp_pipeline.pipeline.formats.lines import has_lines
+from sssp_pipeline.pipeline.formats.neo4j import is_header
+from sssp_pipeline.pipeline.formats.parquet import record_batches
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     BYTE_ORDER_MARK,
     open_decompressed,
@@ -29,19 +32,33 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     is_table_of_tabs,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, PARQUET_MAGIC
+from sssp_pipeline.pipeline.formats.parsing.magic import (
+    ARROW_FILE_MAGIC,
+    ARROW_STREAM_MAGIC,
+    PARQUET_MAGIC,
+    is_osm_pbf,
+)
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.workflow.registries import FORMATS, code_of
 
 _METIS_NAME = re.compile(r"\.(graph|metis)(\.(gz|bz2|xz|zst|zip|tar|tgz))*$")
+#: The name of the root of an XML file, after declarations and comments.
+_ROOT = re.compile(
+    # Each part is atomic: otherwise many declarations would be tried in every combination.
+    rb"(?:\s++|(?><\?.*?\?>)|(?><!--.*?-->)|(?><![A-Z].*?>)|\]>)*+<(?:[\w.-]+:)?([A-Za-z]+)[\s/>]",
+    re.DOTALL,
+)
+#: The beginning of a TNTP network, whose metadata are in no fixed order.
+_TNTP = re.compile(rb"(?:\s++|~.*+)*+<(?:NUMBER OF|FIRST THRU|ORIGINAL HEADER|TOTAL OD|END OF METADATA)[ >]")
+#: The formats of XML files, by the names of their roots.
+_XML_FORMATS = {b"osm": "osm", b"graphml": "graphml"}
 #: How many comment lines are read in search of the problem line of a DIMACS graph.
 _MAX_COMMENT_LINES = 10_000
 #: Formats that cannot be read, by the first bytes of a file.
 _NOT_READ = {
     b"%PDF": "a PDF",
-    b"SQLite format 3": "a SQLite database, as a GeoPackage is",
     b"\x89HDF": "an HDF5 file",
-    b"<": "XML, such as GraphML, GEXF or OpenStreetMap's",
+    b"<": "XML that is neither GraphML nor OpenStreetMap's, such as GEXF",
     b"{": "JSON",
     b"[": "JSON",
     b"\x80\x04\x95": "a Python pickle",
@@ -67,7 +84,18 @@ def open_edge_list(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     if any(is_generated(url) for url in urls):
         return open_generated(urls, options)
-    edge_list: EdgeList = code_of(FORMATS[_format_of(urls, options)])(urls, options)
+    name = _format_of(urls, options)
+    if options.layer != "auto" and name != "lines":
+        raise InputError(
+            f"`graph.layer` belongs to GeoPackage, and `{files.redacted(urls[0])}` is in format {name}",
+            hint="remove `graph.layer`",
+        )
+    if options.profile != "auto" and name != "osm":
+        raise InputError(
+            f"`graph.profile` belongs to OpenStreetMap, and `{files.redacted(urls[0])}` is in format {name}",
+            hint="remove `graph.profile`",
+        )
+    edge_list: EdgeList = code_of(FORMATS[name])(urls, options)
     if options.coordinates is not None and edge_list.read_coordinates is None:
         raise InputError(
             f"coordinates are given in `{files.redacted(options.coordinates)}`, "
@@ -81,6 +109,8 @@ def _format_of(urls: list[str], options: ReadOptions) -> str:
     if options.format != "auto":
         return options.format
     found = [detect_format(url, options) for url in urls]
+    if found[0] == "neo4j" and set(found) <= {"neo4j", "csv", "text"}:
+        return "neo4j"  # the header may be a file of its own, or that of the first file
     for url, name in zip(urls, found, strict=True):
         if name != found[0]:
             raise InputError(
@@ -105,10 +135,18 @@ def detect_format(url: str, options: ReadOptions = ReadOptions()) -> str:  # noq
     if not head:
         raise InputError(f"`{files.redacted(url)}` is empty", hint="check that this is the file you mean")
     if head.startswith((PARQUET_MAGIC, ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC)):
-        return "parquet"
+        return "lines" if head.startswith(PARQUET_MAGIC) and _is_geoparquet(url, options) else "parquet"
+    if head.startswith(b"SQLite format 3\0"):
+        return "lines"
     if _is_galois(head):
         return "galois"
+    if is_osm_pbf(head):
+        return "osm"
     text = head.removeprefix(BYTE_ORDER_MARK)
+    if (root := _ROOT.match(text)) is not None and root[1] in _XML_FORMATS:
+        return _XML_FORMATS[root[1]]
+    if _TNTP.match(text):
+        return "tntp"
     for magic, what in _NOT_READ.items():
         if text.lstrip().startswith(magic) or head.startswith(magic):
             raise _unreadable_error(url, f"is {what}, which cannot be read")
@@ -131,6 +169,8 @@ def _row_format(url: str, options: ReadOptions) -> str:
     rows = sample.rows
     if "\ufffd" in rows[0] and not _is_printable(rows[0]):
         raise _unreadable_error(url, "is in no known format")
+    if is_header(rows[0]):
+        return "neo4j"
     words = cells_of_text(rows[0])
     has_metis_name = _METIS_NAME.search(urlsplit(url).path.lower()) is not None
     if has_metis_name and 2 <= len(words) <= 4 and all(word.isdecimal() for word in words):
@@ -205,6 +245,15 @@ def _is_galois(head: bytes) -> bool:
     return version in (1, 2) and edge_bytes <= 8
 
 
+def _is_geoparquet(url: str, options: ReadOptions) -> bool:
+    """Return whether `url` is a GeoParquet file whose lines are the edges."""
+    try:
+        with record_batches(url, 1) as (schema, _):
+            return has_lines(schema, options)
+    except InputError:
+        return False  # the reader of Parquet says what is wrong with it
+
+
 def _is_scipy_npz(url: str) -> bool:
     """Return whether `url` is a file of `scipy.sparse.save_npz`."""
     with files.reading(url), files.open_read(url) as raw:
@@ -223,8 +272,9 @@ def _is_scipy_npz(url: str) -> bool:
 
 #: The formats that can be read, for messages.
 READ = (
-    "text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), parquet (Arrow too) and scipy-npz, "
-    "plain or in gz, bz2, xz, zst, zip or tar"
+    "text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), matrix-market, metis, neo4j, networkx "
+    "(write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and tntp, plain or in gz, bz2, xz, zst, zip "
+    "or tar"
 )
 
 

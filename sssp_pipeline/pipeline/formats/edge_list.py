@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.vertex_ids import VertexIds
 
 #: The default of `graph.max_line_bytes`.
 MAX_LINE_BYTES = 16 << 20
@@ -40,6 +41,10 @@ class ReadOptions:
     ids: str = "auto"
     unreadable: str = "error"
     coordinates: str | None = None
+    #: "auto", or the name of a layer; only for a GeoPackage.
+    layer: str = "auto"
+    #: "auto", or a key of `osm_rules.PROFILES`; only for OpenStreetMap.
+    profile: str = "auto"
     max_line_bytes: int = MAX_LINE_BYTES
     #: The number of bytes of text, or of an array, that are read into one chunk.
     block_bytes: int = 16 << 20
@@ -127,6 +132,11 @@ class EdgeList:
     #: of every edge but self-loops. "both-listed" if the format lists both directions of every edge (METIS): ingest
     #: checks that. Otherwise "as-listed".
     symmetric: str = "as-listed"
+    #: The unit of the weights if the format says it, such as "metres".
+    weight_unit: str | None = None
+    #: A function that returns the longitudes and latitudes (V,) of the given vertices, in degrees, after all edges were
+    #: read, or None if the positions are not in degrees; None if the input has no positions.
+    positions_of: Callable[[VertexIds], Coordinates | None] | None = None
     #: A function that returns the coordinates; None if the format has none.
     read_coordinates: Callable[[], Coordinates | None] | None = None
     #: The rows that were left out so far.

@@ -6,13 +6,9 @@ Python parses the lines one by one. That is fast enough for graphs that fitted i
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-
-import numpy as np
-import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import (
@@ -21,14 +17,8 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import read_lines, text_encoding
-from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
-    ZERO_LED_HINT,
-    line_place,
-    weight_error,
-    zero_led_problem,
-)
+from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
 from sssp_pipeline.pipeline.formats.parsing.layout import (
     BLANKS,
     Sample,
@@ -37,8 +27,14 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     is_number,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, float64_fault
 from sssp_pipeline.pipeline.formats.parsing.tables import choose_columns
+from sssp_pipeline.pipeline.formats.python_rows import (
+    Edge,
+    InexactWeightError,
+    chunks_of_edges,
+    read_id,
+    read_weight,
+)
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
 from sssp_pipeline.pipeline.storage import files
 
@@ -150,28 +146,28 @@ def _read_edges(
     url: str, ids: str, weight: str | None, options: ReadOptions, skipped: SkippedRows
 ) -> Iterator[EdgeChunk]:
     rows_of_a_chunk = max(1, options.block_bytes // 64)
-    edges: list[tuple] = []
+    edges: list[Edge] = []
     for line, content in enumerate(read_lines(url, options.encoding, options.max_line_bytes), 1):
         row = content.decode("utf-8-sig" if line == 1 else "utf-8", "replace").strip(BLANKS)
         if not row or row[0] in "#%":
             continue
         try:
             edges.append(_parse_edge(line_place(url, line), content, row, ids, weight, options))
-        except _InexactWeightError as lost:
+        except InexactWeightError as lost:
             raise lost.args[0] from None
         except InputError as error:
             if not options.skips:
                 raise
             skipped.add(1, [f"{error.message}: {row[:500]}"])
         if len(edges) >= rows_of_a_chunk:
-            yield from _chunks(edges, ids, weight)
+            yield from chunks_of_edges(edges, ids, has_weights=weight is not None)
             edges = []
-    yield from _chunks(edges, ids, weight)
+    yield from chunks_of_edges(edges, ids, has_weights=weight is not None)
 
 
 def _parse_edge(
     place: str, content: bytes, row: str, ids: str, weight: str | None, options: ReadOptions
-) -> tuple[int | str, int | str, int | float | None]:
+) -> Edge:
     try:
         content.decode()
     except UnicodeDecodeError as error:
@@ -179,9 +175,7 @@ def _parse_edge(
             f"{place}: `{row[:60]}` is not UTF-8", hint="set `graph.encoding` to the encoding of the file"
         ) from error
     *names, attributes = _parse_row(place, row)
-    ends: list[int | str] = (
-        [*names] if ids == "string" else [_parse_id(place, name, options) for name in names]
-    )
+    ends: list[int | str] = [*names] if ids == "string" else [read_id(place, name, options) for name in names]
     if weight is None:
         return ends[0], ends[1], None
     if weight not in attributes:
@@ -189,58 +183,4 @@ def _parse_edge(
             f"{place}: `{row[:60]}` has no `{weight}`",
             hint="give every edge one, or set `graph.unreadable: skip` to leave such edges out",
         )
-    text = attributes[weight]
-    if not is_number(text):
-        raise weight_error(place, text[:60], faults.BAD_WEIGHT)
-    if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**64:
-        return ends[0], ends[1], int(text)
-    value = float(text)
-    if not math.isfinite(value):
-        raise weight_error(place, text[:60], faults.NOT_FINITE)
-    if (code := float64_fault(text, value, options.rounds, options.exact_scale)) is not None:
-        raise _InexactWeightError(weight_error(place, text[:60], code, options.exact_scale))
-    return ends[0], ends[1], value
-
-
-_INTEGER = re.compile(r"[-+]?\d{1,20}")
-
-
-class _InexactWeightError(Exception):
-    """The weight of an edge cannot be represented exactly; such a row is never left out. The argument is the error."""
-
-
-def _parse_id(place: str, name: str, options: ReadOptions) -> int:
-    digits = name.lstrip("0") or "0"
-    if re.fullmatch("[0-9]+", name) and (name == digits or options.ids == "integer"):
-        if len(digits) <= 19 and int(digits) <= MAX_ID:
-            return int(digits)
-        raise InputError(
-            f"{place}: vertex id `{name[:60]}` is above 2^63 - 1", hint="set `graph.ids: string`"
-        )
-    if re.fullmatch(r"\+?[0-9]+", name):
-        raise InputError(f"{place}: {zero_led_problem(name[:60])}", hint=ZERO_LED_HINT)
-    raise InputError(
-        f"{place}: `{name[:60]}` is not a vertex id",
-        hint="ids are whole numbers from 0; for names set `graph.ids: string`",
-    )
-
-
-def _chunks(edges: list[tuple], ids: str, weight: str | None) -> Iterator[EdgeChunk]:
-    """Give the edges in chunks with weights of one type each, so that no integer becomes a float64."""
-    of_kind: dict[str, list[tuple]] = {}
-    for edge in edges:
-        of_kind.setdefault(_weight_dtype(edge[2]), []).append(edge)
-    for kind, same in of_kind.items():
-        src, dst, values = zip(*same, strict=True)
-        ends = [
-            pa.array(end, pa.large_string()) if ids == "string" else np.array(end, np.int64)
-            for end in (src, dst)
-        ]
-        yield EdgeChunk(ends[0], ends[1], None if weight is None else np.array(values, kind))
-
-
-def _weight_dtype(value: int | float | None) -> str:
-    """Return the NumPy type for a weight."""
-    if value is None or isinstance(value, float):
-        return "float64"
-    return "int64" if value < 2**63 else "uint64"
+    return ends[0], ends[1], read_weight(place, attributes[weight], options)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,6 +70,31 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
         of a wrong type; or files differ in their columns or ids.
     """
     tables = [_open_table(url, options) for url in urls]
+
+    return typed_edge_list(
+        "parquet", urls, tables, lambda i, names, rows: checked_batches(urls[i], rows, names), options
+    )
+
+
+def typed_edge_list(
+    format_name: str,
+    urls: list[str],
+    tables: list[TypedTable],
+    batches_of: Callable[[int, list[str], int], Iterator[pa.RecordBatch]],
+    options: ReadOptions,
+) -> EdgeList:
+    """Return the edge list in `tables`, one after the other.
+
+    Parameters
+    ----------
+    batches_of
+        A function that gives rows of a table, by its index, with some columns, in batches of a number of rows.
+
+    Raises
+    ------
+    InputError
+        The tables differ in their columns or ids.
+    """
     check_same_columns(urls, [table.columns for table in tables])
     first = tables[0]
     for table in tables:
@@ -83,7 +109,11 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         n_edges = 0
-        batches = (item for table in tables for item in _read_batches(table, options.block_bytes))
+        batches = (
+            item
+            for i, table in enumerate(tables)
+            for item in _read_batches(table, partial(batches_of, i), options.block_bytes)
+        )
         for chunk, left_out in map_in_order(to_chunk, batches, n_threads):
             skipped.add(len(left_out), left_out)
             n_edges += len(chunk)
@@ -94,7 +124,9 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
             )
 
     return EdgeList(
-        Reading(format="parquet", ids=first.id_kind, ids_why=first.ids_why, **first.columns.reading_fields()),
+        Reading(
+            format=format_name, ids=first.id_kind, ids_why=first.ids_why, **first.columns.reading_fields()
+        ),
         bool(dtypes),
         read,
         weight_dtype=np.result_type(*dtypes) if dtypes else None,
@@ -108,18 +140,18 @@ def _open_table(url: str, options: ReadOptions) -> TypedTable:
             f"`{files.redacted(url)}` is a Parquet or Arrow table, and `graph.{key}` is set",
             hint=f"remove `graph.{key}`",
         )
-    with _record_batches(url, 1) as (schema, _):
+    with record_batches(url, 1) as (schema, _):
         return table_of(url, schema, options)
 
 
 def table_of(url: str, schema: pa.Schema, options: ReadOptions) -> TypedTable:
     """Return how a table with this `schema` is read; raises as `open_parquet`."""
     names: list[str] = schema.names
-    numeric = {i for i, field in enumerate(schema) if _is_numeric(field.type)}
+    numeric = {i for i, field in enumerate(schema) if is_numeric(field.type)}
     place = f"`{files.redacted(url)}`"
     columns = choose_columns(place, names, options, numeric, by_name=not are_numbered(names))
     kinds = [_id_kind(url, schema.field(i)) for i in (columns.source, columns.target)]
-    weight = None if columns.weight is None else _weight_dtype(url, schema.field(columns.weight))
+    weight = None if columns.weight is None else weight_dtype_of(url, schema.field(columns.weight))
     source, target = names[columns.source], names[columns.target]
     why = f"column `{source}` holds {kinds[0]}s"
     if options.ids == "string":
@@ -139,7 +171,8 @@ def table_of(url: str, schema: pa.Schema, options: ReadOptions) -> TypedTable:
     return TypedTable(url, columns, kinds[0], why, weight, options)
 
 
-def _is_numeric(type_: pa.DataType) -> bool:
+def is_numeric(type_: pa.DataType) -> bool:
+    """Return whether a column of this type holds numbers."""
     return pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
 
 
@@ -155,7 +188,8 @@ def _id_kind(url: str, field: pa.Field) -> str:
     )
 
 
-def _weight_dtype(url: str, field: pa.Field) -> np.dtype:
+def weight_dtype_of(url: str, field: pa.Field) -> np.dtype:
+    """Return the type of the weights in the column `field`; raise `InputError` if they are no integers or floats."""
     if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
         raise InputError(
             f"`{files.redacted(url)}`: column `{field.name}` has type {field.type}, weights are integers or floats",
@@ -166,7 +200,7 @@ def _weight_dtype(url: str, field: pa.Field) -> np.dtype:
 
 
 @contextmanager
-def _record_batches(url: str, rows: int, names: list[str] | None = None) -> Iterator[tuple]:
+def record_batches(url: str, rows: int, names: list[str] | None = None) -> Iterator[tuple]:
     """Give the schema of a file, and an iterator over batches of at most `rows` rows with the columns `names`."""
     with open_decompressed(url) as stream:
         magic = stream.read(6)
@@ -184,6 +218,15 @@ def _record_batches(url: str, rows: int, names: list[str] | None = None) -> Iter
         reader = pa.ipc.open_stream(stream) if is_stream else pa.ipc.open_file(stream)
         whole = reader if is_stream else (reader.get_batch(i) for i in range(reader.num_record_batches))
         yield reader.schema, _cut(whole, rows, names)
+
+
+def checked_batches(url: str, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Give batches of at most `rows` rows with the columns `names`; raises `InputError` if the file is damaged."""
+    with record_batches(url, rows, names) as (_, found):
+        for batch in found:
+            # Finds text that is not UTF-8, and in Arrow files offsets that lead outside of a buffer.
+            batch.validate(full=True)
+            yield batch
 
 
 def _cut(batches: Iterator[pa.RecordBatch], rows: int, names: list[str] | None) -> Iterator[pa.RecordBatch]:
@@ -216,15 +259,14 @@ def _arrow_errors(url: str) -> Iterator[None]:
         ) from error
 
 
-def _read_batches(table: TypedTable, block_bytes: int) -> Iterator[tuple[TypedTable, int, pa.RecordBatch]]:
+def _read_batches(
+    table: TypedTable, batches_of: Callable[[list[str], int], Iterator[pa.RecordBatch]], block_bytes: int
+) -> Iterator[tuple[TypedTable, int, pa.RecordBatch]]:
     n_rows = 0
     rows = max(1, block_bytes // _EDGE_BYTES)
-    with _record_batches(table.url, rows, table.used) as (_, batches):
-        for batch in batches:
-            # Finds text that is not UTF-8, and in Arrow files offsets that lead outside of a buffer.
-            batch.validate(full=True)
-            yield table, n_rows, batch
-            n_rows += len(batch)
+    for batch in batches_of(table.used, rows):
+        yield table, n_rows, batch
+        n_rows += len(batch)
 
 
 def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, list[str]]:
@@ -237,7 +279,7 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, l
     for name in table.used:
         if batch[name].null_count:
             for i in np.flatnonzero(batch[name].is_null().to_numpy(zero_copy_only=False)):
-                bad.setdefault(int(i), (f"column `{name}` is null", _SKIP_HINT))
+                bad.setdefault(int(i), (f"column `{name}` is null", SKIP_HINT))
     ends = [
         (_to_names if table.id_kind == "string" else _to_ids)(batch[name], bad) for name in table.used[:2]
     ]
@@ -246,7 +288,7 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, l
         weights = np.asarray(batch[table.used[2]].fill_null(0))
         if weights.dtype.kind == "f" and not np.isfinite(weights).all():
             for i in np.flatnonzero(~np.isfinite(weights)):
-                bad.setdefault(int(i), (f"weight `{weights[i]}` is not finite", _SKIP_HINT))
+                bad.setdefault(int(i), (f"weight `{weights[i]}` is not finite", SKIP_HINT))
     left_out = []
     if bad:
         place = f"`{files.redacted(table.url)}` row"
@@ -265,14 +307,14 @@ def to_chunk(item: tuple[TypedTable, int, pa.RecordBatch]) -> tuple[EdgeChunk, l
     return EdgeChunk(ends[0], ends[1], weights), left_out
 
 
-_SKIP_HINT = "`graph.unreadable: skip` leaves such rows out and counts them"
+SKIP_HINT = "`graph.unreadable: skip` leaves such rows out and counts them"
 
 
 def _to_names(column: pa.Array, bad: dict[int, tuple[str, str]]) -> pa.Array:
     names = pc.cast(_plain(column), pa.large_string()).fill_null("")
     if pc.any(pc.equal(names, "")).as_py():
         for i in np.flatnonzero(pc.equal(names, "").to_numpy(zero_copy_only=False)):
-            bad.setdefault(int(i), ("a vertex id is empty", _SKIP_HINT))
+            bad.setdefault(int(i), ("a vertex id is empty", SKIP_HINT))
     return names
 
 

@@ -6,7 +6,6 @@ be read the wrong way round. A CSV file is read by the names of its columns, nev
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.column_files import ColumnFile, shortened
+from sssp_pipeline.pipeline.formats.geometry_metadata import other_crs, primary_geometry
 from sssp_pipeline.pipeline.formats.parsing.magic import ARROW_FILE_MAGIC, PARQUET_MAGIC
 from sssp_pipeline.vertex_ids import listed
 from sssp_pipeline.workflow.vertices import Points
@@ -27,8 +27,6 @@ from sssp_pipeline.workflow.vertices import Points
 _NAMES = {"lon": ("lon", "lng", "longitude"), "lat": ("lat", "latitude"), "id": ("id",)}
 _LIMITS = {"lon": 180, "lat": 90}
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-#: What GeoParquet calls WGS 84.
-_WGS_84 = {("OGC", "CRS84"), ("EPSG", "4326")}
 
 
 class Places(Sequence[str]):
@@ -182,9 +180,8 @@ class PointFile(ColumnFile):
             values = table.column(point_id).to_pylist()
             ids = [None if value is None else str(value) for value in values]
         places = Places("row", range(1, table.num_rows + 1))
-        described = (table.schema.metadata or {}).get(b"geo")
-        if described is not None and self.spec.lon is None and self.spec.lat is None:
-            lon, lat = self._of_geometry(table, described, places)
+        if b"geo" in (table.schema.metadata or {}) and self.spec.lon is None and self.spec.lat is None:
+            lon, lat = self._of_geometry(table, places)
         else:
             lon, lat = (self._values(table, part, places) for part in ("lon", "lat"))
         return PointTable(lon, lat, ids, places)
@@ -202,16 +199,14 @@ class PointFile(ColumnFile):
             raise self._missing(name, places[column.is_null().to_pylist().index(True)])
         return np.asarray(column.cast(pa.float64()).to_numpy())
 
-    def _of_geometry(
-        self, table: pa.Table, described: bytes, places: Sequence[str]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _of_geometry(self, table: pa.Table, places: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the longitudes and latitudes of the primary geometry of a GeoParquet file."""
         try:
-            facts = json.loads(described)
-            name = facts["primary_column"]
-            about: dict[str, Any] = facts["columns"][name]
+            found = primary_geometry(table.schema.metadata)
+            assert found is not None
+            name, about = found
             column = table[name]
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError) as error:
             raise self._error(" has no usable description of its geometry", "write the file again") from error
         self._check_crs(name, about)
         if about.get("encoding") not in ("WKB", "point"):
@@ -230,20 +225,9 @@ class PointFile(ColumnFile):
         return xy.reshape(-1, 2)[:, 0], xy.reshape(-1, 2)[:, 1]
 
     def _check_crs(self, name: str, about: dict[str, Any]) -> None:
-        if "crs" not in about:
-            return  # the default of GeoParquet is longitude and latitude in WGS 84
-        crs = about["crs"]
-        given = crs.get("id") if isinstance(crs, dict) else None
-        if isinstance(given, dict) and (given.get("authority"), str(given.get("code"))) in _WGS_84:
+        shown = other_crs(about)
+        if shown is None:
             return
-        if isinstance(given, dict):
-            shown = f"{given.get('authority')}:{given.get('code')}"
-        else:
-            shown = (
-                "not known"
-                if crs is None
-                else f"`{shortened(str(crs.get('name') if isinstance(crs, dict) else crs))}`"
-            )
         raise self._error(
             f": the CRS of the geometry `{name}` is {shown}, not WGS 84",
             "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326",

@@ -41,6 +41,8 @@ class Reading:
     weight: ColumnRead | None = None
     #: The columns that were not read.
     unused: tuple[str, ...] = ()
+    #: Further rules by which the input was read, each a few words, such as "profile car, the default".
+    rules: tuple[str, ...] = ()
     #: "integer" or "string".
     ids: str
     #: Why the ids have that type.
@@ -57,7 +59,7 @@ class Reading:
         """Return the reading that run.json holds."""
         parts = {name: stored.get(name) for name in ("source", "target", "weight")}
         columns = {name: ColumnRead(**part) for name, part in parts.items() if part is not None}
-        return cls(**{**stored, **columns})
+        return cls(**{**stored, **columns, "rules": tuple(stored.get("rules", ()))})
 
     def lines(self) -> list[str]:
         """Return the two lines that a run prints: how the input was read, and the first edges."""
@@ -69,6 +71,9 @@ class Reading:
             if self.weight.column is None:
                 weight = ", ".join(part for part in (self.weight.why, self.weights) if part)
             parts.append(f"source `{self.source.column}`, target `{self.target.column}`, {weight}")
+        elif self.weight is not None:
+            parts.append(f"weight `{self.weight.column}`" if self.weight.column else self.weight.why)
+        parts += self.rules
         if self.unused:
             parts.append("not used: " + ", ".join(f"`{name}`" for name in self.unused))
         parts += [f"{self.ids} ids", self.edges]
@@ -89,6 +94,8 @@ class Reading:
             read: ColumnRead | None = getattr(self, part)
             if read is not None:
                 found[part] = f"`{read.column}`, {read.why}" if read.column is not None else read.why
+        if self.rules:
+            found["rules"] = "; ".join(self.rules)
         if self.unused:
             found["not used"] = ", ".join(f"`{name}`" for name in self.unused)
         found |= {"ids": f"{self.ids}: {self.ids_why}", "weights": self.weights, "edges": self.edges}

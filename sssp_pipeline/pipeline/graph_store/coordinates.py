@@ -12,8 +12,6 @@ import numpy as np
 
 from sssp_pipeline.errors import InputError, did_you_mean
 
-#: The mean radius of the Earth (IUGG).
-EARTH_RADIUS_M = 6_371_008.8
 #: How many of each unit make a degree.
 UNITS = {"degrees": 1, "microdegrees": 10**6}
 _CONVERT = "convert them to degrees of WGS 84, x to the east and y to the north"

@@ -70,7 +70,7 @@ def load_graph(
         parts += zip(manifest.edges, columns, strict=True)
     if manifest.edge_weights is not None:
         parts += zip(manifest.edge_weights, weights, strict=True)
-    read = partial(_read_part_into, store, threads=threads // max(1, len(parts)))
+    read = partial(read_part_into, store, threads=threads // max(1, len(parts)))
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(read, *zip(*parts, strict=True)))
     for part, begin in zip(manifest.edges, begins, strict=False):
@@ -127,7 +127,7 @@ def _of_vertices(store: str, manifest: Manifest, *columns: str) -> pa.Table:
         return pa.concat_tables(list(pool.map(load, manifest.vertices)))
 
 
-def _read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:
+def read_part_into(store: str, part: Part, targets: dict[str, np.ndarray], threads: int) -> None:
     """Copy the columns of a part into the arrays `targets`, by name; `threads` row groups are decoded at a time."""
     content = _checked_content(store, part)
     with _decoding(store, part):

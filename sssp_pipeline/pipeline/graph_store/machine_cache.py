@@ -2,6 +2,7 @@
 
 ```
 <folder>/<content id>/{row_offsets,col_indices,weights}   the arrays of a CsrGraph, as they are in memory
+<folder>/<content id>/{ranks,up_weights,…}                the arrays of a completion or of a customization
 <folder>/<content id>/ids.arrow                           the input's ids, if the graph has a table of them; Arrow IPC
 <folder>/<content id>/facts.json                          what the files hold; written last
 <folder>/.partial-<content id>/                           a graph that is being loaded
@@ -30,11 +31,11 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +57,10 @@ _IDS = "ids.arrow"
 _PARTIAL = ".partial-"
 _GONE = ".gone-"
 
+#: Length and type of each array, by its name.
+Sizes = dict[str, tuple[int, np.dtype]]
+_Found = TypeVar("_Found")
+
 _log = logging.getLogger(__name__)
 
 
@@ -69,19 +74,43 @@ def shared_graph(store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
     InputError
         As `load_graph`.
     """
+    return _shared(
+        lambda cache: cache.graph(store, manifest),
+        lambda: (load_graph(store, manifest), load_ids(store, manifest)),
+        f"graph {manifest.content_id}",
+    )
+
+
+def shared_arrays(
+    content_id: str, sizes: Sizes, read: Callable[[dict[str, np.ndarray]], None]
+) -> dict[str, np.ndarray]:
+    """Return the arrays of a hierarchy in memory that all processes of this user on this machine share.
+
+    `read` fills arrays of these `sizes`; what it raises is raised. As for `shared_graph`, the cache may be unusable.
+    """
+
+    def alone() -> dict[str, np.ndarray]:
+        arrays = {name: np.empty(*size) for name, size in sizes.items()}
+        read(arrays)
+        return arrays
+
+    return _shared(lambda cache: cache.arrays(content_id, sizes, read), alone, f"hierarchy {content_id}")
+
+
+def _shared(find: Callable[[GraphCache], _Found], alone: Callable[[], _Found], what: str) -> _Found:
     if sys.platform != "linux":
         # The cache needs `posix_fallocate` and the boot id, which other systems lack.
-        return load_graph(store, manifest), load_ids(store, manifest)
+        return alone()
     try:
-        return GraphCache(_user_folder()).graph(store, manifest)
+        return find(GraphCache(_user_folder()))
     except OSError as error:
         _log.warning(
-            "graph %s is loaded for this process alone and not shared on this machine: %s; %s names another folder",
-            manifest.content_id,
+            "%s is loaded for this process alone and not shared on this machine: %s; %s names another folder",
+            what,
             f"`{error.filename}`: {error.strerror}" if error.filename else error.strerror or error,
             FOLDER_VARIABLE,
         )
-    return load_graph(store, manifest), load_ids(store, manifest)
+    return alone()
 
 
 @dataclass(frozen=True)
@@ -102,33 +131,75 @@ class GraphCache:
         OSError
             There is no room, the folder may not be written, or another process stopped while it loaded the graph.
         """
-        entry = self.folder / manifest.content_id
-        if (mapped := _map_graph(entry, manifest)) is not None:
-            return mapped
-        with _hold_lock(self._lock_path(entry.name)):
-            # Another process may have loaded the graph while this one waited for the lock.
-            return _map_graph(entry, manifest) or self._load(entry, store, manifest)
 
-    def _load(self, entry: Path, store: str, manifest: Manifest) -> tuple[CsrGraph, VertexIds]:
-        """Read the store into `entry`, and return graph and ids; the caller holds the lock of `entry`."""
-        partial = self.folder / (_PARTIAL + entry.name)
-        self._discard(entry)  # it could not be mapped, so it is damaged
+        def entry() -> _Entry:
+            # While it is mapped it is not removed.
+            other = self._with_other_weight(manifest)
+            has_edges = False
+
+            def reserve(place: Path) -> None:
+                nonlocal has_edges
+                has_edges = _reserve(place, manifest.arrays, other and other[0])
+
+            def fill(place: Path) -> None:
+                into = CsrGraph(**_map_arrays(place, manifest.arrays, mmap.ACCESS_WRITE))
+                load_graph(store, manifest, into, like=into if has_edges else None)
+                _write_ids(place, load_ids(store, manifest))
+
+            n_bytes = manifest.graph_bytes + sum(part.bytes for part in manifest.vertices)
+            return _Entry(manifest.arrays, n_bytes, reserve, fill)
+
+        return self._found(manifest.content_id, lambda place: _map_graph(place, manifest), entry)
+
+    def arrays(
+        self, content_id: str, sizes: Sizes, read: Callable[[dict[str, np.ndarray]], None]
+    ) -> dict[str, np.ndarray]:
+        """Have `read` fill arrays of these `sizes` in the cache if necessary, map them, and return them.
+
+        Raises
+        ------
+        OSError
+            As `graph`; and what `read` raises.
+        """
+
+        def entry() -> _Entry:
+            n_bytes = sum(length * dtype.itemsize for length, dtype in sizes.values())
+
+            def fill(place: Path) -> None:
+                read(_map_arrays(place, sizes, mmap.ACCESS_WRITE))
+
+            return _Entry(sizes, n_bytes, lambda place: _reserve(place, sizes), fill)
+
+        return self._found(content_id, lambda place: _map_entry(place, content_id, sizes), entry)
+
+    def _found(
+        self, content_id: str, find: Callable[[Path], _Found | None], entry: Callable[[], _Entry]
+    ) -> _Found:
+        """Return what `find` maps of the folder of a content id; if there is none, the `entry` is loaded."""
+        place = self.folder / content_id
+        if (found := find(place)) is not None:
+            return found
+        with _hold_lock(self._lock_path(content_id)):
+            # Another process may have loaded the entry while this one waited for the lock.
+            found = find(place)
+            return self._load(place, entry(), find) if found is None else found
+
+    def _load(self, place: Path, entry: _Entry, find: Callable[[Path], _Found | None]) -> _Found:
+        """Load `entry` into `place`, and return what `find` maps of it; the caller holds the lock of `place`."""
+        partial = self.folder / (_PARTIAL + place.name)
+        self._discard(place)  # it could not be mapped, so it is damaged
         self._discard(partial)  # left by a process that was killed
-        # While it is mapped it is not removed.
-        other = self._with_other_weight(manifest)
         try:
             with _hold_lock(self.folder / "room.lock"):
-                self._make_room(manifest.graph_bytes + sum(part.bytes for part in manifest.vertices))
-                has_edges = _reserve(partial, manifest, other and other[0])
-            into = CsrGraph(**_map_arrays(partial, manifest, mmap.ACCESS_WRITE))
-            load_graph(store, manifest, into, like=into if has_edges else None)
-            _write_ids(partial, load_ids(store, manifest))
-            (partial / _FACTS).write_text(json.dumps(_facts(manifest)))
-            # Mapped before the rename: under its final name an unmapped graph may be removed as unused.
-            loaded = _map_graph(partial, manifest)
+                self._make_room(entry.n_bytes)
+                entry.reserve(partial)
+            entry.fill(partial)
+            (partial / _FACTS).write_text(json.dumps(_facts(place.name, entry.sizes)))
+            # Mapped before the rename: under its final name an unmapped entry may be removed as unused.
+            loaded = find(partial)
             if loaded is None:
                 raise OSError(f"`{partial}` was removed while a graph was loaded into it")
-            partial.rename(entry)
+            partial.rename(place)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -164,8 +235,7 @@ class GraphCache:
     def _remove_unused(self, place: Path) -> bool:
         """Remove the graph in `place` unless a process maps or loads it; return whether it was removed."""
         loading = place.name.startswith(_PARTIAL)
-        # Of the arrays only the weights are never a file of another graph too.
-        guard = self._lock_path(place.name.removeprefix(_PARTIAL)) if loading else place / "weights"
+        guard = self._lock_path(place.name.removeprefix(_PARTIAL)) if loading else _guard(place)
         try:
             handle = os.open(guard, os.O_RDWR)
         except FileNotFoundError:  # the graph is damaged, so no process maps it
@@ -244,41 +314,73 @@ def _acquire_lock(lock: Path) -> int:
         time.sleep(_POLL_S)
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """What is to be in a folder of the cache."""
+
+    sizes: Sizes
+    #: Its space on the disk.
+    n_bytes: int
+    #: Creates the folder and the files of the arrays.
+    reserve: Callable[[Path], Any]
+    #: Fills them.
+    fill: Callable[[Path], None]
+
+
+def _guard(place: Path) -> Path:
+    """Return the file in the folder `place` whose lock tells whether a process maps the folder."""
+    # Of the arrays of a graph only the weights are never a file of another graph too.
+    for name in ("weights", "ranks", "up_weights"):
+        if (place / name).exists():
+            return place / name
+    return place / "weights"
+
+
 def _map_graph(place: Path, manifest: Manifest) -> tuple[CsrGraph, VertexIds] | None:
     """Map the graph and ids in the folder `place`; None if they are missing, damaged, or from before the last boot."""
+    if (arrays := _map_entry(place, manifest.content_id, manifest.arrays)) is None:
+        return None
     try:
-        if json.loads((place / _FACTS).read_text()) != _facts(manifest):
-            return None
-        found = CsrGraph(**_map_arrays(place, manifest, mmap.ACCESS_COPY)), _map_ids(place, manifest)
-        os.utime(place)  # `_make_room` removes the graph that was unused for longest
+        return CsrGraph(**arrays), _map_ids(place, manifest)
     except (FileNotFoundError, ValueError):
         return None
-    except BlockingIOError:  # another process is removing the graph
+
+
+def _map_entry(place: Path, content_id: str, sizes: Sizes) -> dict[str, np.ndarray] | None:
+    """Map the arrays in the folder `place`; None if they are missing, damaged, or from before the last boot."""
+    try:
+        if json.loads((place / _FACTS).read_text()) != _facts(content_id, sizes):
+            return None
+        found = _map_arrays(place, sizes, mmap.ACCESS_COPY)
+        os.utime(place)  # `_make_room` removes the entry that was unused for longest
+    except (FileNotFoundError, ValueError):
+        return None
+    except BlockingIOError:  # another process is removing the entry
         return None
     return found
 
 
-def _facts(manifest: Manifest) -> dict[str, Any]:
-    """Return the content that `facts.json` must have beside a usable graph of `manifest`.
+def _facts(content_id: str, sizes: Sizes) -> dict[str, Any]:
+    """Return the content that `facts.json` must have beside usable arrays.
 
     The boot id is part of it. The files are written without `fsync`, so a crash of the machine may leave them
     incomplete.
     """
     return {
-        "content_id": manifest.content_id,
+        "content_id": content_id,
         "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-        "arrays": {name: [length, dtype.str] for name, (length, dtype) in manifest.arrays.items()},
+        "arrays": {name: [length, dtype.str] for name, (length, dtype) in sizes.items()},
     }
 
 
-def _map_arrays(place: Path, manifest: Manifest, access: int) -> dict[str, np.ndarray]:
+def _map_arrays(place: Path, sizes: Sizes, access: int) -> dict[str, np.ndarray]:
     """Map the arrays in the folder `place` with `access`; a shared lock on each file lasts as long as its array.
 
     The arrays are writable, because numba would compile its functions again for read-only arrays. With `ACCESS_COPY`,
     changes stay in this process.
     """
     arrays = {}
-    for name, (length, dtype) in manifest.arrays.items():
+    for name, (length, dtype) in sizes.items():
         handle = os.open(place / name, os.O_RDWR if access == mmap.ACCESS_WRITE else os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -309,7 +411,7 @@ def _map_ids(place: Path, manifest: Manifest) -> VertexIds:
     return VertexIds(manifest.ids, table, manifest.n_vertices)
 
 
-def _reserve(place: Path, manifest: Manifest, other: Path | None = None) -> bool:
+def _reserve(place: Path, sizes: Sizes, other: Path | None = None) -> bool:
     """Create the folder `place` and the files of the arrays, with their space on the disk reserved.
 
     On a full disk, a write to a mapped file without reserved space would kill the process.
@@ -317,7 +419,7 @@ def _reserve(place: Path, manifest: Manifest, other: Path | None = None) -> bool
     Returns whether the files of the edges are those of the graph in `other`, which has the same edges.
     """
     place.mkdir()
-    arrays = dict(manifest.arrays)
+    arrays = dict(sizes)
     if other is not None:
         try:
             for name in ("row_offsets", "col_indices"):

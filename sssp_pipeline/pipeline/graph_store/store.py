@@ -7,6 +7,7 @@
 <store>/edges/part-<id>-*.parquet          col_index uint32, weight; CSR order; a part is a range of vertices
 <store>/vertices/part-<id>-*.parquet       original_id (only if ids were remapped), x, y (only if given)
 <store>/edge_weights/part-<id>-*.parquet   weight; only in a store with several weights, whose edges/ has none
+<store>/hierarchy/                         what `phast` prepares, if it was made (`hierarchy_record.py`)
 ```
 
 A store holds one graph: one input, read with one set of options. If the content of the input changes, the graph gets a
@@ -20,10 +21,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
 
 from sssp_pipeline.errors import InputError, did_you_mean
+from sssp_pipeline.pipeline.graph_store import hierarchy_record
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
     VERSION,
@@ -43,8 +46,8 @@ SKIPPED = "skipped.txt"
 READER = 2
 #: The hint for a damaged store.
 INGEST_AGAIN = "remove the folder of the graph store and make it again with `sssp-pipeline ingest` or `run`"
-PART_FOLDERS = ("row_offsets", "edges", "edge_weights", "vertices")
-PART_PATH = re.compile(r"(row_offsets|edges|edge_weights|vertices)/part-[0-9a-f]{8}-\d{5}\.parquet")
+PART_FOLDERS = ("row_offsets", "edges", "edge_weights", "vertices", hierarchy_record.FOLDER)
+PART_PATH = re.compile(r"(row_offsets|edges|edge_weights|vertices|hierarchy)/part-[0-9a-f]{8}-\d{5}\.parquet")
 VERSIONS_FOLDER = "versions"
 _VERSION_FILE = re.compile(r"versions/([0-9a-f]{16})\.json")
 _ANOTHER_FOLDER = "name another `graph.store`, or leave it out"
@@ -138,14 +141,23 @@ def remove_older_versions(store: str) -> None:
     for content_id in older_versions(store, newest):
         files.remove(version_url(store, content_id))
     files.remove_if_empty(files.join(store, VERSIONS_FOLDER))
-    remove_parts(store, {part.path for part in newest.parts})
+    keep_versions(store, [newest])
 
 
-def remove_parts(store: str, kept: set[str]) -> None:
-    """Remove the parts of a store whose paths are not in `kept`."""
+def keep_versions(store: str, versions: Iterable[StoreManifest]) -> None:
+    """Remove the parts and the hierarchies of a store that none of these versions has; the caller holds the store."""
+    versions = list(versions)
+    ids = [graph.content_id for version in versions for graph in version.by_weight.values()]
+    kept = {part.path for version in versions for part in version.parts}
+    remove_parts(store, kept | hierarchy_record.keep_hierarchies(store, ids), PART_FOLDERS)
+
+
+def remove_parts(store: str, kept: set[str], folders: Sequence[str]) -> None:
+    """Remove the parts of these folders of a store whose paths are not in `kept`."""
     for name in files.list_files(store):
-        if PART_PATH.fullmatch(name) and name not in kept:
+        if PART_PATH.fullmatch(name) and name.partition("/")[0] in folders and name not in kept:
             files.remove(files.join(store, name))
+    files.remove_if_empty(files.join(store, hierarchy_record.FOLDER))
 
 
 def version_url(store: str, content_id: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.coordinates import LonLat, lon_lat
+from sssp_pipeline.pipeline.graph_store.hierarchies import offer_stored
 from sssp_pipeline.pipeline.graph_store.loading import load_coordinates, load_graph, load_ids
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
@@ -78,6 +79,7 @@ class StoredGraph:
             if self._graph is None:
                 self._graph = load_graph(self.store, self.manifest, like=self._like)
                 self._like = None
+                offer_stored(self._graph, self.store, self.manifest, shared=False)
             return self._graph
 
     def with_weight(self, name: str) -> StoredGraph:
@@ -114,6 +116,7 @@ class _SharedGraph(StoredGraph):
         with self._lock:
             if self._graph is None:
                 self._graph, self._ids = shared_graph(self.store, self.manifest)
+                offer_stored(self._graph, self.store, self.manifest, shared=True)
             return self._graph
 
 

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,9 @@ from sssp_pipeline.pipeline.graph_store.store import (
     PART_PATH,
     VERSIONS_FOLDER,
     is_complete,
+    keep_versions,
     older_versions,
     parse_manifest,
-    remove_parts,
     version_url,
 )
 from sssp_pipeline.pipeline.storage import files
@@ -58,7 +58,7 @@ class StoreWriter:
         #: The number of the first part of `edge_weights/` of the next weight.
         self.first_weight_part = 0
 
-    def __enter__(self) -> StoreWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -122,7 +122,7 @@ class StoreWriter:
         self._is_committed = True
         files.remove(version_url(self._store, manifest.content_id))
         versions[manifest.content_id] = manifest
-        remove_parts(self._store, {part.path for version in versions.values() for part in version.parts})
+        keep_versions(self._store, versions.values())
         files.remove_if_empty(files.join(self._store, VERSIONS_FOLDER))
         for folder in ("", *PART_FOLDERS, VERSIONS_FOLDER):
             files.remove_temporaries(files.join(self._store, folder) if folder else self._store)

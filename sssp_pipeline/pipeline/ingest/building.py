@@ -394,6 +394,8 @@ def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int]:
 
 def _coordinates(job: Job, positions: VertexPositions | None, vertex_ids: VertexIds) -> Coordinates | None:
     """Return x and y of the vertices, (V,) each; None if the input has no coordinates."""
+    if job.edge_list.positions_of is not None:
+        return job.edge_list.positions_of(vertex_ids)
     if positions is None:
         return job.edge_list.coordinates()
     x, y, n_others = positions.of(vertex_ids)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels.host.numba_tools import bit_length, prefetch
 from sssp_pipeline.numba_cache import njit
 
@@ -26,6 +27,31 @@ _AHEAD = 16
 _GROUP_BITS = 10
 #: The most pending ranges of a quicksort. Its longer half always waits, so this is enough for 2^63 edges.
 _STACK = 64
+
+
+def csr_of_edges(
+    src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: int, *, mirror: bool
+) -> CsrGraph:
+    """Return the graph of edges in memory, with rows sorted by target and weight; parallel edges are kept.
+
+    Parameters
+    ----------
+    src, dst
+        (E,) uint32 below `n_vertices`.
+    weights
+        (E,) of one of `csr.WEIGHT_DTYPES`.
+    mirror
+        Whether to add the reverse of every edge but self-loops.
+    """
+    if mirror:
+        src, dst, bits, *_ = grouped_by_source(src, dst, bits_of(weights), False, True)
+        weights = bits.view(weights.dtype)
+    return CsrGraph(*rows_between(0, n_vertices, src, dst, weights)).check()
+
+
+def sources_of_edges(graph: CsrGraph) -> np.ndarray:
+    """Return the vertex where each edge starts, (E,) uint32."""
+    return np.repeat(np.arange(graph.n_vertices, dtype=np.uint32), np.diff(graph.row_offsets))
 
 
 @njit(nogil=True)

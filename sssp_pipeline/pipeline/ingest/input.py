@@ -16,6 +16,7 @@ from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.vertex_positions import VertexPositions, is_dimacs_coordinates
 from sssp_pipeline.pipeline.storage import files as storage
+from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.workflow import models as workflow
 
 #: The number of edges in a sample.
@@ -40,9 +41,14 @@ def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int, table_row_bytes: int = 0) -> EdgeList:
-    """Return the edge list in the files `urls`, with the options of `spec`; raises as `open_edge_list` does.
+    """Return the edge list in the files `urls`, with the options of `spec`.
 
     A table of coordinates is not opened: `open_positions` does that.
+
+    Raises
+    ------
+    InputError
+        The weights have another unit than `spec` says; or as `open_edge_list`.
     """
     co = spec.positions.file if spec.positions else None
     if co is not None and not any(map(is_generated, urls)) and _has_position_table(spec):
@@ -61,11 +67,21 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int, table_ro
         ids=spec.ids,
         unreadable=spec.unreadable,
         coordinates=co,
+        layer=spec.layer,
+        profile=spec.profile,
         max_line_bytes=spec.max_line_bytes,
         block_bytes=block_bytes,
         table_row_bytes=table_row_bytes,
     )
-    return open_edge_list(urls, options)
+    edge_list = open_edge_list(urls, options)
+    given, known = spec.weights.unit, edge_list.weight_unit
+    if given is not None and known is not None and given != known:
+        raise InputError(
+            f"`graph.weights.unit` is `{without_secrets(given)}`, and the weights of the {edge_list.reading.format} "
+            f"input are in {known}",
+            hint="remove `graph.weights.unit`",
+        )
+    return edge_list
 
 
 def open_positions(spec: workflow.Graph, edge_list: EdgeList) -> VertexPositions | None:
@@ -74,10 +90,16 @@ def open_positions(spec: workflow.Graph, edge_list: EdgeList) -> VertexPositions
     Raises
     ------
     InputError
-        The table cannot be used, or it is a file of DIMACS; or as `VertexPositions.read`.
+        The table cannot be used, it is a file of DIMACS, or the input has positions itself; or as
+        `VertexPositions.read`.
     """
     if spec.positions is None or edge_list.read_coordinates is not None:
         return None
+    if edge_list.positions_of is not None:
+        raise InputError(
+            f"`graph.coordinates` is set, and the {edge_list.reading.format} input has positions of its own",
+            hint="remove `graph.coordinates`",
+        )
     return VertexPositions.read(spec.positions)
 
 

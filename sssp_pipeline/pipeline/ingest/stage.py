@@ -30,7 +30,7 @@ from sssp_pipeline.pipeline.graph_store.store import (
     remove_older_versions,
 )
 from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter, WrittenEdges
-from sssp_pipeline.pipeline.ingest.building import Given, ReadEdges, Rows, read_edges
+from sssp_pipeline.pipeline.ingest.building import Given, Job, ReadEdges, Rows, read_edges
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.ingest.input import (
     input_files,
@@ -228,7 +228,7 @@ def _write_graph(
         n_vertices=written.traits.n_vertices,
         n_edges=written.traits.n_edges,
         degree_skew=written.traits.degree_skew,
-        weights=_weight_facts(written, job.spec.weights),
+        weights=_weight_facts(written, job),
         symmetric=edges.is_symmetric,
         ids=vertex_ids.mapping,
         coordinates=edges.coordinates is not None,
@@ -247,7 +247,7 @@ def _write_graph(
 def _manifest(edges: ReadEdges, written: WrittenEdges, first: Manifest) -> Manifest:
     """Return the manifest of a further weight of the graph `first`."""
     own = {
-        "weights": _weight_facts(written, edges.job.spec.weights),
+        "weights": _weight_facts(written, edges.job),
         "symmetric": edges.is_symmetric,
         "inputs": edges.given.inputs,
         "options": options_of(edges.job.spec),
@@ -269,11 +269,11 @@ def _check_room(edges: ReadEdges, store: str) -> None:
         )
 
 
-def _weight_facts(written: WrittenEdges, spec: workflow.Weights) -> WeightFacts:
-    traits = written.traits
+def _weight_facts(written: WrittenEdges, job: Job) -> WeightFacts:
+    traits, spec = written.traits, job.spec.weights
     return WeightFacts(
         dtype=traits.weight_dtype.name,
-        unit=spec.unit and without_secrets(spec.unit),
+        unit=without_secrets(spec.unit) if spec.unit else job.edge_list.weight_unit,
         scale=spec.scale,
         min=traits.min_weight,
         max=traits.max_weight,

@@ -6,7 +6,7 @@ writes the same files everywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -141,6 +141,8 @@ class Work:
     #: Sources in all, and in each batch.
     n_sources: int
     batch: int
+    #: Why no hierarchy will be made for the run; None if one will be.
+    no_hierarchy: str | None = "no hierarchy of the graph is stored"
 
     @property
     def source_bytes(self) -> int:
@@ -221,12 +223,12 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
     InputError
         The solver is unknown or cannot solve such a graph here, or none can.
     """
-    refused = _refusals(work, machine)
+    refused = refusals(work, machine)
     if name != "auto":
         solver = solver_named(name)
         check_choice(name, refused, work.options)
         return solver, "asked for" + _how(solver, work), ()
-    refused = {s.name: why for s in SOLVERS.values() if (why := refused.get(s.name) or s.named_only)}
+    refused = {s.name: why for s in SOLVERS.values() if (why := refused.get(s.name) or _lacks(s, work))}
     check_choice(name, refused, work.options)
     expected = {s.name: expected_s(s, work, machine) for s in SOLVERS.values() if s.name not in refused}
 
@@ -235,13 +237,13 @@ def choose_solver(name: str, work: Work, machine: Machine) -> tuple[Solver, str,
         return expected[name], work.of_a_call(name).wall_s(machine.cores)
 
     first, *rest = sorted(expected, key=order)
-    compared = "".join(f", {other} {_seconds(expected[other])}" for other in rest[:N_NAMED])
+    compared = "".join(f", {other} {seconds_text(expected[other])}" for other in rest[:N_NAMED])
     why_not = "".join(f"; not {reason}" for reason in _by_reason(refused, " nor "))
     # Times of a source on one core and on all cores cannot be compared: both depend on how busy the cores are.
     alike = SOLVERS[first].device, work.of_a_call(first).is_shared
     others = tuple(o for o in rest if (SOLVERS[o].device, work.of_a_call(o).is_shared) == alike)
     how = _how(SOLVERS[first], work)
-    return SOLVERS[first], f"expected to take {_seconds(expected[first])}{compared}{why_not}{how}", others
+    return SOLVERS[first], f"expected to take {seconds_text(expected[first])}{compared}{why_not}{how}", others
 
 
 def check_choice(name: str, refused: dict[str, str], options: SolveOptions) -> None:
@@ -282,15 +284,31 @@ def expected_s(solver: Solver, work: Work, machine: Machine) -> float:
     return start_s + work.n_sources * wall_s
 
 
-def _refusals(work: Work, machine: Machine) -> dict[str, str]:
+def has_hierarchy(traits: GraphTraits) -> bool:
+    """Return whether a hierarchy of the graph is there, as far as one is kept.
+
+    Each process reweights negative weights itself, so the weights of their arcs are not kept.
+    """
+    known = traits.hierarchy
+    return known is not None and (known.is_customized or (known.is_completed and traits.min_weight < 0))
+
+
+def _lacks(solver: Solver, work: Work) -> str | None:
+    """Return why `auto` does not take a solver that uses a hierarchy, or None."""
+    if not solver.uses_hierarchy or has_hierarchy(work.traits):
+        return None
+    return work.no_hierarchy
+
+
+def refusals(work: Work, machine: Machine) -> dict[str, str]:
     """Return why solvers cannot do this work on this machine, by name."""
     return {s.name: why for s in SOLVERS.values() if (why := _refusal(s, work, machine))}
 
 
 def _n_compared(work: Work, machine: Machine) -> int:
     """Return how many solvers `auto` chooses from."""
-    refused = _refusals(work, machine)
-    return sum(s.name not in refused and s.named_only is None for s in SOLVERS.values())
+    refused = refusals(work, machine)
+    return sum(s.name not in refused and _lacks(s, work) is None for s in SOLVERS.values())
 
 
 def _refusal(solver: Solver, work: Work, machine: Machine) -> str | None:
@@ -329,7 +347,8 @@ def _by_reason(refused: dict[str, str], between: str) -> list[str]:
     ]
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """Return an expected time as people say it."""
     if seconds < 0.01:
         return "under 0.01 s"
     return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
@@ -367,15 +386,25 @@ def _source_bytes(traits: GraphTraits, kept: Kept, predecessors: bool) -> int:
     return n_columns * (kept.dtype(traits.weight_dtype).itemsize + 4 * predecessors)
 
 
+def work_of(traits: GraphTraits, batches: list[np.ndarray], solve: Solve, kept: Kept) -> Work:
+    """Return the work of `batches`, as `cut` returns them."""
+    return Work(traits, solve_options(solve, kept), sum(map(len, batches)), len(batches[0]) if batches else 1)
+
+
 def make_plan(
-    traits: GraphTraits, batches: list[np.ndarray], solve: Solve, output: RowOutput, machine: Machine
+    traits: GraphTraits,
+    batches: list[np.ndarray],
+    solve: Solve,
+    output: RowOutput,
+    machine: Machine,
+    no_hierarchy: str | None = Work.no_hierarchy,
 ) -> Plan:
     """Return the plan for `batches`, as `cut` returns them, of which `output` is stored.
 
-    Raises `InputError` as `choose_solver`.
+    `no_hierarchy` is that of `Work`. Raises `InputError` as `choose_solver`.
     """
     n_sources, kept = sum(map(len, batches)), output.kept
-    work = Work(traits, solve_options(solve, kept), n_sources, len(batches[0]) if batches else 1)
+    work = replace(work_of(traits, batches, solve, kept), no_hierarchy=no_hierarchy)
     solver, reason, others = choose_solver(solve.solver, work, machine)
     graph_bytes = 8 * (traits.n_vertices + 1) + traits.n_edges * (4 + traits.weight_dtype.itemsize)
     if _is_reweighted(solver, traits):

@@ -228,7 +228,7 @@ class Reduced(Answer):
         if bounds:
             bounds = units.scaled_least(self.histogram[0], self.form.scale), *bounds[1:]
         shares = tuple(sorted(self.quantiles))
-        return reductions.Reductions(radii, amounts, "harmonic" in self.values, bounds, shares, self._over)
+        return reductions.Reductions(radii, amounts, "harmonic" in self.values, bounds, shares, self.over)
 
     @property
     def is_per_vertex(self) -> bool:
@@ -236,7 +236,8 @@ class Reduced(Answer):
         return bool(self.vertex_values or self.vertex_within)
 
     @property
-    def _over(self) -> over_sources.OverSources | None:
+    def over(self) -> over_sources.OverSources | None:
+        """What is kept of each vertex over all sources; None if nothing is."""
         if not self.is_per_vertex:
             return None
         has_sums = not {"sum_distance", "mean_distance"}.isdisjoint(self.vertex_values)

@@ -124,8 +124,8 @@ class Isochrones:
         Raises
         ------
         InputError
-            `url` exists, does not end in .parquet or cannot be written; an isochrone crosses the meridian at 180
-            degrees; or a file of the run is damaged.
+            `url` exists, does not end in .parquet or cannot be written; an isochrone is around a
+            pole; or a file of the run is damaged.
         """
         if not url.endswith(".parquet"):
             raise InputError(

@@ -56,6 +56,23 @@ def overall_numbers(
     return found
 
 
+def overall_fault(
+    folder: RunFolder, record: dict[str, Any], metrics: pa.Table, output: RowOutput, dtype: np.dtype
+) -> str | None:
+    """Return the sentence on the first number in `record` that is not what the files of a finished run give, or None.
+
+    NOTE: the exact integers above 2^53 were in files that are gone when a run is finished. Such runs are not checked.
+    """
+    largest = pc.max(metrics["max_distance"]).as_py()
+    if "overall" not in record or (largest is not None and largest > LARGEST):
+        return None
+    for name, true in overall_numbers(folder, metrics, output, record["batches"], dtype).items():
+        stored = record["overall"].get(name)
+        if stored != true:
+            return f"`run.json`: stored {name} {stored}, true {name} {true}"
+    return None
+
+
 def overall_facts(overall: dict[str, Any], unit: str | None) -> Iterator[tuple[str, str]]:
     """Yield names and texts of what `overall_numbers` returned, or of {}; `unit` is that of the weights."""
     for name in ("diameter", "radius"):

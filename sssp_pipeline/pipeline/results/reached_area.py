@@ -8,6 +8,10 @@ Each edge is drawn on a plane of its own, which touches the Earth at the edge's 
 as many metres as a degree of latitude times the cosine of the latitude. The areas around the edges are united in
 degrees. So no projection has to be chosen for the graph.
 
+An edge leads the short way round the Earth. Where it crosses the meridian at 180 degrees, it is drawn with longitudes
+beyond 180 or below -180. The finished area is cut at this meridian, as GeoJSON wants it (RFC 7946, section 3.1.9), and
+the parts beyond it are moved by 360 degrees.
+
 Most edges are reached as a whole, from many sources. Edges are therefore sorted along a curve that fills the plane, and
 a tree over this order keeps the area around each group of neighbours once it was needed. An area is then a union of few
 large groups, and of single edges along its rim.
@@ -24,7 +28,8 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.search_graph import distance_limit
-from sssp_pipeline.pipeline.graph_store.coordinates import EARTH_RADIUS_M, LonLat
+from sssp_pipeline.pipeline.formats.great_circle import EARTH_RADIUS_M
+from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 
 #: Edges or groups in a group.
 _FAN_OUT = 16
@@ -89,10 +94,9 @@ class ReachedAreas:
         keys = np.minimum(u, v) << np.uint64(32) | np.maximum(u, v)
         keys, pair = np.unique(keys[~is_loop], return_inverse=True)
         first, last = keys >> np.uint64(32), keys & np.uint64(2**32 - 1)
-        order = np.argsort(
-            _along_curve((self._lon[first] + self._lon[last]) / 2, (self._lat[first] + self._lat[last]) / 2),
-            kind="stable",
-        )
+        middle_lon = (self._lon[first] + self._short_way(first, last)) / 2
+        middle_lat = (self._lat[first] + self._lat[last]) / 2
+        order = np.argsort(_along_curve(middle_lon, middle_lat), kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         pair_of_edge = np.full(graph.n_edges, -1)
@@ -100,7 +104,7 @@ class ReachedAreas:
         return first[order].astype(np.uint32), last[order].astype(np.uint32), pair_of_edge
 
     def around(self, distances: np.ndarray, limit: float) -> Any:
-        """Return the area as a Polygon or MultiPolygon of shapely, in degrees.
+        """Return the area as a Polygon or MultiPolygon of shapely, in degrees; longitudes are from -180 to 180.
 
         Parameters
         ----------
@@ -112,9 +116,9 @@ class ReachedAreas:
         Raises
         ------
         ValueError
-            The area crosses the meridian at 180 degrees, or is around a pole.
+            The area is around a pole.
         """
-        graph, (first, last, pair_of_edge) = self._graph, self._pairs
+        graph, (first, _, pair_of_edge) = self._graph, self._pairs
         reached = np.flatnonzero(distances < distance_limit(distances.dtype, limit))
         counts = np.diff(graph.row_offsets)[reached]
         begins = np.cumsum(counts) - counts
@@ -134,24 +138,37 @@ class ReachedAreas:
         is_part = pair >= 0
         is_part[is_part] = ~is_whole[pair[is_part]]
         u, v, share = u[is_part], v[is_part], share[is_part]
-        self._check_meridian(np.concatenate([u, first[whole]]), np.concatenate([v, last[whole]]))
         begin_lon, begin_lat = self._lon[u], self._lat[u]
-        end_lon = begin_lon + share * (self._lon[v] - begin_lon)
+        end_lon = begin_lon + share * (self._short_way(u, v) - begin_lon)
         end_lat = begin_lat + share * (self._lat[v] - begin_lat)
         parts = [
             self._around_lines(begin_lon, begin_lat, end_lon, end_lat, (begin_lat + self._lat[v]) / 2),
             self._around_lines(*(self._lon[points], self._lat[points]) * 2, self._lat[points]),
             *self._groups(whole),
         ]
-        area = self._shapely.orient_polygons(self._shapely.union_all(np.concatenate(parts)))
+        area = self._shapely.union_all(np.concatenate(parts))
         west, south, east, north = self._shapely.bounds(area)
-        if west < -180 or east > 180 or south < -90 or north > 90:
-            raise ValueError("it crosses the meridian at 180 degrees, or is around a pole")
-        return area
+        if west < -540 or east > 540 or south < -90 or north > 90:
+            raise ValueError("it is around a pole")
+        if west < -180 or east > 180:
+            area = self._cut(area)
+        return self._shapely.orient_polygons(area)
 
-    def _check_meridian(self, u: np.ndarray, v: np.ndarray) -> None:
-        if np.any(np.abs(self._lon[u] - self._lon[v]) > 180):
-            raise ValueError("it crosses the meridian at 180 degrees, or is around a pole")
+    def _short_way(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the longitudes of `v` (n,), at most 180 degrees from those of `u` (n,)."""
+        lon = self._lon[v]
+        ahead = lon - self._lon[u]
+        return lon - 360.0 * (ahead > 180) + 360.0 * (ahead < -180)
+
+    def _cut(self, area: Any) -> Any:
+        """Return `area`, whose longitudes are from -540 to 540, cut at the meridian at 180 degrees."""
+        shapely = self._shapely
+        parts = []
+        for west in (-540.0, -180.0, 180.0):
+            inside = shapely.get_parts(shapely.intersection(area, shapely.box(west, -90, west + 360, 90)))
+            inside = inside[shapely.get_dimensions(inside) == 2]  # an area that ends there leaves a line
+            parts.append(shapely.transform(inside, lambda at, west=west: at - (west + 180, 0)))
+        return shapely.union_all(np.concatenate(parts))
 
     def _groups(self, pairs: np.ndarray) -> list[np.ndarray]:
         """Return the areas of the fewest groups of the tree that have exactly `pairs` (n,), which ascend."""
@@ -169,7 +186,9 @@ class ReachedAreas:
             first, last = (end[groups] for end in self._pairs[:2])
             begin_lat, end_lat = self._lat[first], self._lat[last]
             middle_lat = (begin_lat + end_lat) / 2
-            return self._around_lines(self._lon[first], begin_lat, self._lon[last], end_lat, middle_lat)
+            return self._around_lines(
+                self._lon[first], begin_lat, self._short_way(first, last), end_lat, middle_lat
+            )
         kept = self._areas[level - 1]
         new = groups[self._shapely.is_missing(kept[groups])]
         if len(new):

@@ -7,6 +7,7 @@ and those of one part, are in memory at a time.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 from sssp_pipeline.csr import NO_VERTEX, GraphTraits
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import over_sources
+from sssp_pipeline.pipeline.results.distance_files import opened
 from sssp_pipeline.pipeline.results.run_files import OVERWRITE, VERTICES_FILE, part_file
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress
@@ -50,7 +52,7 @@ def write_vertex_table(
     UnsolvableError
         A sum does not fit its type.
     """
-    over, dtype = output.kept.over_sources, traits.weight_dtype
+    over, dtype = output.over, traits.weight_dtype
     assert over is not None, "asked for"
     words = over.none(dtype, traits.n_vertices)
     for batch in range(n_batches):
@@ -68,7 +70,7 @@ def write_vertex_table(
             f"the parts of `{files.redacted(folder.url)}` have {counted} reached pairs, and its metrics {reached}",
             hint=OVERWRITE,
         )
-    table = vertex_table(output, words, ids, traits)
+    table = vertex_table(output, words, np.arange(traits.n_vertices, dtype=np.uint32), ids, traits)
     with files.open_atomic(folder.path(VERTICES_FILE)) as handle:
         pq.write_table(
             table,
@@ -79,19 +81,21 @@ def write_vertex_table(
         )
 
 
-def vertex_table(output: Reduced, words: np.ndarray, ids: Originals, traits: GraphTraits) -> pa.Table:
-    """Return a row for each vertex, made of `words` (W, V) of all sources.
+def vertex_table(
+    output: Reduced, words: np.ndarray, vertices: np.ndarray, ids: Originals, traits: GraphTraits
+) -> pa.Table:
+    """Return a row for each of `vertices` (n,) uint32, made of their `words` (W, n) of all sources.
 
     Raises
     ------
     UnsolvableError
         A sum does not fit its type.
     """
-    over, dtype = output.kept.over_sources, traits.weight_dtype
+    over, dtype = output.over, traits.weight_dtype
     assert over is not None, "asked for"
     reached_by = words[over_sources.REACHED_BY].astype(np.int64)
-    columns = {"vertex": ids.originals(np.arange(traits.n_vertices, dtype=np.uint32))}
-    sums = _Sums(output, words[over.first_sum() : over.first_within(dtype)], traits)
+    columns = {"vertex": ids.originals(vertices)}
+    sums = _Sums(output, words[over.first_sum() : over.first_within(dtype)], vertices, traits)
     for value in output.vertex_values:
         if value == "reached_by":
             columns[value] = pa.array(reached_by)
@@ -112,10 +116,32 @@ def vertex_table(output: Reduced, words: np.ndarray, ids: Originals, traits: Gra
     return pa.table(columns)
 
 
+def read_vertex_rows(url: str, vertices: np.ndarray, n_vertices: int) -> pa.Table:
+    """Return the rows of some `vertices` (n,), which rise, of the table of `n_vertices` at `url`.
+
+    Raises
+    ------
+    InputError
+        The file is missing or damaged.
+    """
+    with opened(url) as file:
+        if file.metadata.num_rows != n_vertices:
+            raise ValueError(f"it has {file.metadata.num_rows} rows, not {n_vertices}")
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        firsts = np.cumsum([0, *sizes])
+        parts = [file.schema_arrow.empty_table()]
+        for group, (first, end) in enumerate(pairwise(firsts.tolist())):
+            places = vertices[(first <= vertices) & (vertices < end)].astype(np.int64) - first
+            if len(places):
+                parts.append(file.read_row_group(group).take(pa.array(places)))
+        return pa.concat_tables(parts)
+
+
 class _Sums:
     """The exact sums of the distances to each vertex."""
 
-    def __init__(self, output: Reduced, limbs: np.ndarray, traits: GraphTraits) -> None:
+    def __init__(self, output: Reduced, limbs: np.ndarray, vertices: np.ndarray, traits: GraphTraits) -> None:
+        self._vertices = vertices
         self._dtype, self._scale = traits.weight_dtype, output.form.scale
         self._totals, self._power = over_sources.total_of(limbs, traits)
 
@@ -126,14 +152,15 @@ class _Sums:
         if is_whole and isinstance(self._totals, np.ndarray):
             return pa.array(self._totals)
         found = np.empty(len(self._totals), kind)
-        for vertex, total in enumerate(
+        for place, total in enumerate(
             self._totals if isinstance(self._totals, list) else self._totals.tolist()
         ):
             try:
-                found[vertex] = total if is_whole else math.ldexp(total / (self._scale or 1), self._power)
+                found[place] = total if is_whole else math.ldexp(total / (self._scale or 1), self._power)
             except OverflowError as error:
                 raise UnsolvableError(
-                    f"the sum of the distances to vertex `{ids.original(vertex)}` is above what {kind} holds",
+                    f"the sum of the distances to vertex `{ids.original(int(self._vertices[place]))}` is above "
+                    f"what {kind} holds",
                     hint="leave out `sum_distance` of `per_vertex`; `mean_distance` always fits",
                 ) from error
         return pa.array(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,16 +19,19 @@ from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.cpu.dijkstra import Dijkstra
 from sssp_pipeline.pipeline.graph_store.stored_graph import share_with_tasks
 from sssp_pipeline.pipeline.graph_store.units import scaled_limit
+from sssp_pipeline.pipeline.results.answers import Reduced
 from sssp_pipeline.pipeline.results.distance_files import GROUP_ROWS
 from sssp_pipeline.pipeline.results.outputs import OF_DISTANCES, FileOutput
+from sssp_pipeline.pipeline.results.run_files import VERTICES_FILE
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import TaskStage
-from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
+from sssp_pipeline.pipeline.solving.workers.interface import Workers, WorkerSource
 from sssp_pipeline.pipeline.solving.workers.needs import Needs
 from sssp_pipeline.pipeline.verification.task import Checked, VerifyTask, verify_task
+from sssp_pipeline.pipeline.verification.vertices import CheckedVertices, VertexTask, verify_vertices
 from sssp_pipeline.progress import plural, shortened
 
-#: Sources that `sample` solves again, spread evenly over all sources.
+#: Sources that `sample` solves again, spread evenly over all sources; and vertices whose numbers it computes again.
 SAMPLE = 8
 #: The most bytes of distances that small batches may have in one task. To send a task takes as long as to verify a few
 #: thousand distances.
@@ -45,6 +48,16 @@ class Verdict:
     checked_sources: int
     verify_s: float
     refuted: str | None
+    #: Of a run with numbers of vertices over all sources: how many vertices were compared, and if none were, why.
+    checked_vertices: int | None = None
+    unchecked: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return what `run.json` has of it."""
+        of_vertices = ("checked_vertices", "unchecked")
+        return {
+            key: value for key, value in asdict(self).items() if key not in of_vertices or value is not None
+        }
 
 
 @dataclass(eq=False)
@@ -94,6 +107,8 @@ class Verifying(TaskStage):
             shared = min(SHARED_BYTES // max(batch_bytes, 1), len(chosen) // (TASKS_EACH * workers.n_threads))
             tasks = self._tasks(wanted, chosen, max(needs.batches_per_task, shared))
             failed = scatter(workers, tasks, self.retries, on_done, self.progress, work=verify_task)
+            vertices = self._sampled_vertices() if not failed and refuted is None else np.empty(0, np.uint32)
+            of_vertices = self._verify_vertices(workers, vertices) if len(vertices) else CheckedVertices()
         if failed:
             number, reason = min(failed.items())
             raise SsspError(
@@ -101,14 +116,45 @@ class Verifying(TaskStage):
                 f"batch {number}: {reason}",
                 hint="run the same command again",
             )
-        if refuted is None:
+        sentence = of_vertices.refuted if refuted is None else refuted[1]
+        checked: dict[str, Any] = (
+            {} if not len(vertices) else {"checked_vertices": 0 if of_vertices.unchecked else len(vertices)}
+        )
+        if sentence is None:
+            what = " and ".join(
+                [plural(total, "source"), *(plural(n, "vertex") for n in checked.values() if n)]
+            )
             self.progress.say(
-                f"verified {plural(total, 'source')} ({self.mode}): every {self.output.judged} is exact",
+                f"verified {what} ({self.mode}): every {self.output.judged} is exact",
                 "verified",
                 checked_sources=total,
+                **checked,
             )
-        sentence = None if refuted is None else refuted[1]
-        return Verdict(self.mode, total, time.perf_counter() - began, sentence)
+        if of_vertices.unchecked is not None:
+            line = f"the numbers of `{VERTICES_FILE}` were not verified: {of_vertices.unchecked}"
+            self.progress.say(line, level="warning")
+        took_s = time.perf_counter() - began
+        return Verdict(self.mode, total, took_s, sentence, unchecked=of_vertices.unchecked, **checked)
+
+    def _sampled_vertices(self) -> np.ndarray:
+        """Return the vertices (n,) uint32 to check, which rise; none if the run has no numbers of vertices."""
+        if not self.batches or not isinstance(self.output, Reduced) or not self.output.is_per_vertex:
+            return np.empty(0, np.uint32)
+        return _spread(self.stored.manifest.n_vertices).astype(np.uint32)
+
+    def _verify_vertices(self, workers: Workers, vertices: np.ndarray) -> CheckedVertices:
+        """Return what a worker found of `vertices`; raises as `verify_on`."""
+        assert isinstance(self.output, Reduced), "it has numbers of vertices"
+        found: list[CheckedVertices] = []
+        cutoff = scaled_limit(self.identity["cutoff"], self.output.form.scale)
+        of_run = tuple(enumerate(self.batches))
+        task = VertexTask(*self.for_tasks, of_run, self.output.in_tasks(), cutoff, vertices)
+        failed = scatter(workers, [task], self.retries, found.append, self.progress, work=verify_vertices)
+        if failed:
+            raise SsspError(
+                f"`{VERTICES_FILE}` cannot be verified: {failed[0]}", hint="run the same command again"
+            )
+        return found[0]
 
     @property
     def _row_bytes(self) -> int:
@@ -169,5 +215,10 @@ def _places_to_check(batches: list[np.ndarray], mode: str) -> list[Sequence[int]
     if mode == "certificate":
         return [range(len(b)) for b in batches]
     ends = np.cumsum([0, *map(len, batches)]).tolist()
-    chosen = np.unique(np.linspace(0, ends[-1] - 1, SAMPLE).astype(int)) if ends[-1] else np.empty(0, int)
+    chosen = _spread(ends[-1])
     return [(chosen[(a <= chosen) & (chosen < z)] - a).tolist() for a, z in pairwise(ends)]
+
+
+def _spread(count: int) -> np.ndarray:
+    """Return up to `SAMPLE` of the numbers below `count`, (n,) int64, spread evenly and rising."""
+    return np.unique(np.linspace(0, count - 1, SAMPLE).astype(np.int64)) if count else np.empty(0, np.int64)

@@ -73,8 +73,13 @@ def verify_task(task: VerifyTask) -> Checked:
     mark_reachable(files.redacted(task.store), files.redacted(task.run))
     stored = resident_graph(task.store, task.content_id)
     graph, ids = stored.graph(), stored.ids
-    with _room.held(task.n_bytes, _memory_limit() - stored.manifest.graph_bytes):
+    with ROOM.held(task.n_bytes, memory_limit() - stored.manifest.graph_bytes):
         return _checked(task, graph, ids)
+
+
+def oracle_for(graph: CsrGraph) -> Dijkstra | QueueBellmanFord:
+    """Return the solver that finds the true distances of `graph`."""
+    return QueueBellmanFord() if graph.traits.min_weight < 0 else Dijkstra()
 
 
 class _Room:
@@ -101,10 +106,11 @@ class _Room:
                 self._changed.notify_all()
 
 
-_room = _Room()
+#: That of this process.
+ROOM = _Room()
 
 
-def _memory_limit() -> int:
+def memory_limit() -> int:
     """Return the bytes that this process may use for the graph and its tasks."""
     if (dask := sys.modules.get("distributed")) is not None:
         with suppress(ValueError):  # this process is no worker
@@ -163,9 +169,8 @@ class _Check:
         return urls[0], self.output.read(urls, places, self.ids, dtype)
 
     def _by_oracle(self, source: int, name: Any, stored: Any) -> str | None:
-        oracle = QueueBellmanFord() if self.graph.traits.min_weight < 0 else Dijkstra()
         options = SolveOptions(cutoff=self.task.cutoff, kept=self.output.kept)
-        true = oracle.solve(self.graph, np.array([source], np.uint32), options)
+        true = oracle_for(self.graph).solve(self.graph, np.array([source], np.uint32), options)
         return self.output.difference(name, stored, true, self.ids)
 
     def _by_certificate(self, source: int, name: Any, stored: Any) -> str | None:

@@ -14,12 +14,13 @@ from numpy.testing import assert_array_equal
 
 from sssp_pipeline.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.errors import InputError, PathTooLongError
-from sssp_pipeline.generators import grid, rmat, road_like
+from sssp_pipeline.generators import grid, path, rmat, road_like
 from sssp_pipeline.kernels.cpu import phast
 from sssp_pipeline.kernels.cpu.delta_stepping import DeltaStepping
 from sssp_pipeline.kernels.cpu.phast import Phast
-from sssp_pipeline.kernels.hierarchy import metis, sweep
-from sssp_pipeline.kernels.kept import Nothing, Targets
+from sssp_pipeline.kernels.hierarchy import metis, shared, sweep
+from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.reductions import Reductions
 from sssp_pipeline.kernels.solver import SolveOptions
 
@@ -140,6 +141,87 @@ def test_any_number_of_sources_fills_its_lanes(n_sources):
     assert_as_delta_stepping(graph, sources, SolveOptions(kept=Nothing()))
 
 
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_rows_of_any_length_begin_anywhere_in_a_cache_line(dtype):
+    graph = graph_of(grid(10, 13, keep=0.7), dtype)
+    rng = np.random.default_rng(5)
+    for n_targets in (1, 31, 32, 33, 40, 47, 63, 64, 65, 97, 130):
+        sources, targets = rng.integers(0, 130, 19), rng.integers(0, 130, n_targets)
+        assert_as_delta_stepping(graph, sources, SolveOptions(kept=Targets(targets)))
+
+
+# ---- what is beyond the cutoff, or cannot be reached, is skipped ----
+
+
+@pytest.mark.parametrize("kept", [EveryVertex(), Nothing(), Targets(np.arange(0, 3600, 7))])
+def test_subtrees_beyond_the_cutoff_are_skipped(kept):
+    graph = graph_of(grid(60, 60))
+    options = SolveOptions(cutoff=10 * graph.traits.max_weight, kept=kept)
+    for sources in ([0], [0, 1, 60, 61], [0, 3599], [1830]):
+        found = assert_as_delta_stepping(graph, np.array(sources), options)
+        assert found.metrics[0].vertices_processed < graph.n_vertices
+    assert_as_delta_stepping(graph, np.arange(0, 3600, 30), options)  # the memory is as before
+
+
+def test_other_components_are_skipped():
+    one = grid(30, 30)
+    src, dst = (np.concatenate([ends, ends + 900, ends + 1800]) for ends in (one.src, one.dst))
+    graph = csr_from_edges(src, dst, np.tile(one.weights, 3), 2700)
+    for sources in ([5], [905, 950], [5, 2600]):
+        found = assert_as_delta_stepping(graph, np.array(sources))
+        assert found.metrics[0].vertices_processed < 2200
+    with_largest = csr_from_edges(src, dst, np.full(len(src), 2**32 - 2, np.uint32), 2700)
+    with pytest.raises(PathTooLongError):
+        Phast().solve(with_largest, np.array([5]), ANY)
+
+
+# ---- only what targets need is swept, if no metrics are wanted ----
+
+
+def assert_targets_as_delta_stepping(graph, sources, targets, cutoff=None):
+    found = []
+    for kept in (Targets(targets), Nearest(3, targets)):
+        options = SolveOptions(cutoff=cutoff, kept=kept, metrics=False)
+        solutions = [solver.solve(graph, sources, options) for solver in (Phast(), DeltaStepping())]
+        assert_array_equal(*(solution.distances for solution in solutions))
+        assert_as_delta_stepping(graph, sources, SolveOptions(cutoff=cutoff, kept=kept))
+        found.append(solutions[0])
+    return found
+
+
+@EXAMPLES
+@given(graph=joined_graphs(), cutoff=st.sampled_from([None, None, 0, 2.5, 12]), data=st.data())
+def test_distances_to_targets(graph, cutoff, data):
+    targets = data.draw(st.lists(st.integers(0, graph.n_vertices - 1), min_size=1, max_size=4))
+    assert_targets_as_delta_stepping(graph, np.arange(graph.n_vertices), np.array(targets), cutoff)
+
+
+def test_few_targets_need_few_vertices_and_share_them_between_calls():
+    graph = graph_of(road_like(5_000))
+    rng = np.random.default_rng(4)
+    for targets in (rng.integers(0, 5000, 20), np.array([17]), rng.integers(0, 5000, 4000)):
+        for cutoff in (None, 40 * graph.traits.max_weight):
+            for found in assert_targets_as_delta_stepping(graph, rng.integers(0, 5000, 70), targets, cutoff):
+                if len(targets) <= 20:
+                    assert found.metrics[0].vertices_processed < 2000
+    ready = phast.prepared(graph)
+    assert len(ready.targeted) == 1
+    assert len(ready.idle) <= 2  # of all vertices, and of the last targets
+    region = ready.region_of(np.array([3, 4], np.uint32))
+    assert ready.region_of(np.array([3, 4], np.uint32)) is region
+    assert ready.region_of(np.array([4, 3], np.uint32)) is not region
+
+
+def test_a_distance_that_is_too_long_is_seen_beside_the_targets():
+    graph = graph_of(path(500))
+    weights = np.full(graph.n_edges, 2**24, np.uint32)
+    long = CsrGraph(graph.row_offsets, graph.col_indices, weights)
+    options = SolveOptions(kept=Targets(np.array([1, 2])), metrics=False)
+    with pytest.raises(PathTooLongError):
+        Phast().solve(long, np.array([0]), options)
+    assert Phast().solve(graph, np.array([0]), options).metrics[0].vertices_processed < 200
+
+
 # ---- sums at the end of the type ----
 
 
@@ -189,8 +271,8 @@ def solved_by_threads(graph):
 def test_the_hierarchy_is_made_once_for_all_threads_and_goes_with_the_graph(monkeypatch):
     Phast().solve(graph_of(grid(2, 2)), np.array([0]), ANY)  # compiles it
     made = []
-    build = phast.completion_of
-    monkeypatch.setattr(phast, "completion_of", lambda graph: made.append(graph.n_vertices) or build(graph))
+    build = shared.completion_of
+    monkeypatch.setattr(shared, "completion_of", lambda graph: made.append(graph.n_vertices) or build(graph))
     graph = graph_of(grid(30, 30))
     found = solved_by_threads(graph)
     assert made == [900]
@@ -242,11 +324,11 @@ def test_work_is_counted_in_vertices_and_arcs_of_the_hierarchy():
 def test_the_forecast_counts_preparation_and_memory_of_the_host():
     traits = graph_of(grid(50, 50)).traits
     full, few = (Phast().forecast(traits, n) for n in (1000, 1))
-    assert (full.at_once, full.call_bytes) == (64, 64 * 4 * 2500)
+    assert (full.at_once, full.call_bytes) == (64, (65 * 4 + 2) * 2500)
     assert few.source_s == pytest.approx(16 * full.source_s)
     assert full.start_s > 100 * full.source_s
     hierarchy = phast.prepared(graph_of(grid(50, 50))).hierarchy
-    kept = (hierarchy.completion, hierarchy.up)
+    kept = (hierarchy.completion, hierarchy.up, phast.Prepared.of(graph_of(grid(50, 50)), hierarchy).whole)
     n_bytes = sum(
         array.nbytes for part in kept for array in vars(part).values() if isinstance(array, np.ndarray)
     )

@@ -159,7 +159,7 @@ def test_the_same_bits_as_adds_on_a_thousand_sources():
 @pytest.mark.parametrize("rows_that_fit", [1, 2, 5, 40])
 def test_a_call_is_cut_into_device_batches_that_fit(monkeypatch, rows_that_fit):
     graph = made(grid(30, 30))
-    needs = AddsSlots().needs(graph, device_graph(graph), 100)
+    needs = AddsSlots().needs(graph, device_graph(graph), SolveOptions(), 100)
     each = needs.bytes_a_source + batch_solver._SUMMARY_BYTES + 2 * 4 * graph.n_vertices
     free = 2 * (needs.fixed_bytes + rows_that_fit * each)
     monkeypatch.setattr(batch_solver, "free_bytes", lambda: free)

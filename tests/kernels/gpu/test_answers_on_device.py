@@ -14,6 +14,7 @@ from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
 from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import _SUMMARY
+from sssp_pipeline.kernels.gpu.common.rows.reduce import amounts_dtype
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.over_sources import OverSources
@@ -81,6 +82,18 @@ def test_reductions(dtype, shape, radii, n_amounts, harmonic):
     amounts = np.random.default_rng(0).integers(-(10**9), 10**12, (n_amounts, shape[1]))
     kept = Reductions(radii, amounts if n_amounts else None, harmonic=harmonic)
     assert_same_on_device(kept, rows_of(shape, dtype))
+
+
+@EVERY_DTYPE
+@SHAPES
+def test_amounts_of_32_bits(dtype, shape):
+    amounts = np.full((2, shape[1]), (2**32 - 1) // shape[1])  # the sum of a row is just below 2^32
+    amounts[1, 0] += 2**32 - 1 - int(np.sum(amounts[1]))
+    assert amounts_dtype(amounts) == np.uint32
+    assert_same_on_device(Reductions((0, 5e4, 1e30), amounts), rows_of(shape, dtype))
+    amounts[1, 0] += 1
+    assert amounts_dtype(amounts) == np.int64
+    assert_same_on_device(Reductions((0, 5e4, 1e30), amounts), rows_of(shape, dtype))
 
 
 @EVERY_DTYPE
@@ -169,8 +182,16 @@ def test_nearest_where_all_distances_are_equal():
     assert_same_on_device(Nearest(100), np.full((2, 30_000), 7, np.uint32))
 
 
-@pytest.mark.parametrize("solver", [pytest.param(s, id=n) for n, s in SOLVERS.items() if s.device == "gpu"])
-@pytest.mark.parametrize("dtype", ["uint32", "float32", "uint64", "float64"])
+@pytest.mark.parametrize(
+    ("solver", "dtype"),
+    [
+        pytest.param(solver, dtype, id=f"{dtype}-{name}")
+        for dtype in map(np.dtype, ("uint32", "float32", "uint64", "float64"))
+        for name, solver in SOLVERS.items()
+        if solver.device == "gpu"
+        and solver.supports(GraphTraits(2, 1, dtype, 1, 1, 1, 1), SolveOptions()) is None
+    ],
+)
 def test_every_solver_keeps_the_words_of_a_cpu(solver, dtype):
     for made in (rmat(scale=13), grid(120, 120, keep=0.7)):
         graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)

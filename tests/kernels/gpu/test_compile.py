@@ -47,10 +47,12 @@ HOPPER = 90
 ON_GPU = [s for s in SOLVERS.values() if isinstance(s, GpuSolver)]
 #: As a workflow may ask for them.
 REDUCE = [
-    reduce_unit(0, 0),
-    reduce_unit(2, 0),
-    reduce_unit(3, 2),
-    reduce_unit(8, 1),
+    reduce_unit(0, 0, 64),
+    reduce_unit(2, 0, 64),
+    reduce_unit(3, 2, 64),
+    reduce_unit(3, 2, 32),
+    reduce_unit(8, 1, 64),
+    reduce_unit(8, 1, 32),
     HARMONIC_SUM,
 ]
 #: Three limbs are for floats, and fit every type.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sssp_pipeline.csr import csr_from_edges, unreached_distance
+from sssp_pipeline.csr import GraphTraits, csr_from_edges, unreached_distance
 from sssp_pipeline.errors import InputError, SsspError
 from sssp_pipeline.generators import grid, rmat
 from sssp_pipeline.kernels import SOLVERS, solver_named
@@ -27,6 +27,19 @@ EVERY_GPU_SOLVER = pytest.mark.parametrize(
 ANY = SolveOptions()
 
 
+def every_pair(*dtypes):
+    """Every GPU solver with those of the types that it takes."""
+    pairs = [(name, solver, np.dtype(dtype)) for name, solver in SOLVERS.items() for dtype in dtypes]
+    return pytest.mark.parametrize(
+        ("solver", "dtype"),
+        [
+            pytest.param(solver, dtype, id=f"{name}-{dtype}")
+            for name, solver, dtype in pairs
+            if solver.device == "gpu" and solver.supports(GraphTraits(2, 1, dtype, 1, 1, 1, 1), ANY) is None
+        ],
+    )
+
+
 def graph_of(made, dtype="uint32"):
     return csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
 
@@ -42,8 +55,7 @@ def distances_by_cpu(graph, sources, options=ANY):
 
 
 @pytest.mark.gpu
-@EVERY_GPU_SOLVER
-@pytest.mark.parametrize("dtype", ["uint32", "float32", "uint64", "float64"])
+@every_pair("uint32", "float32", "uint64", "float64")
 def test_twenty_repeats_give_the_same_bits(solver, dtype):
     for graph in (graph_of(rmat(scale=13), dtype), graph_of(grid(120, 120, keep=0.7), dtype)):
         sources = np.argsort(np.diff(graph.row_offsets))[-3:]
@@ -71,8 +83,7 @@ def test_more_pushes_than_a_block_holds_back(blocks, delta):
 
 
 @pytest.mark.gpu
-@EVERY_GPU_SOLVER
-@pytest.mark.parametrize("dtype", ["int32", "float32", "int64", "float64"])
+@every_pair("int32", "float32", "int64", "float64")
 def test_64_bit_row_offsets_give_the_same(solver, dtype, monkeypatch):
     graph = graph_of(rmat(scale=11), dtype)
     expected = distances_by_cpu(graph, [1, 2, 3])
@@ -82,10 +93,10 @@ def test_64_bit_row_offsets_give_the_same(solver, dtype, monkeypatch):
 
 
 @pytest.mark.gpu
-@EVERY_GPU_SOLVER
-def test_a_subnormal_weight_is_not_zero(solver):
-    tiny = np.finfo(np.float32).smallest_subnormal
-    graph = csr_from_edges(np.array([0, 1]), np.array([1, 2]), np.array([tiny, 3 * tiny], np.float32), 3)
+@every_pair("float32")
+def test_a_subnormal_weight_is_not_zero(solver, dtype):
+    tiny = np.finfo(dtype).smallest_subnormal
+    graph = csr_from_edges(np.array([0, 1]), np.array([1, 2]), np.array([tiny, 3 * tiny], dtype), 3)
     assert_array_equal(solver.solve(graph, np.array([0]), ANY).distances[0], [0, tiny, 4 * tiny])
 
 
@@ -201,11 +212,11 @@ def test_without_a_gpu_the_solver_says_so_and_auto_goes_on(solver, monkeypatch):
 
 
 @pytest.mark.gpu
-@EVERY_GPU_SOLVER
+@every_pair("uint32", "float32")
 @pytest.mark.parametrize("kept", [Targets(np.array([3599, 0, 77])), Nothing()], ids=["targets", "nothing"])
-def test_kept_columns_in_several_device_batches(solver, kept, monkeypatch):
+def test_kept_columns_in_several_device_batches(solver, dtype, kept, monkeypatch):
     monkeypatch.setattr(batch_solver, "device_batch", lambda *_: (7, 2))
-    graph = graph_of(grid(60, 60, keep=0.8), "float32")
+    graph = graph_of(grid(60, 60, keep=0.8), dtype)
     sources, options = np.arange(0, 3600, 89), SolveOptions(kept=kept)
     found, expected = (s.solve(graph, sources, options) for s in (solver, solver_named("delta-stepping")))
     assert_array_equal(found.distances, expected.distances)

@@ -37,7 +37,9 @@ from sssp_pipeline.kernels.gpu.common.rows import (
 from sssp_pipeline.kernels.gpu.common.solvers import gpu_solver, pausing
 from sssp_pipeline.kernels.gpu.frontier_bellman_ford import edge_classes, frontier_bellman_ford
 from sssp_pipeline.kernels.gpu.near_far import near_far
+from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy, phast_gpu
 from sssp_pipeline.kernels.gpu.work_efficient import work_efficient
+from sssp_pipeline.kernels.hierarchy import chunks
 from sssp_pipeline.kernels.solver import TRACE
 
 _spec = importlib.util.spec_from_file_location("nvrtc", Path(__file__).with_name("nvrtc.py"))
@@ -94,6 +96,32 @@ def lanes(*, narrow: bool) -> Mirrored:
         {"State": adds_lanes._state(n_lanes)},
         numbers | PAST_DEADLINE,
         BARRIER,
+    )
+
+
+def sweeps(*, wide: bool) -> Mirrored:
+    return Mirrored(
+        phast_gpu.sweep_unit(wide=wide),
+        {
+            "Chunk": device_hierarchy._CHUNK,
+            "Tile": device_hierarchy._TILE,
+            "Climbed": phast_gpu._CLIMBED,
+            "Summary": device_rows._SUMMARY,
+        },
+        {
+            "sizeof(Segment)": phast_gpu._SEGMENT_BYTES,
+            "kTile": int(chunks.TILE),
+            "kMostLow": chunks.MOST_LOW,
+            "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN),
+            "kTopBlocks": phast_gpu._TOP_BLOCKS,
+            "kSeedBlock": phast_gpu._SEED_BLOCK,
+            "kSweepBlock": phast_gpu._BLOCK,
+            "kRowsBlock": phast_gpu._BLOCK,
+            "kSide": phast_gpu._SIDE,
+            "kLanesSide": phast_gpu._LANES_SIDE[wide],
+            "kNoVertex": NO_VERTEX,
+            "kInfinity": 2**64 - 1 if wide else device_hierarchy.MOST_NARROW + 1,
+        },
     )
 
 
@@ -186,8 +214,10 @@ MIRRORED = {
             "kNoVertex": NO_VERTEX,
         },
     ),
+    "phast-gpu": sweeps(wide=False),
+    "phast-gpu-wide": sweeps(wide=True),
     "reduce": Mirrored(
-        reduce.reduce_unit(3, 2),
+        reduce.reduce_unit(3, 2, 64),
         {"Summary": device_rows._SUMMARY},
         {
             "kSegment": reduce.SEGMENT,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 
+import networkx as nx
 import numpy as np
+import psutil
+import pymetis
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -102,6 +110,41 @@ def test_kept_arcs_are_distances_and_left_out_arcs_are_longer(graph):
             assert high in arcs.heads[arcs.offsets[low] : arcs.offsets[low + 1]]
 
 
+@EXAMPLES
+@given(graph=graphs(), n_threads=st.integers(2, 4))
+def test_any_number_of_threads_makes_the_same_hierarchy(graph, n_threads):
+    offsets, neighbours = neighbours_of(graph)
+    order = elimination_order(offsets, neighbours)
+    assert_same_hierarchies(
+        *(customize(complete(offsets, neighbours, order, n), graph, n) for n in (1, n_threads))
+    )
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int64"])
+def test_threads_that_share_a_large_graph_make_the_same_hierarchy(dtype):
+    for made in (road_like(20_000), grid(70, 90, keep=0.7), dense(40), star(50), path(3000)):
+        made_graph = csr_from_edges(made.src, made.dst, made.weights.astype(dtype), made.n_vertices)
+        one_way = csr_from_edges(
+            made.src[::3], made.dst[::3], made.weights[::3].astype(dtype), made.n_vertices
+        )
+        for graph in (made_graph, one_way):
+            around = neighbours_of(graph)
+            order = elimination_order(*around)
+            first = customize(complete(*around, order, 1), graph, 1)
+            for n_threads in (2, 3, 7):
+                assert_same_hierarchies(
+                    first, customize(complete(*around, order, n_threads), graph, n_threads)
+                )
+
+
+def assert_same_hierarchies(one, other):
+    assert (one.up is one.down) == (other.up is other.down)
+    assert one.completion.n_triangles == other.completion.n_triangles
+    for part in ("completion", "up", "down"):
+        for name, array in vars(getattr(one, part)).items():
+            assert_array_equal(array, getattr(getattr(other, part), name))
+
+
 #: The largest distance that fits would be an error of another test.
 _ANY = SolveOptions(cutoff=2**32 - 2)
 
@@ -168,6 +211,96 @@ def test_separators_that_are_too_large_are_refused(monkeypatch, limit, message):
     assert "use `delta-stepping` or `auto`" in caught.value.hint
 
 
+def ordered_by_hand(graph, monkeypatch, n_cuts, least=40):
+    """Return the order that METIS and `n_cuts` cuts give, made in this process and its forks."""
+    monkeypatch.setattr(metis, "CUT_VERTICES", least)
+    arrays = (array.astype(np.int32) for array in neighbours_of(graph))
+    return metis._ordered(*arrays, n_cuts).astype(np.uint32)
+
+
+def test_large_graphs_are_cut_before_metis_orders_the_halves(monkeypatch):
+    one_part, parts = graph_of(grid(20, 30, keep=0.9)), graph_of(grid(9, 40, keep=0.45))
+    for graph in (one_part, parts, graph_of(dense(60)), graph_of(star(100)), graph_of(path(300))):
+        for n_cuts in range(4):
+            order = ordered_by_hand(graph, monkeypatch, n_cuts)
+            assert sorted(order.tolist()) == list(range(graph.n_vertices))
+            made = complete(*neighbours_of(graph), order)
+            assert upper_neighbours(made) == eliminated(graph, made.ranks)
+    uncut, cut = (
+        complete(*neighbours_of(one_part), ordered_by_hand(one_part, monkeypatch, n)) for n in (0, 3)
+    )
+    assert cut.n_arcs < 1.3 * uncut.n_arcs
+    monkeypatch.setattr(metis, "_MOST_CUT_EDGES", 5)
+    assert_array_equal(*(ordered_by_hand(one_part, monkeypatch, n) for n in (0, 3)))
+
+
+@EXAMPLES
+@given(edges=st.lists(st.tuples(st.integers(0, 6), st.integers(7, 13)), min_size=1, max_size=20))
+def test_the_separator_has_the_fewest_vertices_that_touch_all_cut_edges(edges):
+    left, right = map(list, zip(*edges, strict=True))
+    found = metis._cover(left, right)
+    assert len(found) == len(set(found))
+    assert all(u in found or v in found for u, v in edges)
+    matching = nx.bipartite.hopcroft_karp_matching(nx.Graph(edges), top_nodes=set(left))
+    assert len(found) == len(matching) // 2  # König
+
+
+def test_a_fork_of_metis_that_fails_is_an_error(monkeypatch, capfd):
+    process, by_metis = os.getpid(), pymetis.nested_dissection
+
+    def failing_in_forks(graph):
+        if os.getpid() != process:
+            raise MemoryError("no memory")
+        return by_metis(graph)
+
+    monkeypatch.setattr(pymetis, "nested_dissection", failing_in_forks)
+    with pytest.raises(RuntimeError, match="a fork that ordered one half failed"):
+        ordered_by_hand(graph_of(grid(20, 30)), monkeypatch, 1)
+    assert "MemoryError: no memory" in capfd.readouterr().err
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def alive_in(group):
+    """Return the processes of a group that have not ended; zombies have."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+@pytest.mark.parametrize("after_s", [0.02, 0.7])
+def test_an_interrupt_ends_metis_and_its_forks(monkeypatch, after_s):
+    def interrupted(*_):
+        if started:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # only once
+            raise Interrupted
+
+    started = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda *given, **named: started.append(popen(*given, **named)) or started[-1]
+    )
+    around = neighbours_of(graph_of(grid(1000, 1000)))
+    before = signal.signal(signal.SIGALRM, interrupted)
+    try:
+        with pytest.raises(Interrupted):
+            signal.setitimer(signal.ITIMER_REAL, after_s, 0.2)
+            metis.nested_dissection(*around)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    give_up = time.monotonic() + 10
+    while alive_in(started[0].pid) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    assert not alive_in(started[0].pid)
+    assert started[0].returncode is not None
+
+
 def test_more_neighbours_than_metis_counts_are_refused(monkeypatch):
     monkeypatch.setattr(metis, "MOST", 100)
     with pytest.raises(
@@ -208,3 +341,31 @@ def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
     command = [sys.executable, "-c", program, tmp_path / "graph.npz"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.medium
+def test_random_graphs_equal_dijkstra():
+    command = [sys.executable, Path(__file__).with_name("fuzz.py"), "--graphs", "500", "--seed", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "phast: 500 graphs, 0 differ" in done.stdout
+
+
+def test_the_fuzzer_finds_an_arc_that_is_missing():
+    program = """if True:
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import fuzz
+        from sssp_pipeline.kernels.hierarchy import customization
+        whole = customization._kept
+        def without_last(completion, weights, keeps, division):
+            keeps[-1:] = False
+            return whole(completion, weights, keeps, division)
+        customization._kept = without_last
+        assert fuzz.run(1, range(20), "phast") > 0
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, Path(__file__).parent], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAILURE seed 1 graph" in done.stdout

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import pickle
 import struct
+import time
 
 import pytest
 
@@ -45,6 +46,17 @@ from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
         ("x.graph", "1 2 3 4 5\n", "text"),
         ("x.graph", "1,2\n", "csv"),
         ("x", struct.pack("<QQQQ", 1, 4, 0, 0), "galois"),
+        ("x", b"\0\0\0\x0d\n\tOSMHeader\x18", "osm"),
+        ("x", "<?xml version='1.0'?>\n<!-- <graph> -->\n<osm version='0.6'>", "osm"),
+        ("x", "\ufeff <osm>", "osm"),
+        ("x", "<!DOCTYPE graphml><graphml xmlns='http://graphml.graphdrawing.org/xmlns'>", "graphml"),
+        ("x", '<?xml version="1.0" encoding="UTF-16"?><graphml>'.encode("utf-16"), "graphml"),
+        ("x", "<NUMBER OF ZONES> 24\n", "tntp"),
+        ("x", "~ a note\n\n<FIRST THRU NODE> 1\n", "tntp"),
+        ("x", b"SQLite format 3\0...", "lines"),
+        ("x", ":START_ID(A),:END_ID(B),:TYPE\n1,2,X\n", "neo4j"),
+        ("x", '"id:ID|name"\n', "neo4j"),
+        ("x", "from:STARTS,to:IDS\n1,2\n", "csv"),
         ("x", b"PAR1....", "parquet"),
         ("x", b"ARROW1\0\0....", "parquet"),
         ("x", b"\xff\xff\xff\xff\x10\0\0\0", "parquet"),
@@ -57,8 +69,9 @@ def test_formats_are_known_by_content(write, name, content, wanted):
 
 
 READ_HINT = (
-    "convert it; what is read: text, csv, dimacs, galois, matrix-market, metis, networkx (write_edgelist), "
-    "parquet (Arrow too) and scipy-npz, plain or in gz, bz2, xz, zst, zip or tar"
+    "convert it; what is read: text, csv, dimacs, galois, graphml, lines (GeoParquet and GeoPackage), "
+    "matrix-market, metis, neo4j, networkx (write_edgelist), osm (PBF and XML), parquet (Arrow too), scipy-npz and "
+    "tntp, plain or in gz, bz2, xz, zst, zip or tar"
 )
 
 
@@ -71,10 +84,9 @@ def test_what_is_no_known_format(write, refused, content):
     ("content", "what"),
     [
         (b"%PDF-1.4\n", "a PDF"),
-        (b"SQLite format 3\0...", "a SQLite database, as a GeoPackage is"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-        (b"<?xml version='1.0'?>\n<graphml>", "XML, such as GraphML, GEXF or OpenStreetMap's"),
-        (b"\xef\xbb\xbf\n <osm>", "XML, such as GraphML, GEXF or OpenStreetMap's"),
+        (b"<?xml version='1.0'?>\n<gexf>", "XML that is neither GraphML nor OpenStreetMap's, such as GEXF"),
+        (b"\xef\xbb\xbf\n <osmChange>", "XML that is neither GraphML nor OpenStreetMap's, such as GEXF"),
         (b'\n{"type": "FeatureCollection"}', "JSON"),
         (b"[[1, 2], [3, 4]]\n", "JSON"),
         (pickle.dumps([1, 2], 4), "a Python pickle"),
@@ -189,3 +201,9 @@ def test_files_in_two_formats(write, refused):
 
 def test_a_format_asked_for_is_not_looked_for(write, read):
     assert read(write("x.graph", "3 2\n2 1\n"), format="text").rows() == [(3, 2), (2, 1)]
+
+
+def test_many_declarations_are_read_once(write, refused):
+    began = time.perf_counter()
+    assert "is XML that is neither" in refused(write("x", b"<!A>" * 1000 + b"x"))[0]
+    assert time.perf_counter() - began < 2

@@ -218,11 +218,11 @@ def test_auto_without_a_gpu_says_what_it_passed_over():
     assert reason.startswith("expected to take 20 s, parallel-delta-stepping 28 s, dijkstra 60 s, ")
     assert reason.endswith(
         "; not the GPU solvers: no NVIDIA driver (libcuda.so.1)"
-        "; not phast: its time depends on the separators of the graph, which a plan does not know"
+        "; not phast: no hierarchy of the graph is stored"
     )
 
 
-def test_phast_is_chosen_by_its_name_alone_and_planned_with_its_preparation_and_memory():
+def test_phast_is_planned_with_its_preparation_and_memory():
     many = work(NY, n_sources=4096)
     phast, _, others = choose_solver("phast", many, NO_DRIVER)
     assert (phast.name, others) == ("phast", ())

@@ -202,6 +202,19 @@ def test_numbers_over_all_sources_are_those_of_all_distances(numpy_answers):
         assert again["overall"] == record["overall"]
 
 
+@pytest.mark.parametrize("name", ["diameter", "radius", "histogram"])
+def test_verify_finds_a_wrong_number_over_all_sources(name):
+    folder, record = run(workflow_of(REDUCED), Quiet())
+    assert verify_run("run", None, "sample", Quiet())["verify"]["refuted"] is None
+    true = record["overall"][name]
+    wrong = [{**true[0], "count": 5}, *true[1:]] if name == "histogram" else true + 1
+    record["overall"][name] = wrong
+    folder.finish(record)
+    with pytest.raises(RefutedError) as caught:
+        verify_run("run", None, "sample", Quiet())
+    assert caught.value.message == f"`run.json`: stored {name} {wrong}, true {name} {true}"
+
+
 def test_every_run_has_a_diameter_and_a_radius_in_the_type_of_its_weights():
     whole = run(workflow_of("output: {path: run}", "sources={ids: [v00, v03]}"), Quiet())[1]
     alone = workflow_of("output: {path: alone, distances: none}", "sources={ids: [v00, v03]}")
@@ -214,6 +227,7 @@ def test_every_run_has_a_diameter_and_a_radius_in_the_type_of_its_weights():
     both = workflow_of("output: {path: large}", "sources={ids: [v1, v2]}", "graph.store=large-graph")
     overall = run(both, Quiet())[1]["overall"]
     assert overall == {"diameter": large + 2, "radius": large}
+    assert verify_run("large", None, "certificate", Quiet())["verify"]["refuted"] is None
     assert {type(value) for value in overall.values()} == {int}
 
 

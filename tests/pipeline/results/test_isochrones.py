@@ -20,7 +20,8 @@ import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.graph_store.coordinates import EARTH_RADIUS_M, LonLat
+from sssp_pipeline.pipeline.formats.great_circle import EARTH_RADIUS_M
+from sssp_pipeline.pipeline.graph_store.coordinates import LonLat
 from sssp_pipeline.pipeline.results import geoparquet
 from sssp_pipeline.pipeline.results.reached_area import ReachedAreas, _along_curve
 
@@ -111,6 +112,46 @@ def lattice(n):
             edges += [(x * n + y, a * n + b, 1) for a, b in near if 0 <= a < n and 0 <= b < n]
     x, y = np.divmod(np.arange(n * n), n)
     return graph_of(n * n, edges), LonLat(x / 100, y / 100 - n / 200, "degrees"), x, y
+
+
+@pytest.mark.parametrize("shift", [170.0, 175.0, 179.95, 180.0, 184.0, -180.0], ids=str)
+@pytest.mark.parametrize("limit", [0, 1, 2.5, 3, 20])
+def test_an_area_is_cut_at_the_180th_meridian(limit, shift):
+    """The same city is moved along the equator: the area is the same, moved as far and cut."""
+    n, centre = 11, 5
+    graph, positions, x, y = lattice(n)
+    distances = (np.abs(x - centre) + np.abs(y - centre)).astype(np.uint32)
+    expected = ReachedAreas(graph, positions, 100).around(distances, limit)
+    lon = (positions.lon + shift + 180) % 360 - 180
+    moved = ReachedAreas(graph, LonLat(lon, positions.lat, "degrees"), 100)
+    area = moved.around(distances, limit)
+    assert shapely.is_valid(area)
+    assert area.area == pytest.approx(expected.area, rel=1e-9)
+    west, _, east, _ = area.bounds
+    assert -180 <= west <= east <= 180
+    moves = [np.array([turn - shift, 0]) for turn in (-360, 0, 360)]
+    back = shapely.union_all([shapely.transform(area, lambda at, by=by: at + by) for by in moves])
+    back = shapely.intersection(back.buffer(1e-9), shapely.box(-1, -1, 1, 1))
+    assert shapely.symmetric_difference(back, expected).area < 1e-8 * expected.length
+    polygons = shapely.get_parts(area)
+    assert all(polygon.geom_type == "Polygon" and polygon.exterior.is_ccw for polygon in polygons)
+    middle = shift + positions.lon[n * centre]
+    if shift == 179.95 and limit >= 1:
+        assert len(polygons) == 2
+        assert (west, east) == (-180, 180)
+        assert middle == pytest.approx(180)
+
+
+def test_an_edge_leads_the_short_way_round():
+    positions = LonLat(np.array([179.99, -179.99]), np.zeros(2), "degrees")
+    for edges, limit, whole in (([(0, 1, 4)], 2, False), ([(0, 1, 4)], 4, True), ([(1, 0, 4)], 4, True)):
+        graph = graph_of(2, edges)
+        source = edges[0][0]
+        area = ReachedAreas(graph, positions, 100).around(solved(graph, source), limit)
+        for lon in (-179.998, -179.992) if whole else ():
+            assert shapely.contains_xy(area, lon, 0)
+        assert shapely.contains_xy(area, [179.998, 0, 170], [0, 0, 0]).tolist() == [True, False, False]
+        assert shapely.contains_xy(area, -179.99, 0) == whole
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2.5, 3, 20])
@@ -466,17 +507,12 @@ def test_a_graph_that_cannot_be_drawn_is_refused(make_run):
         make_run("below", graph=below).isochrones([4])
 
 
-@pytest.mark.parametrize(
-    ("b", "lat"), [("179.9999", 10), ("-179.999", 10), ("170", 89.9999)], ids=["buffer", "edge", "pole"]
-)
-def test_areas_that_cross_the_180th_meridian_are_refused(make_run, b, lat):
-    Path("places.csv").write_text(f"id,lon,lat\na,179.999,{lat}\nb,{b},{lat}\nc,3,4\nd,3,4.01\ne,3,5\n")
+def test_areas_around_a_pole_are_refused(make_run):
+    Path("places.csv").write_text("id,lon,lat\na,179.999,89.9999\nb,170,89.9999\nc,3,4\nd,3,4.01\ne,3,5\n")
     run = make_run()
     with pytest.raises(InputError) as caught:
         run.isochrones([4], "a")
-    assert caught.value.message == (
-        "the isochrone of source `a` cannot be drawn: it crosses the meridian at 180 degrees, or is around a pole"
-    )
+    assert caught.value.message == "the isochrone of source `a` cannot be drawn: it is around a pole"
     assert len(run.isochrones([4], "e")) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +11,11 @@ import pytest
 from pyarrow.csv import read_csv
 
 import sssp_pipeline as sp
-from sssp_pipeline.errors import InputError
+from sssp_pipeline.errors import InputError, RefutedError
 from sssp_pipeline.pipeline.completed_run import verify_run
 from sssp_pipeline.pipeline.plan_facts import describe_plan
 from sssp_pipeline.pipeline.run import run
+from sssp_pipeline.pipeline.verification import vertices
 from sssp_pipeline.progress import Quiet
 from sssp_pipeline.workflow.yaml_file import load_workflow
 
@@ -188,6 +190,98 @@ def test_a_sum_that_is_too_large_names_the_vertex():
     assert caught.value.hint == "leave out `sum_distance` of `per_vertex`; `mean_distance` always fits"
 
 
+ALL = "sources={all: true}"
+
+
+@pytest.mark.parametrize(
+    ("scale", "overrides"),
+    [
+        (1, []),
+        (0.1, []),
+        (1, [ALL]),
+        (1, [ALL, "solve.cutoff=35"]),
+        (1, [ALL, "graph.directed=false"]),
+        (0.5, [ALL, "graph.weights.scale=10"]),
+        (2**33, [ALL]),
+        (1, [ALL, "cluster={kind: local-cpu, workers: 1}"]),
+    ],
+    ids=["few", "few-floats", "all", "cutoff", "symmetric", "scale", "64-bits", "process"],
+)
+def test_verify_finds_a_wrong_number_of_a_vertex(scale, overrides):
+    write_edges(scale)
+    table = solved("output.reduce.values=[reached]", *overrides)
+    verdict = verified()
+    assert (verdict["refuted"], verdict["checked_vertices"]) == (None, 8)
+    assert "unchecked" not in verdict
+    last = table.slice(N_VERTICES - 1).to_pylist()[0]
+    for name, value in last.items():
+        if name == "vertex":
+            continue
+        rows = [*table.to_pylist()[:-1], {**last, name: "v07" if name == "nearest_source" else 12345}]
+        altered = pa.Table.from_pylist(rows, table.schema)
+        pq.write_table(altered, "run/vertices.parquet", row_group_size=7)
+        wrong = altered[name][-1].as_py()
+        refuted = f"vertex `v39`: stored {name} {wrong}, true {name} {value}"
+        with pytest.raises(RefutedError) as caught:
+            verified()
+        assert caught.value.message == refuted
+        assert json.loads(Path("run/run.json").read_text())["verify"]["refuted"] == refuted
+
+
+def verified():
+    return verify_run("run", None, "sample", Quiet())["verify"]
+
+
+def test_verify_finds_a_vertex_under_another_id_and_a_column_that_is_missing():
+    table = solved()
+    ids = table["vertex"].to_pylist()
+    pq.write_table(table.set_column(0, "vertex", pa.array(["v99", *ids[1:]])), "run/vertices.parquet")
+    with pytest.raises(RefutedError, match="vertex `v00`: stored vertex v99, true vertex v00"):
+        verified()
+    pq.write_table(table.drop_columns(["reached_by"]), "run/vertices.parquet")
+    with pytest.raises(RefutedError, match="stored columns"):
+        verified()
+    pq.write_table(table.slice(1), "run/vertices.parquet")
+    with pytest.raises(InputError, match=r"`run/vertices\.parquet`"):
+        verified()
+
+
+class Lines(Quiet):
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line, event="note", *, level="info", **facts):
+        self.lines.append((line, event, level, facts))
+
+
+def unchecked(progress):
+    """The reason why no vertex was checked, which a warning has as well as run.json."""
+    reason = verify_run("run", None, "sample", progress)["verify"]["unchecked"]
+    warnings = [line for line, _, level, _ in progress.lines if level == "warning"]
+    assert warnings == [f"the numbers of `vertices.parquet` were not verified: {reason}"]
+    facts = [facts for _, event, _, facts in progress.lines if event == "verified"]
+    assert facts == [{"checked_sources": 8, "checked_vertices": 0}]
+    assert f"The numbers of the vertices were not verified: {reason}." in Path("run/report.html").read_text()
+    return reason
+
+
+def test_verify_says_why_it_cannot_check_vertices(monkeypatch):
+    write_edges(0.1)
+    solved(ALL)
+    assert unchecked(Lines()).startswith("a sum of float64 depends on the direction of the path, and all 40")
+    write_edges(1)
+    solved(ALL, overwrite=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(vertices, "memory_limit", lambda: 1000)
+        assert "beside the graph, and a worker has" in unchecked(Lines())
+    # No source meets the long path that a search from its end meets.
+    Path("edges.csv").write_text(f"source,target,weight\na,b,{2**31}\nb,c,{2**31}\nc,d,1\nd,e,2\n")
+    Path("sources.txt").write_text("c\nd\ne\n")
+    monkeypatch.setattr(vertices, "FEW_SOURCES", 0)
+    solved("graph.weights.dtype=uint32", "graph.store=other", "output.path=run", overwrite=True)
+    assert "from the vertices backwards, " in verified()["unchecked"]
+
+
 def test_a_run_without_it_says_so():
     run(load_workflow("w.yaml", ["output.reduce={values: [reached]}"]), Quiet())
     with pytest.raises(InputError, match="holds nothing of each vertex over all sources"):
@@ -199,3 +293,5 @@ def test_weights_below_zero(numpy_answers):
     Path("edges.csv").write_text("\n".join(["source,target,weight", *lines, ""]))
     assert solved("graph.weights.dtype=int64").to_pydict() == expected(numpy_answers)
     assert min(sp.open_run("run").per_vertex()["nearest_distance"].drop_null().to_pylist()) < 0
+    record = run(load_workflow("w.yaml", ["graph.weights.dtype=int64", ALL]), Quiet(), overwrite=True)[1]
+    assert (record["verify"]["refuted"], record["verify"]["checked_vertices"]) == (None, 8)

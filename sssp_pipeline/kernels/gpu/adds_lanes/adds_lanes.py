@@ -99,8 +99,10 @@ class AddsLanes(GpuBatchSolver):
             most_in_search=64,
         )
 
-    def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
-        del n_sources
+    def needs(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> BatchNeeds:
+        del options, n_sources
         incoming_edges(on_device, graph)  # made before the free memory is counted, as the graph is
         return BatchNeeds(sum(_scratch_bytes(on_device).values()), 64, _FULL)
 
@@ -214,7 +216,8 @@ class _LanesSearch(BatchSearch):
                     state_offset += width.state.itemsize
         return launches
 
-    def launch(self, rows: Any, sources: np.ndarray) -> Callable[[], SearchCounts]:
+    def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
+        del summaries
         most_lanes = self._widths[0].n_lanes
         lanes = np.full(math.ceil(len(sources) / most_lanes) * most_lanes, _NO_SOURCE, np.uint32)
         lanes[: len(sources)] = sources

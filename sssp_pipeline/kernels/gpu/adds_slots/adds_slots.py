@@ -152,7 +152,10 @@ class AddsSlots(GpuBatchSolver):
         full_s = (36e-12 if traits.degree_skew > 32 else 12e-12) * n_elements
         return Forecast(one_slot_s / at_once + full_s, source_bytes, at_once, fixed)
 
-    def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
+    def needs(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> BatchNeeds:
+        del options, n_sources
         far, spilled = self.piles(graph.n_vertices)
         return BatchNeeds(
             fixed_bytes=_packed_bytes(on_device) if self.shape_for(graph).packed else 0,
@@ -203,7 +206,8 @@ class _SlotsSearch(BatchSearch):
             args = (*on_device.args, np.uint32(on_device.n_vertices), self._packed)
             kernels[_PACK_KERNEL](-(-on_device.n_vertices // _PACK_BLOCK), _PACK_BLOCK, args)
 
-    def launch(self, rows: Any, sources: np.ndarray) -> Callable[[], SearchCounts]:
+    def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
+        del summaries
         sent = Sent(sources)
         self._words.data.memset_async(0, _PROGRESS.itemsize)
         args = (

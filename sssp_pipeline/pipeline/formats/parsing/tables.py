@@ -86,6 +86,11 @@ def names_both_ends(names: Sequence[str]) -> bool:
     return len(found) == 1 and not _SOURCE_WORDS.isdisjoint(words(names[found[0][0]]))
 
 
+def may_name_both_ends(names: Sequence[str]) -> bool:
+    """Return whether a pair of `names` may mean source and target."""
+    return bool(_pairs(names, range(len(names))))
+
+
 def are_numbered(names: Sequence[str]) -> bool:
     """Return whether a program invented these names for columns that had none."""
     return all(_NUMBERED.fullmatch(name) for name in names)

@@ -104,13 +104,17 @@ class Kernel:
     #: Bytes of local memory of each thread; above zero, registers are spilled.
     local_bytes: int
 
-    def __call__(self, grid: int, block: int, args: tuple) -> None:
+    def __call__(self, grid: int, block: int, args: tuple, shared_bytes: int = 0) -> None:
         """Launch on the current stream; arguments are NumPy scalars, device arrays, or None for a null pointer.
+
+        A block gets `shared_bytes` of dynamic shared memory.
 
         NOTE: CuPy shrinks the grid of a cooperative launch that does not fit, and only warns. So the grid comes from
         `resident_blocks`, and the kernel gets the number of blocks as an argument.
         """
-        self.function((grid,), (block,), tuple(np.uintp(0) if a is None else a for a in args))
+        self.function(
+            (grid,), (block,), tuple(np.uintp(0) if a is None else a for a in args), shared_mem=shared_bytes
+        )
 
     def resident_blocks(self, block: int) -> int:
         """Return how many blocks of `block` threads the whole device can hold at once.

@@ -6,6 +6,7 @@ that a search still uses lives on, and a later call finds it, so no graph is on 
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable
@@ -65,6 +66,31 @@ _kept: weakref.WeakKeyDictionary[CsrGraph, dict[int, DeviceGraph]] = weakref.Wea
 _alive: weakref.WeakKeyDictionary[CsrGraph, weakref.WeakValueDictionary[int, DeviceGraph]]
 _alive = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
+#: For graphs that the caller has on a device: their `row_offsets`, `col_indices` and `weights` there, which have the
+#: values of those on the host. Each is a device array of any integer type or the type of the weights, or a host array.
+_origins: weakref.WeakKeyDictionary[CsrGraph, tuple[Any, Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def set_origin(graph: CsrGraph, row_offsets: Any, col_indices: Any, weights: Any) -> None:
+    """Take `graph` from these arrays of the caller in place of uploading it, on the device where they are.
+
+    Parameters
+    ----------
+    row_offsets, col_indices
+        Device arrays of any integer type, with the values of those of `graph`.
+    weights
+        Device array with the type and the values of `graph.weights`, or that array itself.
+    """
+    with _lock:
+        _origins[graph] = row_offsets, col_indices, weights
+
+
+def _arrays(graph: CsrGraph) -> tuple[Any, Any, Any]:
+    """Return row offsets, targets and weights of `graph`: those on the current device if there are any."""
+    origin = _origins.get(graph)
+    if origin is not None and origin[0].device.id == cupy_module().cuda.Device().id:
+        return origin
+    return graph.row_offsets, graph.col_indices, graph.weights
 
 
 def device_graph(graph: CsrGraph) -> DeviceGraph:
@@ -144,13 +170,14 @@ def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
         row_offsets = cupy.empty(graph.n_vertices + 1, offset_type)
         edges = cupy.empty(graph.n_edges * (2 if dtype.itemsize == 4 else 1), np.uint32)
         weights = cupy.empty(graph.n_edges, np.uint64) if dtype.itemsize == 8 else None
-        bits = graph.weights.view(f"u{dtype.itemsize}")
-        copy_to_device(graph.row_offsets, row_offsets)
+        offsets_from, targets_from, weights_from = _arrays(graph)
+        bits = weights_from.view(f"u{dtype.itemsize}")
+        copy_to_device(offsets_from, row_offsets)
         if weights is not None:
-            copy_to_device(graph.col_indices, edges)
+            copy_to_device(targets_from, edges)
             copy_to_device(bits, weights)
         else:
-            _interleave(graph.col_indices, bits, edges, dtype)
+            _interleave(targets_from, bits, edges, dtype)
     except cupy.cuda.memory.OutOfMemoryError as error:
         raise out_of_memory(
             f"the graph ({graph.n_vertices:,} vertices, {graph.n_edges:,} edges)", error
@@ -158,7 +185,7 @@ def upload(graph: CsrGraph, *, wide_offsets: bool) -> DeviceGraph:
     return DeviceGraph(row_offsets, edges, weights, wide_offsets, graph.n_vertices, graph.n_edges, dtype)
 
 
-def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dtype) -> None:
+def _interleave(targets: Any, bits: Any, edges: Any, dtype: np.dtype) -> None:
     """Fill `edges` (2E,) on the device with target and weight alternating, some edges at a time."""
     cupy = cupy_module()
     kernel = load_kernels(UPLOAD, dtype)["interleave_kernel"]
@@ -169,6 +196,34 @@ def _interleave(targets: np.ndarray, bits: np.ndarray, edges: Any, dtype: np.dty
         for array, values in zip(on_device, (targets, bits), strict=True):
             copy_to_device(values[first : first + count], array[:count])
         kernel(-(-count // 256), 256, (*on_device, np.uint64(count), edges[2 * first :]))
+
+
+def rows_on_device(graph: CsrGraph, shape: tuple[int, int], dtype: np.dtype) -> Any:
+    """Return an uninitialised array on the current device for rows that a search over `graph` makes.
+
+    Copies of other graphs are freed if it needs their memory.
+
+    Raises
+    ------
+    SsspError
+        There is no GPU, or not enough memory.
+    """
+    cupy = cupy_module()
+    while True:
+        try:
+            rows = cupy.empty(shape, dtype)
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            if drop_others(graph):
+                continue
+            n_bytes, free = math.prod(shape) * dtype.itemsize, free_bytes()
+            raise SsspError(
+                f"the distances ({shape[0]:,} sources, {shape[1]:,} vertices) take {n_bytes / 2**30:.1f} GiB, and "
+                f"{free / 2**30:.1f} GiB of the GPU are free",
+                hint="`on_device=False` keeps them in host memory, for `.numpy()`; or take fewer sources, or targets",
+            ) from error
+        # Solvers write to it on streams of their own. What used this memory before may still run on this one.
+        cupy.cuda.get_current_stream().synchronize()
+        return rows
 
 
 def free_bytes() -> int:

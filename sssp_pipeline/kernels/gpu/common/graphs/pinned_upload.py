@@ -21,13 +21,16 @@ _BUFFER_BYTES = 16 * 2**20
 _MOST_THREADS = 4
 
 
-def copy_to_device(values: np.ndarray, on_device: Any) -> None:
-    """Copy `values` to `on_device`, an array of the same shape (n,) on the current device, and wait for the copy.
+def copy_to_device(values: Any, on_device: Any) -> None:
+    """Copy `values` to `on_device`, an array of the same shape (n,) on the current device.
+
+    It waits for a copy from the host.
 
     Parameters
     ----------
     values
-        Host memory; it need not be contiguous. It is converted to the type of `on_device`, which must hold its values.
+        Host memory, or memory of the same device; it need not be contiguous. It is converted to the type of
+        `on_device`, which must hold its values. From memory of the device, the copy is enqueued on the current stream.
     on_device
         Contiguous device memory, allocated on the current stream.
 
@@ -36,6 +39,9 @@ def copy_to_device(values: np.ndarray, on_device: Any) -> None:
     cupy.cuda.runtime.CUDARuntimeError
         The copy fails. All threads have ended.
     """
+    if not isinstance(values, np.ndarray):
+        on_device[:] = values
+        return
     if on_device.nbytes <= _BUFFER_BYTES:
         on_device.set(np.ascontiguousarray(values, on_device.dtype))
         return

@@ -69,7 +69,7 @@ class Summariser:
     def launch(self, rows: Any) -> None:
         """Enqueue the counts of `rows` (n, V). Distances at the limit become "unreached"."""
         n_rows, n_vertices = rows.shape
-        self.words.data.memset_async(0, n_rows * _SUMMARY.itemsize)
+        self.clear(n_rows)
         most_blocks = -(-n_vertices // _SUMMARY_BLOCK)
         to_count = (self._on_device.row_offsets, np.uint32(n_vertices), self._limit)
         for name, args in (("summary_kernel", to_count), ("sum_kernel", (np.uint32(n_vertices),))):
@@ -80,6 +80,14 @@ class Summariser:
                 n_rows * blocks_a_row, _SUMMARY_BLOCK, (*args, np.uint32(blocks_a_row), rows, self.words)
             )
 
+        self.fetch(n_rows)
+
+    def clear(self, n_rows: int) -> None:
+        """Set the counts of the first `n_rows` to zero, for a search that adds to them itself."""
+        self.words.data.memset_async(0, n_rows * _SUMMARY.itemsize)
+
+    def fetch(self, n_rows: int) -> None:
+        """Enqueue the copy of the counts of the first `n_rows` to the host."""
         self._fetched = fetch(self.words[: n_rows * _SUMMARY.itemsize])
 
     def finish(self, row: Callable[[int], Any], sources: np.ndarray) -> np.ndarray:

@@ -3,12 +3,14 @@
 // Returns: for each row the words of `reductions.py`: those of its Summary, how many distances are below each limit, and
 //     the sums of the amounts of these vertices.
 // Idea: counts and amounts are integers, so warps may add them in any order. A thread loads the amount of every vertex,
-//     counted or not: loads behind a branch are not issued ahead, and the thread waits for each. The harmonic sum has
-//     kernels of its own (`harmonic.cu`). One kernel for both needs so many registers that only half as many blocks
-//     are resident, and it takes longer than two kernels.
+//     counted or not: loads behind a branch are not issued ahead, and the thread waits for each. Amounts of 32 bits take
+//     half the loads, and half the registers for their sums. The harmonic sum has kernels of its own (`harmonic.cu`).
+//     One kernel for both needs so many registers that only half as many blocks are resident, and it takes longer than
+//     two kernels.
 // Needs: distances of zero or more, so their bits have the order of the distances; the words of each row zero; the
 //     Summary of each row. SSSP_RADII, SSSP_AMOUNTS: how many limits and amounts there are. Each gives every thread
-//     counters in registers; where there are too many, the compiler moves them to local memory.
+//     counters in registers; where there are too many, the compiler moves them to local memory. SSSP_AMOUNT_BITS: 64,
+//     or 32 if amounts are zero or more, and all amounts of one kind together are below 2^32 (`ReduceOnDevice`).
 // Launch: blocks_a_row blocks for each row, blocks of a multiple of 32 threads.
 
 #include "relax.cuh"
@@ -22,10 +24,15 @@ constexpr word32 kRadii = SSSP_RADII;
 #if SSSP_AMOUNTS
 constexpr word32 kAmounts = SSSP_AMOUNTS;
 #endif
+#if SSSP_AMOUNT_BITS == 32
+using amount_word = word32;
+#else
+using amount_word = word64;
+#endif
 
 extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_vertices, word32 blocks_a_row,
-                                         const distance_bits* limits, const word64* amounts, const Summary* summaries,
-                                         word64* words, word32 n_words) {
+                                         const distance_bits* limits, const amount_word* amounts,
+                                         const Summary* summaries, word64* words, word32 n_words) {
     const word32 row = blockIdx.x / blocks_a_row;
     const word32 block_of_row = blockIdx.x % blocks_a_row;
     word64* const of_row = words + static_cast<word64>(row) * n_words;
@@ -46,7 +53,7 @@ extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_ver
     distance_bits limit[kRadii];
     word32 counts[kRadii] = {};
 #if SSSP_AMOUNTS
-    word64 sums[kRadii][kAmounts] = {};
+    amount_word sums[kRadii][kAmounts] = {};
 #endif
 #pragma unroll
     for (word32 r = 0; r < kRadii; ++r) {
@@ -64,7 +71,8 @@ extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_ver
 #if SSSP_AMOUNTS
 #pragma unroll
             for (word32 a = 0; a < kAmounts; ++a) {
-                const word64 amount = v < n_vertices ? __ldg(amounts + static_cast<word64>(a) * n_vertices + v) : 0;
+                const amount_word amount =
+                    v < n_vertices ? __ldg(amounts + static_cast<word64>(a) * n_vertices + v) : 0;
 #pragma unroll
                 for (word32 r = 0; r < kRadii; ++r) {
                     sums[r][a] += d < limit[r] ? amount : 0;
@@ -82,9 +90,9 @@ extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_ver
 #if SSSP_AMOUNTS
 #pragma unroll
         for (word32 a = 0; a < kAmounts; ++a) {
-            const word64 sum = sum_over_warp(sums[r][a]);
+            const amount_word sum = sum_over_warp(sums[r][a]);
             if (lane == 0 && sum != 0) {
-                atomicAdd(of_row + kWithin + kRadii + r * kAmounts + a, sum);
+                atomicAdd(of_row + kWithin + kRadii + r * kAmounts + a, static_cast<word64>(sum));
             }
         }
 #endif

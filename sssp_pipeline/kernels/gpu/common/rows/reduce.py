@@ -17,9 +17,16 @@ SEGMENT = 1024
 HARMONIC_SUM = Unit("harmonic", ("harmonic_partials_kernel", "harmonic_total_kernel"))
 
 
-def reduce_unit(n_radii: int, n_amounts: int) -> Unit:
-    """Return the unit of the kernel for `n_radii` radii and `n_amounts` amounts."""
-    return Unit("reduce", ("reduce_kernel",), (("SSSP_RADII", n_radii), ("SSSP_AMOUNTS", n_amounts)))
+def reduce_unit(n_radii: int, n_amounts: int, amount_bits: int) -> Unit:
+    """Return the unit of the kernel for `n_radii` radii, and `n_amounts` amounts of `amount_bits`."""
+    counts = ("SSSP_RADII", n_radii), ("SSSP_AMOUNTS", n_amounts), ("SSSP_AMOUNT_BITS", amount_bits)
+    return Unit("reduce", ("reduce_kernel",), counts)
+
+
+def amounts_dtype(amounts: np.ndarray) -> np.dtype:
+    """Return uint32 if it holds every sum of some numbers of a row of `amounts` (A, V) int64, otherwise int64."""
+    is_narrow = np.min(amounts, initial=0) >= 0 and np.max(np.sum(amounts, axis=1), initial=0) < 2**32
+    return np.dtype(np.uint32 if is_narrow else np.int64)
 
 
 def partial_sums(n_vertices: int) -> int:
@@ -36,20 +43,30 @@ class ReduceOnDevice:
         (R,) of the weights' type, ascending: a vertex counts if its distance is below.
     amounts
         (A, V) int64, host memory.
+    dtype
+        The type of the amounts on the device, as `amounts_dtype` returns it.
     harmonic
         Whether the harmonic sum is wanted.
     """
 
     def __init__(
-        self, limits: np.ndarray, amounts: np.ndarray, n_rows: int, n_words: int, *, harmonic: bool
+        self,
+        limits: np.ndarray,
+        amounts: np.ndarray,
+        dtype: np.dtype,
+        n_rows: int,
+        n_words: int,
+        *,
+        harmonic: bool,
     ) -> None:
         cupy = cupy_module()
-        units = [reduce_unit(len(limits), len(amounts)), *([HARMONIC_SUM] if harmonic else [])]
+        units = [reduce_unit(len(limits), len(amounts), 8 * dtype.itemsize)]
+        units += [HARMONIC_SUM] if harmonic else []
         loaded = [load_kernels(unit, limits.dtype) for unit in units]
         self._kernels = {name: kernel for kernels in loaded for name, kernel in kernels.items()}
         self._grid = {name: kernel.resident_blocks(_BLOCK) for name, kernel in self._kernels.items()}
         self._reads_rows = len(limits) > 0
-        self._limits, self._amounts = Sent(limits), Sent(amounts.ravel())
+        self._limits, self._amounts = Sent(limits), Sent(amounts.ravel(), dtype)
         self._partials = cupy.empty(n_rows * partial_sums(amounts.shape[1]) if harmonic else 0, np.float64)
         self._words = cupy.empty((n_rows, n_words), np.uint64)
 

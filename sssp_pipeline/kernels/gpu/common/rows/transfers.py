@@ -14,14 +14,17 @@ from sssp_pipeline.kernels.gpu.common.rows.pinned_memory import pinned_memory
 
 
 class Sent:
-    """An array (n,) of which a copy on the device is enqueued. The memory of both is kept as long as this is."""
+    """An array (n,) of which a copy on the device is enqueued. The memory of both is kept as long as this is.
 
-    def __init__(self, values: np.ndarray) -> None:
+    The copy has the type of `values`, or the given `dtype`, which must hold them.
+    """
+
+    def __init__(self, values: np.ndarray, dtype: np.dtype | None = None) -> None:
         cupy = cupy_module()
-        self._staged = pinned_array((1, len(values)), values.dtype)[0]
+        self._staged = pinned_array((1, len(values)), dtype or values.dtype)[0]
         self._staged[:] = values
         #: The device array (n,).
-        self.on_device = cupy.empty(len(values), values.dtype)
+        self.on_device = cupy.empty(len(values), self._staged.dtype)
         if len(values):
             self.on_device.set(self._staged, stream=cupy.cuda.get_current_stream())
 
@@ -37,6 +40,17 @@ def copy_to_host(rows: Any, into: np.ndarray, stream: Any = None) -> None:
     """Enqueue the copy of the device array `rows` to `into`, of equal shape, on `stream` or else the current one."""
     if rows.size:
         rows.get(stream=stream, out=into.view(rows.dtype), blocking=False)
+
+
+def copy_rows(rows: Any, into: Any, stream: Any = None) -> None:
+    """Enqueue the copy of the device array `rows` to `into`, of equal shape, on `stream` or else the current one.
+
+    Both are contiguous. `into` is host memory, or memory of the same device.
+    """
+    if isinstance(into, np.ndarray):
+        copy_to_host(rows, into, stream)
+    elif rows.size:
+        into.data.copy_from_device_async(rows.data, rows.nbytes, stream)
 
 
 def copy_columns_to_host(rows: Any, into: np.ndarray, columns: slice, stream: Any) -> None:

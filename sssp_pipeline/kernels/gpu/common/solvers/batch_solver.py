@@ -28,6 +28,7 @@ from sssp_pipeline.kernels.gpu.common.rows.facts_on_device import FactsOnDevice,
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.transfers import (
     copy_columns_to_host,
+    copy_rows,
     copy_to_host,
     pinned_array,
 )
@@ -38,6 +39,7 @@ from sssp_pipeline.kernels.gpu.common.solvers.gpu_solver import (
     graph_on_device,
 )
 from sssp_pipeline.kernels.host.solver_base import accumulator_of
+from sssp_pipeline.kernels.kept import DeviceReduction
 from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts
 from sssp_pipeline.kernels.solver import MetricsColumns, Parts, Solution, SolveOptions
 
@@ -58,17 +60,24 @@ _COPIES = 2
 class BatchSearch(ABC):
     """A search from several sources at once; it owns its scratch memory on the device."""
 
+    #: Whether it counts its results itself (`Summary`), and writes "unreached" where there is no path below the limit.
+    summarises = False
+    #: Whether it writes what is kept of a row instead of the row.
+    writes_kept = False
+
     @abstractmethod
-    def launch(self, rows: Any, sources: np.ndarray) -> Callable[[], SearchCounts]:
+    def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
         """Enqueue the search from `sources`, without waiting for anything.
 
         Parameters
         ----------
         rows
             (n, V) device array of the weights' bits, uninitialised, C order. The search writes the true distances,
-            and the bits of the limit where no path is shorter than the limit.
+            and the bits of the limit where no path is shorter than the limit. If it `writes_kept`: (n, columns).
         sources
             (n,) uint32, host memory.
+        summaries
+            Device memory with a `Summary` of zero for each source, if it `summarises`.
 
         Returns
         -------
@@ -88,15 +97,20 @@ class BatchNeeds:
     bytes_a_source: int
     #: Sources of a full device batch. With more sources, each is not solved faster.
     full: int
+    #: Whether there are rows of distances at all.
+    has_rows: bool = True
 
 
 class GpuBatchSolver(GpuSolver):
     """A solver of many sources at once on one GPU."""
 
     accumulates_parts = True
+    leaves_rows = True
 
     @abstractmethod
-    def needs(self, graph: CsrGraph, on_device: DeviceGraph, n_sources: int) -> BatchNeeds:
+    def needs(
+        self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions, n_sources: int
+    ) -> BatchNeeds:
         """Return the needs of a batch search over `graph` in a call with `n_sources`."""
 
     @abstractmethod
@@ -112,16 +126,20 @@ class GpuBatchSolver(GpuSolver):
         self, graph: CsrGraph, sources: np.ndarray, options: SolveOptions, ends: Sequence[int]
     ) -> Parts:
         n_columns, dtype = options.kept.n_columns(graph.n_vertices), options.kept.dtype(graph.weight_dtype)
+
+        def rows_of(first: int, end: int) -> Any:
+            if options.into is not None:
+                return options.into[first:end]
+            return self.empty_rows((end - first, n_columns), dtype)
+
         if not len(sources):
             accumulator = accumulator_of(graph, options)
             words = None if accumulator is None else accumulator.words
-            yield Solution(np.empty((0, n_columns), dtype), None, over_sources=words)
+            yield Solution(rows_of(0, 0), None, over_sources=words)
             return
         search, buffers = self._with_memory(graph, lambda: self._begin(graph, sources, options, ends))
         try:
-            rest = yield from _solve_with(
-                search, buffers, sources, ends, lambda n_rows: self.empty_rows((n_rows, n_columns), dtype)
-            )
+            rest = yield from _solve_with(search, buffers, sources, ends, rows_of)
         except BaseException as error:
             # The frames would keep the memory for as long as the error is kept.
             traceback.clear_frames(error.__traceback__)
@@ -145,7 +163,7 @@ class GpuBatchSolver(GpuSolver):
             search = self.start_batch(graph, on_device, options, size)
             over = options.kept.over_sources
             words = None if over is None else _WordsOfParts(over.on_device(graph.traits, sources), ends)
-            buffers = [_Buffer(self.name, graph, options, size, words) for _ in range(n_buffers)]
+            buffers = [_Buffer(self.name, search, graph, options, size, words) for _ in range(n_buffers)]
             Holding.n_calls += 1
             return search, buffers
 
@@ -159,7 +177,7 @@ class GpuBatchSolver(GpuSolver):
         SsspError
             Not even one source fits.
         """
-        needs = self.needs(graph, on_device, n_sources)
+        needs = self.needs(graph, on_device, options, n_sources)
         kept_bytes = options.kept.device_bytes(graph.n_vertices, graph.weight_dtype)
         kept_bytes += facts_bytes(options.kept.n_columns(graph.n_vertices))
         needs = replace(  # in each buffer
@@ -167,7 +185,7 @@ class GpuBatchSolver(GpuSolver):
             fixed_bytes=needs.fixed_bytes + 2 * options.kept.fixed_device_bytes(graph.n_vertices),
             bytes_a_source=needs.bytes_a_source + 2 * kept_bytes,
         )
-        row_bytes = graph.n_vertices * graph.weight_dtype.itemsize
+        row_bytes = graph.n_vertices * graph.weight_dtype.itemsize if needs.has_rows else 0
         while (batch := _fitting(n_sources, row_bytes, needs))[0] == 0:
             if drop_others(graph):
                 continue
@@ -187,7 +205,8 @@ class _Part:
     """Rows that are returned together, from one or more device batches."""
 
     end: int
-    rows: np.ndarray
+    #: Host memory, or a part of `SolveOptions.into`.
+    rows: Any
     n_filled: int = 0
     metrics: list[MetricsColumns] = field(default_factory=list)
     facts: list[RowFacts] = field(default_factory=list)
@@ -238,9 +257,11 @@ def _solve_with(
     buffers: list[_Buffer],
     sources: np.ndarray,
     ends: Sequence[int],
-    empty: Callable[[int], np.ndarray],
+    rows_of: Callable[[int, int], Any],
 ) -> Generator[Solution, None, list[Solution]]:
-    """Yield the solution of the sources before each of `ends`, using the buffers in turn; `empty` makes its rows.
+    """Yield the solution of the sources before each of `ends`, using the buffers in turn.
+
+    `rows_of` gives the memory for its rows, those of the sources from a first one to before an end.
 
     Returns the last solutions, for which the device is not needed any more.
     """
@@ -270,7 +291,7 @@ def _solve_with(
                 while n_taken < len(batch):
                     if part is None:
                         end = next(waiting)
-                        part = _Part(end, empty(end - n_done))
+                        part = _Part(end, rows_of(n_done, end))
                     n_rows = min(part.end - n_done, len(batch) - n_taken)
                     part.take(buffer, slice(n_taken, n_taken + n_rows), copying)
                     n_taken, n_done = n_taken + n_rows, n_done + n_rows
@@ -320,15 +341,25 @@ class _Buffer:
     """The rows of a device batch, their counts and facts, on the device until they are copied."""
 
     def __init__(
-        self, name: str, graph: CsrGraph, options: SolveOptions, n_rows: int, words: _WordsOfParts | None
+        self,
+        name: str,
+        search: BatchSearch,
+        graph: CsrGraph,
+        options: SolveOptions,
+        n_rows: int,
+        words: _WordsOfParts | None,
     ) -> None:
         cupy = cupy_module()
         dtype, kept = graph.weight_dtype, options.kept
-        self.n_rows, self._words = n_rows, words
-        self._rows = cupy.empty((n_rows, graph.n_vertices), bits_type(dtype))
-        self._summariser = Summariser(name, graph, options, n_rows)
-        self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype)
         n_columns = kept.n_columns(graph.n_vertices)
+        self.n_rows, self._words = n_rows, words
+        self._rows = cupy.empty(
+            (n_rows, n_columns if search.writes_kept else graph.n_vertices), bits_type(dtype)
+        )
+        self._summariser = Summariser(name, graph, options, n_rows)
+        self._reduce: DeviceReduction | None = None
+        if not search.writes_kept:
+            self._reduce = kept.on_device(n_rows, graph.n_vertices, dtype)
         packs = not options.predecessors  # they are found in whole rows
         has_facts = options.row_facts and n_columns > 0
         self._finder = FactsOnDevice(n_rows, n_columns, dtype, packs=packs) if has_facts else None
@@ -356,11 +387,16 @@ class _Buffer:
         self._sources = sources
         rows = self._rows[: len(sources)]
         with GPU_LOCK:
+            if search.summarises:
+                self._summariser.clear(len(sources))
             self._began.record()
-            self._counts = search.launch(rows, sources)
+            self._counts = search.launch(rows, sources, self._summariser.words)
             self._ended.record()
-            self._summariser.launch(rows)
-            self._wanted = self._reduce(rows, self._summariser.words)
+            if search.summarises:
+                self._summariser.fetch(len(sources))
+            else:
+                self._summariser.launch(rows)
+            self._wanted = self._reduce(rows, self._summariser.words) if self._reduce else rows
             if self._words is not None:
                 self._words.add(rows)
             self._facts = self._finder.launch(self._wanted) if self._finder else None
@@ -384,13 +420,13 @@ class _Buffer:
         """Return what is kept over the sources of the part that ended next in what was finished; or None."""
         return None if self._words is None else self._words.ended.popleft()
 
-    def copy(self, rows: slice, into: np.ndarray, bits_into: np.ndarray | None, stream: Any) -> None:
-        """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns), host memory.
+    def copy(self, rows: slice, into: Any, bits_into: np.ndarray | None, stream: Any) -> None:
+        """Enqueue on `stream` the copy of what is kept of `rows` to `into` (n, columns).
 
         If `bits` is there, its rows are copied to `bits_into` (n, words), and only the front of each segment of `rows`.
         """
         if self.bits is None or bits_into is None or self.facts is None or self.facts.n_present is None:
-            copy_to_host(self._wanted[rows], into, stream)
+            copy_rows(self._wanted[rows], into, stream)
         else:
             copy_to_host(self.bits[rows], bits_into, stream)
             for begin, n in zip(

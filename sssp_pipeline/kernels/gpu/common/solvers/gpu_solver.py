@@ -32,7 +32,7 @@ from sssp_pipeline.kernels.gpu.common.graphs.device_graph import (
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SearchCounts, Summariser
 from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.over_sources_on_device import OverSourcesOnDevice
-from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_to_host, pinned_array
+from sssp_pipeline.kernels.gpu.common.rows.transfers import copy_rows, pinned_array
 from sssp_pipeline.kernels.host.accumulator import Accumulator
 from sssp_pipeline.kernels.host.queue_search import refuse_too_short
 from sssp_pipeline.kernels.host.search import finish_row
@@ -134,6 +134,8 @@ class GpuSolver(SolverBase):
 
 class GpuSearchSolver(GpuSolver, WholeCalls):
     """A solver whose searches have one source each. Several searches of a call may share the device."""
+
+    leaves_rows = True
 
     @abstractmethod
     def start(self, graph: CsrGraph, on_device: DeviceGraph, options: SolveOptions) -> GpuSearch:
@@ -250,7 +252,8 @@ class _StreamSearch:
         self._summariser = Summariser(name, graph, options, 1)
         self._reduce = options.kept.on_device(1, graph.n_vertices, graph.weight_dtype)
         self._began, self._ended = cupy.cuda.Event(), cupy.cuda.Event()
-        self._source, self._into, self._place = -1, np.empty(0), 0
+        self._source, self._place = -1, 0
+        self._into: Any = None
         self.cuda_stream = (
             cupy.cuda.get_current_stream() if share == 1 else cupy.cuda.Stream(non_blocking=True)
         )
@@ -259,7 +262,7 @@ class _StreamSearch:
     def is_busy(self) -> bool:
         return self._source >= 0
 
-    def launch(self, source: int, into: np.ndarray, place: int) -> None:
+    def launch(self, source: int, into: Any, place: int) -> None:
         """Enqueue the search from `source`, and what writes the kept part of its row to `into` (columns,).
 
         The source is at `place` among those of the call.
@@ -270,7 +273,7 @@ class _StreamSearch:
             self._search.launch(self._rows[0], source)
             self._ended.record()
             self._summariser.launch(self._rows)
-            copy_to_host(self._reduce(self._rows, self._summariser.words), self._into)
+            copy_rows(self._reduce(self._rows, self._summariser.words), self._into)
 
     def finish(self) -> SourceMetrics:
         """Wait for the search under way and return its metrics; raises as `solve` does."""

@@ -1,0 +1,217 @@
+"""Whether `auto` makes a hierarchy on the papers' graphs, and the time of a run with its choice and without one.
+
+    python benchmarks/hierarchy_auto.py --folder FOLDER [--graphs ny,ne] [--sources 1,16,64,256,1024,16384]
+    python benchmarks/hierarchy_auto.py --table
+
+Each graph gives one line. `spent_s` is what `auto` did before it solved, in a store without a hierarchy: it looked at
+the core, ordered the graph, or made the hierarchy. `run_s` is that and the time of all sources with the solver that
+`auto` takes, and `without_s` the time with `solve.hierarchy: off`. `stored_s` is the time of reading and of all sources
+where a hierarchy is stored already. All are times of the processor, because other programs may use the cores; those of
+sources are divided by the speed of `cores` cores. The time of a source is measured with a few sources, with `phast` up
+to 256. Compiled kernels are loaded before.
+The graphs are those of `papers/matrix.yaml`; SSSP_TEST_DATA names the folder of the real ones. `--table` prints the
+lines of the newest commit as a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import RESULTS, record
+
+from sssp_pipeline.bench.cases import stored, with_hashed_weights
+from sssp_pipeline.bench.spec import BenchGraph, RandomSources
+from sssp_pipeline.bench.variants import load_bench
+from sssp_pipeline.csr import CsrGraph, GraphTraits
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.forecast import CORES_EXPONENT
+from sssp_pipeline.kernels.kept import Nothing
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline.graph_store.hierarchies import load_hierarchy
+from sssp_pipeline.pipeline.graph_store.hierarchy_record import FOLDER
+from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.hierarchy_stage import known_traits, prepare
+from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver, has_hierarchy
+from sssp_pipeline.pipeline.planning.sources import select_sources
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow.models import Solve
+
+MATRIX = Path(__file__).parent / "papers" / "matrix.yaml"
+NAME = "hierarchy_auto"
+OPTIONS = SolveOptions(kept=Nothing())
+#: Sources that are measured: of a solver that takes one at a time, and at most.
+FEW, MANY = 8, 256
+#: The least of so many measurements counts.
+REPEATS = 3
+
+
+class Weighted(StoredGraph):
+    """A stored graph whose weights are replaced. Its store is thrown away after the measurement."""
+
+    def __init__(self, found: StoredGraph, largest: int) -> None:
+        super().__init__(found.store, found.manifest)
+        self._weighted = with_hashed_weights(found.graph(), largest)
+
+    def graph(self) -> CsrGraph:
+        return self._weighted
+
+
+def processor_s() -> float:
+    """Return the processor time of this process and of the processes that it has ended, which are those of METIS."""
+    return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+
+
+def source_s(solver: str, graph: CsrGraph, sources: np.ndarray) -> float:
+    """Return the processor time of a source, with the sources of a call side by side."""
+    one = SOLVERS[solver]
+    at_once = one.forecast(graph.traits, len(sources)).at_once
+    calls = [sources[first : first + at_once] for first in range(0, len(sources), at_once)]
+    one.solve(graph, sources[:1], OPTIONS)  # compiles it, and reads the hierarchy
+    taken = []
+    for _ in range(REPEATS):
+        began = time.process_time()
+        for some in calls:
+            one.solve(graph, some, OPTIONS)
+        taken.append(time.process_time() - began)
+    return min(taken) / len(sources)
+
+
+class Case:
+    """A graph, and the solvers that were measured on it."""
+
+    def __init__(self, found: StoredGraph, machine: Machine, sources: np.ndarray) -> None:
+        self.found, self.machine, self.sources = found, machine, sources
+        self._measured: dict[tuple[str, int], float] = {}
+
+    def of(self, n_sources: int) -> dict[str, Any]:
+        """Return the choices for a number of sources, and their times."""
+        bare = self.found.manifest.traits
+        without = self._choice(bare, n_sources)
+        files.remove(files.join(self.found.store, FOLDER))
+        began = processor_s()
+        traits, reason = prepare(self.found, Solve(), self._work(bare, n_sources), self.machine, Quiet())
+        spent_s = processor_s() - began
+        chosen = self._choice(traits, n_sources)
+        facts = {"without": without, "auto": chosen, "reason": reason, "spent_s": spent_s}
+        facts["without_s"] = self._solve_s(without, n_sources)
+        facts["run_s"] = spent_s + self._solve_s(chosen, n_sources)
+        return facts
+
+    def add_stored(self, of_counts: dict[int, dict[str, Any]]) -> None:
+        """Add what a run takes if the hierarchy is stored; nothing if it was not made at last."""
+        traits = known_traits(self.found)
+        if not has_hierarchy(traits):
+            return
+        began = processor_s()
+        load_hierarchy(self.found.store, self.found.manifest)
+        read_s = processor_s() - began
+        for n_sources, facts in of_counts.items():
+            facts["stored"] = self._choice(traits, n_sources)
+            facts["stored_s"] = self._solve_s(facts["stored"], n_sources)
+            if SOLVERS[facts["stored"]].uses_hierarchy:
+                facts["stored_s"] += read_s
+
+    def _work(self, traits: GraphTraits, n_sources: int) -> Work:
+        return Work(traits, OPTIONS, n_sources, batch_size(traits, n_sources, Solve(), OPTIONS.kept))
+
+    def _choice(self, traits: GraphTraits, n_sources: int) -> str:
+        return choose_solver("auto", self._work(traits, n_sources), self.machine)[0].name
+
+    def _solve_s(self, solver: str, n_sources: int) -> float:
+        # The processor time of a source on all cores is that of one core, and waiting at barriers.
+        timed = "delta-stepping" if solver == "parallel-delta-stepping" else solver
+        n = min(n_sources, MANY if SOLVERS[timed].uses_hierarchy else FEW)
+        if (timed, n) not in self._measured:
+            some = self.sources[np.arange(n) % len(self.sources)]
+            self._measured[timed, n] = source_s(timed, self.found.graph(), some)
+        cores = self.machine.cores if n_sources > 1 else 1
+        return n_sources * self._measured[timed, n] / cores**CORES_EXPONENT
+
+
+def measure(entry: BenchGraph, folder: Path, counts: list[int], drawn: RandomSources) -> None:
+    found = stored(entry, folder, Quiet())
+    if entry.hashed_weights is not None:
+        found = Weighted(found, entry.hashed_weights)
+    graph, machine = found.graph(), Machine(2, None, "no GPU")
+    count = min(drawn.count, graph.n_vertices // 4)
+    sources = select_sources(
+        drawn.model_copy(update={"count": count}).of(graph.n_vertices), found.ids, found.graph
+    )
+    case = Case(found, machine, sources)
+    of_counts = {count: case.of(count) for count in counts}
+    case.add_stored(of_counts)
+    files.remove(files.join(found.store, FOLDER))
+    record(
+        NAME,
+        graph=entry.name,
+        vertices=graph.n_vertices,
+        edges=graph.n_edges,
+        cores=machine.cores,
+        sources=of_counts,
+        load=os.getloadavg()[0],
+    )
+
+
+def print_table() -> None:
+    """Print a row for each graph of the newest commit: in each cell without a hierarchy, and as `auto` chooses."""
+    lines = [json.loads(line) for line in (RESULTS / f"{NAME}.jsonl").read_text().splitlines()]
+    newest = {line["graph"]: line for line in lines if line["commit"] == lines[-1]["commit"]}
+    counts = list(next(iter(newest.values()))["sources"])
+    print("| graph |", " | ".join(f"{int(n):,}" for n in counts), "|")
+    print("| --- |" + " --- |" * len(counts))
+    for name, line in newest.items():
+        cells = [_cell(line["sources"][n]) for n in counts]
+        print(f"| {name} |", " | ".join(cells), "|")
+
+
+def _cell(facts: dict[str, Any]) -> str:
+    texts = [f"{facts['without_s']:.3g}"]
+    is_made = SOLVERS[facts["auto"]].uses_hierarchy
+    if is_made or facts["spent_s"] > 0.01 * facts["without_s"]:
+        texts.append(f"**{facts['run_s']:.3g}**" if is_made else f"{facts['run_s']:.3g}")
+    stored_s = (
+        f" ({facts['stored_s']:.2g})" if SOLVERS[facts.get("stored", "dijkstra")].uses_hierarchy else ""
+    )
+    return " / ".join(texts) + stored_s
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, help="folder of the graph stores")
+    parser.add_argument("--graphs", help="names of graphs in papers/matrix.yaml; default: all")
+    parser.add_argument("--sources", default="1,16,64,256,1024,16384", help="numbers of sources")
+    parser.add_argument("--table", action="store_true", help="print the newest lines as a table")
+    given = parser.parse_args()
+    if given.table:
+        print_table()
+        return
+    if given.folder is None:
+        parser.error("--folder is missing")
+    bench = load_bench(str(MATRIX))
+    names = given.graphs.split(",") if given.graphs else [entry.name for entry in bench.graphs]
+    entries = {entry.name: entry for entry in bench.graphs}
+    if unknown := [name for name in names if name not in entries]:
+        parser.error(f"no such graphs: {', '.join(unknown)}; there are {', '.join(entries)}")
+    drawn = bench.sources.model_copy(update={"count": 16})
+    for name in names:
+        try:
+            measure(entries[name], given.folder, [int(n) for n in given.sources.split(",")], drawn)
+        except InputError as error:
+            print(f"{name} is left out: {error.message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""`phast-gpu`: its preparation, and microseconds of the device a source beside `adds-slots`, by sources of a call.
+
+    python benchmarks/hierarchy_gpu.py --data FOLDER [--graphs ny,ne,road-1m,grid-2048,delaunay] [--sources 32,64,1024]
+
+Each graph gives one line. `order_s` is the host's part of the preparation, `weights_s` the device's part, after a first
+one that compiles. A call keeps `nothing` but its metrics, the distances to 1,000 `targets`, or whole `rows`; all are
+timed without copies to the host. `all_pairs_s` is the wall time for the metrics of many sources, and what it would be
+for all. The rows of `adds-slots` must be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from graphs import checked_names, load
+from record import record
+
+from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.gpu.common.cuda.compile import cupy_module
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.phast_gpu import device_hierarchy
+from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing, Targets
+from sssp_pipeline.kernels.solver import SolveOptions, metrics_column
+
+ROUNDS = 5
+
+
+def device_us(solver: str, graph: CsrGraph, sources: np.ndarray, kept: Kept) -> float:
+    """Return the least microseconds of the device a source, of some calls."""
+    options = SolveOptions(kept=kept)
+    took = [
+        float(np.mean(metrics_column(SOLVERS[solver].solve(graph, sources, options).metrics, "solve_s")))
+        for _ in range(1 + ROUNDS)
+    ]
+    return 1e6 * min(took[1:])
+
+
+def measure(name: str, graph: CsrGraph, counts: list[int], n_rival: int, n_all: int) -> None:
+    rng = np.random.default_rng(1)
+    began = time.perf_counter()
+    host = device_hierarchy.host_hierarchy(graph)
+    order_s = time.perf_counter() - began
+    on_device = device_graph(graph)
+    hierarchy = device_hierarchy.device_hierarchy(on_device, host)
+    cupy_module().cuda.runtime.deviceSynchronize()
+    began = time.perf_counter()
+    device_hierarchy._make(on_device, host, wide=hierarchy.wide, is_sure=True)
+    cupy_module().cuda.runtime.deviceSynchronize()
+    weights_s = time.perf_counter() - began
+
+    targets = rng.choice(graph.n_vertices, 1000, replace=False).astype(np.uint32)
+    us = {}
+    for count in counts:
+        sources = rng.integers(0, graph.n_vertices, count)
+        us[count] = {
+            "nothing": device_us("phast-gpu", graph, sources, Nothing()),
+            "targets": device_us("phast-gpu", graph, sources, Targets(targets)),
+            "rows": device_us("phast-gpu", graph, sources, EveryVertex()),
+        }
+    few = rng.choice(graph.n_vertices, n_rival, replace=False)
+    rival_us = device_us("adds-slots", graph, few, Nothing())
+    some = few[:64]
+    rows = [SOLVERS[s].solve(graph, some, SolveOptions()).distances for s in ("phast-gpu", "adds-slots")]
+    np.testing.assert_array_equal(*rows)
+    many = rng.integers(0, graph.n_vertices, min(n_all, graph.n_vertices))
+    began = time.perf_counter()
+    SOLVERS["phast-gpu"].solve(graph, many, SolveOptions(kept=Nothing()))
+    many_s = time.perf_counter() - began
+    record(
+        "hierarchy_gpu",
+        graph=name,
+        vertices=graph.n_vertices,
+        edges=graph.n_edges,
+        arcs=host.completion.n_arcs,
+        order_s=order_s,
+        weights_s=weights_s,
+        hierarchy_bytes=4 * (1 + hierarchy.wide) * sum(host.n_words),
+        us=us,
+        adds_slots_us=rival_us,
+        rival_sources=n_rival,
+        metrics={
+            "sources": len(many),
+            "wall_s": many_s,
+            "all_pairs_s": many_s * graph.n_vertices / len(many),
+        },
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=os.environ.get("SSSP_TEST_DATA"))
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--graphs", default="ny,ne,road-1m,grid-2048,delaunay")
+    parser.add_argument("--sources", default="32,64,256,1024", help="numbers of sources of a call")
+    parser.add_argument("--rival", type=int, default=1024, help="sources of adds-slots")
+    parser.add_argument("--all", type=int, default=2**18, help="the most sources for metrics alone")
+    given = parser.parse_args()
+    for name in checked_names(parser, given.graphs, given.data):
+        graph = load(name, given.data, given.cache)
+        counts = [int(count) for count in given.sources.split(",")]
+        measure(name, graph, counts, given.rival, given.all)
+
+
+if __name__ == "__main__":
+    main()

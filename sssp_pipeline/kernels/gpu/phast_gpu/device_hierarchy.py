@@ -1,0 +1,375 @@
+"""A hierarchy on the device: its arcs for the climb, and the matrices of its chunks for the sweep.
+
+Order, completion and chunks are made on the host, once for a graph. The device makes what depends on the weights
+(`customize.cu`, `matrices.cu`).
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.csr import NO_VERTEX, CsrGraph
+from sssp_pipeline.kernels.gpu.common.cuda.compile import Kernel, Unit, cupy_module, load_kernels
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import DeviceGraph, kept_with_graph
+from sssp_pipeline.kernels.gpu.common.graphs.pinned_upload import copy_to_device
+from sssp_pipeline.kernels.hierarchy.chunks import TILE, Chunks, cut
+from sssp_pipeline.kernels.hierarchy.completion import Completion
+from sssp_pipeline.kernels.hierarchy.shared import shared_completion
+from sssp_pipeline.kernels.host.numba_tools import ONE
+from sssp_pipeline.numba_cache import njit
+
+#: Up to this length, distances fit the 32 bits of a word; as in `sweep_words.cuh`.
+MOST_NARROW = 2**31 - 2
+_BLOCK, _TRIANGLES_BLOCK = 256, 128
+#: A vertex with many arcs is shared by blocks, each with this many of them.
+_ARCS_A_BLOCK = 8
+#: As `Chunk` and `Tile` of the kernels.
+_CHUNK = np.dtype(
+    [
+        ("boundary_words", "u8"),
+        ("own_words", "u8"),
+        ("first_place", "u4"),
+        ("n_own", "u4"),
+        ("first_boundary", "u4"),
+        ("n_boundary", "u4"),
+    ]
+)
+_TILE = np.dtype(
+    [
+        ("matrix", "u8"),
+        ("first_boundary", "u4"),
+        ("n_boundary", "u4"),
+        ("chunk", "u4"),
+        ("first_place", "u4"),
+        ("first_local", "u4"),
+        ("n_rows", "u4"),
+    ]
+)
+TILE_BYTES = _TILE.itemsize
+
+
+def customize_unit(*, wide: bool) -> Unit:
+    """Return the unit of the kernels that compute the weights of arcs, with words of 64 bits if `wide`."""
+    kernels = (
+        "take_edges_kernel",
+        "compare_kernel",
+        "lower_triangles_kernel",
+        "longest_kernel",
+        "top_kernel",
+        "shorten_kernel",
+    )
+    return Unit("customize", kernels, (("SSSP_WIDE", int(wide)),))
+
+
+def matrices_unit(*, wide: bool) -> Unit:
+    """Return the unit of the kernel that computes the matrices of the chunks."""
+    return Unit("matrices", ("matrices_kernel",), (("SSSP_WIDE", int(wide)),))
+
+
+@dataclass(frozen=True, eq=False)
+class HostHierarchy:
+    """What does not depend on the weights, in host memory."""
+
+    completion: Completion
+    chunks: Chunks
+
+    @cached_property
+    def next_chunks(self) -> np.ndarray:
+        """(V,) uint32, by rank: the chunk of the nearest ancestor in another chunk, or `NO_VERTEX`."""
+        next_chunks = np.empty(self.completion.n_vertices, np.uint32)
+        _fill_next_chunks(self.completion.parents, self.chunks.chunk_of, next_chunks)
+        return next_chunks
+
+    @cached_property
+    def by_height(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ranks (V,) uint32 by their height over the leaves, and where each height begins."""
+        heights = np.zeros(self.completion.n_vertices, np.uint32)
+        _fill_heights(self.completion.parents, heights)
+        counts = np.bincount(heights)
+        small = heights.astype(np.uint16) if len(counts) < 2**16 else heights  # numpy sorts these much faster
+        return np.argsort(small, kind="stable").astype(np.uint32), np.append(0, np.cumsum(counts))
+
+    @cached_property
+    def shapes(self) -> np.ndarray:
+        """(C,) of `Chunk`."""
+        chunks = self.chunks
+        shapes = np.zeros(chunks.n_chunks, _CHUNK)
+        shapes["first_place"] = chunks.first_places[:-1]
+        shapes["n_own"] = np.diff(chunks.first_places)
+        shapes["first_boundary"] = chunks.boundary_offsets[:-1]
+        shapes["n_boundary"] = np.diff(chunks.boundary_offsets)
+        n_own, n_boundary = (shapes[name].astype(np.uint64) for name in ("n_own", "n_boundary"))
+        n_tiles = -(-shapes["n_own"].astype(np.int64) // int(TILE))
+        for name, words in (
+            ("boundary_words", n_tiles.astype(np.uint64) * TILE * n_boundary),
+            ("own_words", n_own**2),
+        ):
+            shapes[name][1:] = np.cumsum(words)[:-1]
+        return shapes
+
+    @property
+    def n_words(self) -> tuple[int, int]:
+        """How many words the matrices from boundaries and those from own vertices have, of all chunks."""
+        last = self.shapes[-1]
+        n_tiles = -(-int(last["n_own"]) // int(TILE))
+        return (
+            int(last["boundary_words"]) + n_tiles * int(TILE) * int(last["n_boundary"]),
+            int(last["own_words"]) + int(last["n_own"]) ** 2,
+        )
+
+    @cached_property
+    def tiles(self) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """The tiles of all chunks, of `Tile`, and the first and the end of those of each band."""
+        shapes = self.shapes
+        n_tiles = -(-shapes["n_own"].astype(np.int64) // int(TILE))
+        ends = np.cumsum(n_tiles)
+        of = np.repeat(np.arange(len(shapes)), n_tiles)
+        inside = np.arange(len(of)) - (ends - n_tiles)[of]
+        tiles = np.zeros(len(of), _TILE)
+        tiles["matrix"] = shapes["boundary_words"][of] + (
+            inside * int(TILE) * shapes["n_boundary"][of].astype(np.int64)
+        ).astype(np.uint64)
+        tiles["first_boundary"], tiles["n_boundary"] = shapes["first_boundary"][of], shapes["n_boundary"][of]
+        tiles["chunk"] = of
+        tiles["first_place"] = shapes["first_place"][of] + inside * int(TILE)
+        tiles["first_local"] = inside * int(TILE)
+        tiles["n_rows"] = np.minimum(shapes["n_own"][of] - inside * int(TILE), int(TILE))
+        limits = np.append(0, ends)[self.chunks.bands]
+        return tiles, list(zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True))
+
+    @property
+    def n_depths(self) -> int:
+        return int(np.max(self.chunks.depths)) + 1
+
+
+_kept: weakref.WeakKeyDictionary[CsrGraph, HostHierarchy] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
+    """Return the hierarchy of `graph` without weights; it is made by the first call. Raises as `shared_completion`."""
+    with _lock:
+        if graph not in _kept:
+            completion = shared_completion(graph)
+            _kept[graph] = HostHierarchy(completion, cut(completion))
+        return _kept[graph]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceHierarchy:
+    """A hierarchy on one device, in the layout of `phast_gpu.cu`; never written to."""
+
+    #: Whether words have 64 bits.
+    wide: bool
+    #: (C,) of `Chunk`, and the matrices of the chunks (`matrices.cu`).
+    shapes: Any
+    from_boundary: Any
+    to_boundary: Any
+    from_own: Any
+    #: (N,) uint32 and (2N,) uint32: the places of boundary vertices; their depths and chunks, alternating.
+    boundary: Any
+    marks: Any
+    #: (T,) of `Tile`.
+    tiles: Any
+    #: (V,) uint32, by place: its chunk, and the chunk of the vertex above it that is in another chunk.
+    chunks_of_places: Any
+    next_chunks: Any
+    #: The place of each vertex of the graph, on the device and in host memory.
+    places: Any
+    host_places: np.ndarray
+    #: (V+1,) uint64: how many edges leave the vertices of lower places.
+    edges_before: Any
+    #: The first tile and the end of the tiles of each band.
+    bands: list[tuple[int, int]]
+    n_vertices: int
+    n_chunks: int
+    first_low: int
+    #: How many places the chunks before `first_low` have.
+    n_upper: int
+    #: No shortest path is longer; None if that is not known.
+    longest: int | None
+    n_depths: int
+    #: How many products a sweep makes for each source.
+    n_products: int
+
+    @property
+    def n_upper_bands(self) -> int:
+        """How many bands there are before the chunks of whole subtrees, with the top."""
+        return len(self.bands) - (self.n_chunks > self.first_low)
+
+    @property
+    def n_segments(self) -> int:
+        return len(self.bands)
+
+    @property
+    def word(self) -> np.dtype:
+        return np.dtype(np.uint64 if self.wide else np.uint32)
+
+
+@kept_with_graph
+def device_hierarchy(on_device: DeviceGraph, host: HostHierarchy) -> DeviceHierarchy:
+    """Return the hierarchy of a graph with the weights on the device; it is made by the first call."""
+    dtype = on_device.dtype
+    # Distances of other types of 32 bits end where those of narrow words end.
+    if dtype.itemsize == 4:
+        made = _make(on_device, host, wide=False, is_sure=dtype.kind == "i")
+        if made is not None:
+            return made
+    made = _make(on_device, host, wide=True, is_sure=True)
+    assert made is not None
+    return made
+
+
+def _make(
+    on_device: DeviceGraph, host: HostHierarchy, *, wide: bool, is_sure: bool
+) -> DeviceHierarchy | None:
+    """Return the hierarchy in words of one width; None if a distance may not fit, unless it `is_sure`."""
+    cupy = cupy_module()
+    completion, chunks = host.completion, host.chunks
+    n_vertices, n_arcs = completion.n_vertices, completion.n_arcs
+    word = np.uint64 if wide else np.uint32
+    infinity = word(2**64 - 1 if wide else 2**31 - 1)
+    kernels = load_kernels(customize_unit(wide=wide), on_device.dtype, wide_offsets=on_device.wide_offsets)
+    ranks = _sent(completion.ranks)
+    arc_offsets = _sent(completion.arc_offsets.astype(np.uint32))
+    heads = _sent(completion.arc_heads)
+    up, down = (_filled(n_arcs, infinity) for _ in range(2))
+    flags = cupy.zeros(2, np.uint32)
+    kernels["take_edges_kernel"](
+        *_grid(n_vertices),
+        (*on_device.args, np.uint32(n_vertices), ranks, arc_offsets, heads, up, down, flags),
+    )
+    kernels["compare_kernel"](*_grid(n_arcs), (up, down, np.uint32(n_arcs), flags[1:]))
+    if not flags.get()[1]:  # as long in both directions
+        down = up
+    longest = cupy.zeros(2 * n_vertices + 1, np.uint64)
+    longest_up, longest_down = longest[:n_vertices], longest[n_vertices:]
+    _lower_triangles(
+        kernels["lower_triangles_kernel"],
+        host,
+        (arc_offsets, heads, up, down, longest_up, longest_down, flags),
+    )
+    of_all = cupy.zeros(1, np.uint64)
+    kernels["longest_kernel"](*_grid(n_vertices), (longest_up, longest_down, np.uint32(n_vertices), of_all))
+    bound = None if flags.get()[0] else int(of_all.get()[0])
+    if not is_sure and (bound is None or bound > MOST_NARROW):
+        return None
+    del longest, longest_up, longest_down, heads
+
+    shapes, (tiles, bands) = host.shapes, host.tiles
+    at_places = np.empty(n_vertices, np.uint32)
+    at_places[chunks.places] = np.arange(n_vertices, dtype=np.uint32)
+    ranks_at, local_heads = _sent(at_places), _sent(chunks.local_heads)
+    n_from_boundary, n_from_own = host.n_words
+    from_boundary, from_own = cupy.empty(n_from_boundary, word), cupy.empty(n_from_own, word)
+    n_top = int(shapes["n_own"][0])
+    top = from_own[: n_top**2]
+    top.fill(infinity)
+    if n_top:
+        kernels["top_kernel"](
+            n_top, _BLOCK, (ranks_at, np.uint32(n_top), arc_offsets, local_heads, up, down, top)
+        )
+        for middle in range(n_top):
+            kernels["shorten_kernel"](*_grid(n_top**2), (top, np.uint32(n_top), np.uint32(middle)))
+    on_shapes = _sent(shapes.view(np.uint8))
+    to_boundary = from_boundary if down is up else cupy.empty(n_from_boundary, word)
+    if len(shapes) > 1:
+        load_kernels(matrices_unit(wide=wide), on_device.dtype)["matrices_kernel"](
+            len(shapes) - 1,
+            _TRIANGLES_BLOCK,
+            (
+                on_shapes,
+                np.uint32(1),
+                np.uint32(len(shapes)),
+                ranks_at,
+                arc_offsets,
+                local_heads,
+                up,
+                down,
+                from_boundary,
+                to_boundary,
+                from_own,
+            ),
+        )
+    places_of_vertices = chunks.places[completion.ranks]
+    degrees = np.empty(n_vertices, np.int64)
+    degrees[places_of_vertices] = np.diff(on_device.row_offsets.get().astype(np.int64))
+    return DeviceHierarchy(
+        wide=wide,
+        shapes=on_shapes,
+        from_boundary=from_boundary,
+        to_boundary=to_boundary,
+        from_own=from_own,
+        boundary=_sent(chunks.places[chunks.boundary]),
+        marks=_sent(np.stack((chunks.depths[chunks.boundary], chunks.chunk_of[chunks.boundary]), 1).ravel()),
+        tiles=_sent(tiles.view(np.uint8)),
+        chunks_of_places=_sent(chunks.chunk_of[at_places]),
+        next_chunks=_sent(host.next_chunks[at_places]),
+        places=_sent(places_of_vertices),
+        host_places=places_of_vertices,
+        edges_before=_sent(np.append(np.uint64(0), np.cumsum(degrees, dtype=np.uint64))),
+        bands=bands,
+        n_vertices=n_vertices,
+        n_chunks=chunks.n_chunks,
+        first_low=chunks.first_low,
+        n_upper=int(chunks.first_places[chunks.first_low]),
+        longest=bound,
+        n_depths=host.n_depths,
+        n_products=int(np.sum(shapes["n_own"].astype(np.int64) * shapes["n_boundary"])),
+    )
+
+
+def _lower_triangles(kernel: Kernel, host: HostHierarchy, args: tuple[Any, ...]) -> None:
+    by_height, begins = host.by_height
+    vertices = _sent(by_height)
+    n_arcs = np.diff(host.completion.arc_offsets.astype(np.int64))[by_height]
+    most_arcs = np.maximum.reduceat(n_arcs, begins[:-1])
+    for first, end, most in zip(begins[:-1].tolist(), begins[1:].tolist(), most_arcs.tolist(), strict=True):
+        if most:
+            n_blocks = max(1, min(most // _ARCS_A_BLOCK, 2**30 // (end - first)))
+            block = 32 if most <= 32 else _TRIANGLES_BLOCK
+            kernel((end - first) * n_blocks, block, (vertices[first:end], np.uint32(n_blocks), *args))
+
+
+def _sent(values: np.ndarray) -> Any:
+    on_device = cupy_module().empty(len(values), values.dtype)
+    copy_to_device(values, on_device)
+    return on_device
+
+
+def _filled(n: int, value: np.generic) -> Any:
+    values = cupy_module().empty(n, value.dtype)
+    values.fill(value)
+    return values
+
+
+def _grid(n: int) -> tuple[int, int]:
+    return max(1, min(-(-n // _BLOCK), 2**20)), _BLOCK
+
+
+@njit(nogil=True)
+def _fill_next_chunks(parents: np.ndarray, chunk_of: np.ndarray, next_chunks: np.ndarray) -> None:
+    n = np.uint64(len(parents))
+    for i in range(n):
+        v = n - ONE - i
+        above = parents[v]
+        if above == NO_VERTEX:
+            next_chunks[v] = NO_VERTEX
+        elif chunk_of[above] == chunk_of[v]:
+            next_chunks[v] = next_chunks[above]
+        else:
+            next_chunks[v] = chunk_of[above]
+
+
+@njit(nogil=True)
+def _fill_heights(parents: np.ndarray, heights: np.ndarray) -> None:
+    for v in range(np.uint64(len(parents))):
+        above = parents[v]
+        if above != NO_VERTEX:
+            heights[above] = max(heights[above], heights[v] + np.uint32(1))

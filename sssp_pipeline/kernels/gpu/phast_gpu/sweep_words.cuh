@@ -1,0 +1,47 @@
+// The words in which a hierarchy keeps weights and distances: unsigned integers that saturate.
+//
+//   SSSP_WIDE 0   32 bits; kInfinity is the largest half of them, so a sum of two words never wraps
+//   SSSP_WIDE 1   64 bits; a sum that wraps is kInfinity
+//
+// Keeps
+//     W1. Every word is at most kInfinity, which means "no path, or none that is short enough". A minimum with
+//         kInfinity as its first value bounds sums.
+#pragma once
+
+#include "relax.cuh"
+
+#if SSSP_WIDE
+using sweep_word = word64;
+constexpr sweep_word kInfinity = ~word64{0};
+#else
+using sweep_word = word32;
+constexpr sweep_word kInfinity = 0x7fffffff;
+#endif
+
+__device__ __forceinline__ sweep_word plus(sweep_word a, sweep_word b) {
+#if SSSP_WIDE
+    const sweep_word sum = a + b;
+    return sum < a ? kInfinity : sum;
+#else
+    return a + b;
+#endif
+}
+
+// The least of `least` and the length of the way a, b.
+__device__ __forceinline__ sweep_word lower(sweep_word least, sweep_word a, sweep_word b) {
+    return min(least, plus(a, b));
+}
+
+constexpr word32 kNoVertex = 0xffffffff;
+
+// A chunk: its places are first_place to first_place + n_own - 1.
+struct Chunk {
+    word64 boundary_words;  // where its matrices from and to its boundary begin
+    word64 own_words;       // where its matrix from own vertices begins
+    word32 first_place;
+    word32 n_own;
+    word32 first_boundary;
+    word32 n_boundary;
+};
+
+static_assert(sizeof(Chunk) == 32, "device_hierarchy.py writes it by these offsets");

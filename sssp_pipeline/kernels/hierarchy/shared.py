@@ -1,0 +1,102 @@
+"""The completion and the hierarchy of a graph, made once and shared by all solvers of this process.
+
+A solver asks for `shared_completion(graph)` if it makes the weights of the arcs itself, or for
+`shared_hierarchy(graph)`. What a graph store holds is offered when its graph is loaded, and is read when a solver first
+asks for it. What no store holds is made.
+
+A completion belongs to the edges. So graphs that share the arrays of their edges share it: several weights, and the
+reweighted graph of negative weights.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, HierarchyTraits
+from sssp_pipeline.kernels.hierarchy.completion import Completion, completion_of
+from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
+
+Found = TypeVar("Found", Completion, Hierarchy)
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a store has for a graph. The functions return None for what it lacks; they must not refer to the graph."""
+
+    completion: Callable[[], Completion | None]
+    hierarchy: Callable[[], Hierarchy | None]
+    #: What the store knows, without reading any array.
+    traits: Callable[[], HierarchyTraits | None] = _nothing
+
+
+_NO_OFFER = Offer(_nothing, _nothing)
+#: By the `id` of the array `col_indices` of a graph.
+_completions: dict[int, Completion] = {}
+_hierarchies: weakref.WeakKeyDictionary[CsrGraph, Hierarchy] = weakref.WeakKeyDictionary()
+_offers: weakref.WeakKeyDictionary[CsrGraph, Offer] = weakref.WeakKeyDictionary()
+_traits: weakref.WeakKeyDictionary[CsrGraph, HierarchyTraits | None] = weakref.WeakKeyDictionary()
+_lock = threading.RLock()
+
+
+def shared_completion(graph: CsrGraph) -> Completion:
+    """Return the completion of `graph`; raises as `completion_of`, or as the store whose files are damaged."""
+    with _lock:
+        if (completion := _completions.get(id(graph.col_indices))) is None:
+            completion = _offers.get(graph, _NO_OFFER).completion() or completion_of(graph)
+            _share_completion(graph.col_indices, completion)
+        return completion
+
+
+def shared_hierarchy(graph: CsrGraph) -> Hierarchy:
+    """Return the hierarchy of `graph`, whose weights are integers of zero or more; raises as `shared_completion`."""
+    with _lock:
+        if (hierarchy := _hierarchies.get(graph)) is None:
+            hierarchy = _offers.get(graph, _NO_OFFER).hierarchy() or customize(
+                shared_completion(graph), graph
+            )
+            share_hierarchy(graph, hierarchy)
+        return hierarchy
+
+
+def offered_traits(graph: CsrGraph) -> HierarchyTraits | None:
+    """Return what the store of `graph` knows of its hierarchy; None without a store. The store is read once."""
+    with _lock:
+        if graph not in _traits:
+            _traits[graph] = _offers.get(graph, _NO_OFFER).traits()
+        return _traits[graph]
+
+
+def share_hierarchy(graph: CsrGraph, hierarchy: Hierarchy) -> None:
+    """Have `shared_hierarchy(graph)` return `hierarchy`, and `shared_completion` its completion."""
+    with _lock:
+        _hierarchies[graph] = hierarchy
+        _share_completion(graph.col_indices, hierarchy.completion)
+
+
+def share_completion(graph: CsrGraph, completion: Completion) -> None:
+    """Have `shared_completion` return `completion` for `graph`, and for graphs that share its edges."""
+    with _lock:
+        _share_completion(graph.col_indices, completion)
+
+
+def offer(graph: CsrGraph, offered: Offer) -> None:
+    """Have the functions of this module take what a store offers for `graph`, instead of making it."""
+    with _lock:
+        _offers[graph] = offered
+
+
+def _share_completion(col_indices: np.ndarray, completion: Completion) -> None:
+    key = id(col_indices)
+    if key not in _completions:
+        weakref.finalize(col_indices, _completions.pop, key, None).atexit = False
+    _completions[key] = completion

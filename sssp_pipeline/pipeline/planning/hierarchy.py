@@ -1,0 +1,92 @@
+"""Whether a hierarchy pays: the forecast of the whole run with it, and without it.
+
+The answer gets better with each step. At first only the numbers of vertices and edges are known, and the graph may be a
+road network. Then low degrees are eliminated, which takes about as long as five sources. Then METIS orders the rest,
+and the arcs are counted. So `why_not` is asked before each step. A step that may be for nothing must be cheap beside
+the run.
+"""
+
+from __future__ import annotations
+
+from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.hierarchy import costs
+from sssp_pipeline.kernels.hierarchy.completion import too_large
+from sssp_pipeline.kernels.solver import SolveOptions, Solver
+from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.plan import Work, expected_s, has_hierarchy, refusals, seconds_text
+from sssp_pipeline.progress import in_bytes, plural
+
+#: A hierarchy must save this share of the run and these seconds, as forecasts go.
+_LEAST_SHARE, _LEAST_S = 0.1, 0.3
+#: To look at the core may take this share of a run, unless the graph looks like roads. An order may take the second one
+#: if the core does not look as if it had small separators. Both are likely to be for nothing then.
+_CORE_SHARE, _ORDER_SHARE = 0.025, 0.015
+#: The forecasts of a run are up to this much too high on graphs with hubs.
+_MOST_SKEW = 10.0
+
+
+def why_never(traits: GraphTraits, options: SolveOptions, free_bytes: int) -> str | None:
+    """Return why no solver can use a hierarchy of this graph, or why it cannot be made here; None if it can.
+
+    `free_bytes` is the memory for making it.
+    """
+    reasons = [solver.supports(traits, options) for solver in _users()]
+    if None not in reasons:
+        return reasons[-1]  # of the one on the CPU
+    if has_hierarchy(traits):
+        return None
+    known = traits.hierarchy
+    if known is not None and known.n_arcs is not None:
+        reason = too_large(known.n_arcs, known.n_triangles)
+        if reason is not None:
+            return reason
+    if (needed := costs.build_bytes(traits)) > free_bytes:
+        return f"making a hierarchy takes about {in_bytes(needed)} of memory, and {in_bytes(free_bytes)} are free"
+    return None
+
+
+def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
+    """Return why a run is not expected to gain from making a hierarchy, or None to take the next step.
+
+    `work.traits.hierarchy` says what is known of it.
+    """
+    traits = work.traits
+    if (reason := why_never(traits, work.options, free_bytes)) is not None:
+        return reason
+    refused = refusals(work, machine)
+    able = [expected_s(s, work, machine) for s in _users() if s.name not in refused]
+    others = [
+        expected_s(s, work, machine)
+        for s in SOLVERS.values()
+        if not s.uses_hierarchy and s.name not in refused
+    ]
+    if not able or not others:
+        return None if able else refused[_users()[-1].name]
+    with_s, without_s = min(able), min(others)
+    prepare_s = costs.left_s(traits)
+    n_arcs, n_triangles = costs.expected_size(traits)
+    if (reason := too_large(n_arcs, n_triangles)) is not None:
+        return f"as far as its core tells, {reason}"
+    if without_s - with_s < max(_LEAST_S, _LEAST_SHARE * without_s):
+        sources = plural(work.n_sources, "source")
+        return (
+            f"making a hierarchy does not pay for {sources}: expected to take {seconds_text(with_s)} with it, "
+            f"of which {seconds_text(prepare_s)} make it, and {seconds_text(without_s)} without"
+        )
+    if traits.hierarchy is None:
+        look_s, share = costs.core_s(traits), _CORE_SHARE / min(traits.degree_skew, _MOST_SKEW)
+        is_likely = costs.looks_like_roads(traits)
+    else:
+        look_s, share = costs.order_s(traits), _ORDER_SHARE
+        is_likely = costs.may_have_small_separators(traits)
+    if is_likely or look_s <= share * without_s:
+        return None
+    return (
+        "the graph does not look as if it had small separators, and to find out would take "
+        f"{seconds_text(look_s)} of about {seconds_text(without_s)}"
+    )
+
+
+def _users() -> list[Solver]:
+    return [solver for solver in SOLVERS.values() if solver.uses_hierarchy]

@@ -1,0 +1,148 @@
+"""What is special to `phast-gpu`: lanes of every number, chunks of every kind, and words of both widths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import csr_from_edges
+from sssp_pipeline.generators import grid, path, road_like, star
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
+from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
+from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
+    TILE_BYTES,
+    HostHierarchy,
+    device_hierarchy,
+    host_hierarchy,
+)
+from sssp_pipeline.kernels.gpu.phast_gpu.phast_gpu import lanes_for
+from sssp_pipeline.kernels.hierarchy.chunks import TILE, cut
+from sssp_pipeline.kernels.hierarchy.completion import completion_of
+from sssp_pipeline.kernels.kept import EveryVertex, Nothing, Targets
+from sssp_pipeline.kernels.solver import SolveOptions
+
+TOLD = ("source", "reached", "max_distance", "mean_distance")
+
+
+def graph_of(made, dtype="uint32", weights=None):
+    weights = made.weights if weights is None else weights
+    return csr_from_edges(made.src, made.dst, weights.astype(dtype), made.n_vertices)
+
+
+def assert_as_on_a_cpu(graph, sources, cutoff=None):
+    targets = np.random.default_rng(3).integers(0, graph.n_vertices, 9)
+    for kept in (EveryVertex(), Targets(targets), Nothing()):
+        options = SolveOptions(kept=kept, cutoff=cutoff)
+        found, expected = (
+            SOLVERS[name].solve(graph, sources, options) for name in ("phast-gpu", "delta-stepping")
+        )
+        assert_array_equal(found.distances, expected.distances)
+        for name in TOLD:
+            assert [getattr(m, name) for m in found.metrics] == [getattr(m, name) for m in expected.metrics]
+        edges = [[round(m.teps * m.solve_s) for m in s.metrics] for s in (found, expected)]
+        assert edges[0] == edges[1]
+
+
+# ---- without a GPU ----
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 96, 97, 128, 129, 384, 385, 1000, 1024])
+def test_lanes_hold_the_sources_and_few_more(n):
+    lanes = lanes_for(n)
+    assert n <= lanes < n + 128
+    assert lanes % 32 == 0
+    assert lanes_for(n - 1) <= lanes
+    assert lanes <= 1.5 * n or lanes in (32, 64)
+
+
+@pytest.mark.parametrize("made", [road_like(5000), grid(30, 40), star(200), path(1)])
+def test_tiles_cover_every_place_once_and_bands_every_tile(made):
+    host = HostHierarchy(completion := completion_of(graph_of(made)), cut(completion))
+    tiles, bands = host.tiles
+    assert tiles.itemsize == TILE_BYTES
+    places = [
+        place
+        for first, n in zip(tiles["first_place"].tolist(), tiles["n_rows"].tolist(), strict=True)
+        for place in range(first, first + n)
+    ]
+    assert places == list(range(completion.n_vertices))
+    assert tiles["n_rows"].max() <= TILE
+    assert [first for first, _ in bands[1:]] == [end for _, end in bands[:-1]]
+    assert (bands[0][0], bands[-1][1]) == (0, len(tiles))
+    words = tiles["matrix"] + np.uint64(TILE) * tiles["n_boundary"]
+    assert words.max() <= host.n_words[0]
+
+
+def test_floats_are_refused_with_the_solvers_that_take_them():
+    graph = graph_of(grid(3, 3), "float64")
+    told = SOLVERS["phast-gpu"].supports(graph.traits, SolveOptions())
+    assert told is not None
+    assert "`adds-slots` takes floats" in told
+
+
+# ---- with a GPU ----
+
+ROAD = graph_of(road_like(20_000))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 64, 65, 96, 97, 129, 400, 1024, 1100])
+def test_lanes_of_every_number(n):
+    assert_as_on_a_cpu(ROAD, np.random.default_rng(n).integers(0, ROAD.n_vertices, n))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("cutoff", [None, 0, 3000])
+def test_roads_whose_directions_differ(dtype, cutoff):
+    made = road_like(4000)
+    keep = np.random.default_rng(1).random(len(made.src)) < 0.93
+    graph = csr_from_edges(
+        made.src[keep],
+        made.dst[keep],
+        (made.weights[keep] + np.arange(keep.sum()) % 7).astype(dtype),
+        made.n_vertices,
+    )
+    assert_as_on_a_cpu(graph, np.arange(0, 4000, 53), cutoff)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "made", [path(3000), star(700), grid(60, 60), grid(70, 70, keep=0.55), grid(1, 1), path(2)]
+)
+def test_trees_meshes_and_many_components(made):
+    assert_as_on_a_cpu(graph_of(made), np.arange(made.n_vertices)[:: max(1, made.n_vertices // 70)])
+
+
+@pytest.mark.gpu
+def test_zero_weights():
+    made = road_like(3000)
+    assert_as_on_a_cpu(graph_of(made, weights=made.weights % 3 // 2), np.arange(0, 3000, 61))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("weight", "is_wide"), [(40, False), (2**22, True)])
+def test_words_are_wide_where_distances_may_not_fit(weight, is_wide):
+    made = path(1000)
+    graph = graph_of(made, weights=np.full(len(made.src), weight))
+    assert device_hierarchy(device_graph(graph), host_hierarchy(graph)).wide == is_wide
+    assert_as_on_a_cpu(graph, np.arange(0, 1000, 37))
+
+
+@pytest.mark.gpu
+def test_a_tree_that_is_too_deep_for_shared_memory(monkeypatch):
+    monkeypatch.setattr(phast_gpu, "_SHARED_BYTES", 0)
+    assert_as_on_a_cpu(ROAD, np.arange(0, 20_000, 777))
+
+
+@pytest.mark.gpu
+def test_twenty_repeats_give_the_same_metrics():
+    sources = np.arange(0, 20_000, 31)
+    options = SolveOptions(kept=Nothing())
+    first, *others = (SOLVERS["phast-gpu"].solve(ROAD, sources, options).metrics for _ in range(20))
+    for other in others:
+        assert [[getattr(m, name) for m in other] for name in TOLD] == [
+            [getattr(m, name) for m in first] for name in TOLD
+        ]

@@ -1,0 +1,296 @@
+"""Random small graphs, solved over a hierarchy and by Dijkstra's algorithm: every distance and metric must be equal.
+
+    python tests/kernels/hierarchy/fuzz.py --graphs 100000 --seed 1 --solver phast
+
+A graph has parts: trees, cycles, cliques, lattices with holes, stars, random ones. Each part is joined to an earlier
+one by bridges or at a vertex, or not at all. Weights may be zero, equal, as large as the type allows, or negative.
+Edges lead both ways, one way, or both ways with different weights. Some graphs are ordered by METIS, and some of these
+are cut before. One to three threads prepare a graph. Options vary too: sources, targets, cutoff, what is kept.
+
+Every graph follows from the seed and its number. So `--first N --graphs 1` repeats graph N, and a failure is printed
+with its edges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from unittest import mock
+
+import numpy as np
+
+from sssp_pipeline.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.errors import SsspError
+from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels.hierarchy import completion, customization, metis, order
+from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing, Targets
+from sssp_pipeline.kernels.nearest import Nearest
+from sssp_pipeline.kernels.reductions import Reductions
+from sssp_pipeline.kernels.solver import SolveOptions
+
+Pairs = list[tuple[int, int]]
+Random = np.random.Generator
+
+#: The metrics that do not depend on the solver.
+METRICS = ("source", "reached", "max_distance", "mean_distance")
+INTEGERS = ("uint32", "uint32", "int32", "uint64", "int64")
+
+
+@dataclass
+class Case:
+    """A graph and how it is solved."""
+
+    graph: CsrGraph
+    sources: np.ndarray
+    options: SolveOptions
+    n_threads: int
+    #: From how many vertices on METIS orders what is left, and from how many on that is cut before.
+    few: int
+    cut_vertices: int
+
+
+# ---- graphs ----
+
+
+def tree(random: Random, n: int) -> Pairs:
+    return [(int(random.integers(0, v)), v) for v in range(1, n)]
+
+
+def cycle(random: Random, n: int) -> Pairs:
+    return [(v, (v + 1) % n) for v in range(n)]
+
+
+def clique(random: Random, n: int) -> Pairs:
+    return [(u, v) for v in range(min(n, 9)) for u in range(v)]
+
+
+def star(random: Random, n: int) -> Pairs:
+    return [(0, v) for v in range(1, n)]
+
+
+def lattice_with_holes(random: Random, n: int) -> Pairs:
+    width = int(random.integers(1, n + 1))
+    is_hole = random.random(n) < random.choice([0, 0.1, 0.3])
+    pairs = [(v, v + 1) for v in range(n - 1) if (v + 1) % width]
+    pairs += [(v, v + width) for v in range(n - width)]
+    return [(u, v) for u, v in pairs if not is_hole[u] and not is_hole[v]]
+
+
+def anything(random: Random, n: int) -> Pairs:
+    return [(int(u), int(v)) for u, v in random.integers(0, n, (int(random.integers(0, 3 * n)), 2))]
+
+
+PARTS: tuple[Callable[[Random, int], Pairs], ...] = (
+    tree,
+    cycle,
+    clique,
+    star,
+    lattice_with_holes,
+    lattice_with_holes,
+    anything,
+)
+
+
+def pairs_of(random: Random) -> tuple[int, Pairs]:
+    """Return how many vertices there are, and their pairs."""
+    n, pairs = 0, []
+    largest = int(random.choice([4, 12, 30, 60]))
+    for _ in range(int(random.integers(1, 7))):
+        size = int(random.integers(1, largest + 1))
+        make = PARTS[int(random.integers(len(PARTS)))]
+        some = make(random, size)
+        joint = random.choice(["bridge", "bridge", "two bridges", "vertex", "nothing"]) if n else "nothing"
+        if joint == "vertex":  # parts that share a vertex: a cactus if they are cycles
+            shared = int(random.integers(0, n))
+            places = [shared, *range(n, n + size - 1)]
+            pairs += [(places[u], places[v]) for u, v in some]
+            n += size - 1
+            continue
+        pairs += [(n + u, n + v) for u, v in some]
+        for _ in range({"bridge": 1, "two bridges": 2, "nothing": 0}[joint]):
+            pairs.append((int(random.integers(0, n)), int(random.integers(n, n + size))))
+        n += size
+    return n, pairs
+
+
+def weights_of(random: Random, n: int, dtype: np.dtype) -> np.ndarray:
+    kind = random.choice(
+        ["few", "few", "zeros", "one", "spread", "large"], p=[0.25, 0.2, 0.2, 0.1, 0.22, 0.03]
+    )
+    largest = int(np.iinfo(dtype).max) - 1
+    if kind == "spread":
+        return random.integers(0, 10**6, n).astype(dtype)
+    values = {"few": [1, 2, 3, 5, 10], "zeros": [0, 0, 0, 1, 2], "one": [1]}
+    values["large"] = [largest // 3, largest // 7, 1, 0]
+    return random.choice(np.array(values[str(kind)], dtype), n)
+
+
+def graph_of(random: Random) -> CsrGraph:
+    n, pairs = pairs_of(random)
+    dtype = np.dtype(str(random.choice(INTEGERS)))
+    ends = np.array(pairs, np.int64).reshape(-1, 2)
+    there, back = weights_of(random, len(ends), dtype), weights_of(random, len(ends), dtype)
+    ways = random.choice(["both", "differ", "there", "back"], len(ends), p=random.choice(WAYS))
+    back = np.where(ways == "both", there, back)
+    forward, backward = np.isin(ways, ["both", "differ", "there"]), np.isin(ways, ["both", "differ", "back"])
+    src = np.concatenate([ends[forward, 0], ends[backward, 1]])
+    dst = np.concatenate([ends[forward, 1], ends[backward, 0]])
+    weights = np.concatenate([there[forward], back[backward]])
+    if len(src) and random.random() < 0.3:  # parallel edges and loops
+        again = random.integers(0, len(src), 3)
+        src, dst = np.concatenate([src, src[again], [n - 1]]), np.concatenate([dst, dst[again], [n - 1]])
+        weights = np.concatenate([weights, weights_of(random, 4, dtype)])
+    if dtype.kind == "i" and random.random() < 0.2 and np.max(weights, initial=0) < 2**24:
+        heights = random.integers(-50, 50, n)  # no cycle becomes negative
+        weights = (weights + heights[dst] - heights[src]).astype(dtype)
+    numbers = random.permutation(n) if random.random() < 0.5 else np.arange(n)
+    return csr_from_edges(numbers[src], numbers[dst], weights, n)
+
+
+#: How likely an edge leads both ways, both ways with two weights, there, or back.
+WAYS = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0.2, 0.15, 0.15], [0, 0.5, 0.25, 0.25], [0, 0, 0.7, 0.3]])
+
+
+def kept_of(random: Random, n: int) -> Kept:
+    targets = random.integers(0, n, int(random.integers(1, 12)))
+    kinds: list[Kept] = [
+        EveryVertex(),
+        EveryVertex(),
+        Nothing(),
+        Targets(targets),
+        Targets(random.integers(0, n, 70)),
+        Nearest(int(random.integers(1, 5)), targets),
+        Nearest(2),
+        Reductions((3, 100), None, harmonic=True),
+    ]
+    return kinds[int(random.integers(len(kinds)))]
+
+
+def case(seed: int, number: int) -> Case:
+    """Return the case of this number; always the same one."""
+    random = np.random.default_rng([seed, number])
+    graph = graph_of(random)
+    n = graph.n_vertices
+    sources = np.arange(n)
+    if random.random() < 0.8:
+        sources = random.integers(0, n, int(random.integers(1, random.choice([4, 20, 20, 20, 130]))))
+    cutoff = None
+    if random.random() < 0.3:
+        cutoff = float(random.choice([0, 1, 3, 7.5, 12, 40, 10**6]))
+    options = SolveOptions(cutoff=cutoff, kept=kept_of(random, n), metrics=bool(random.random() < 0.7))
+    by_metis = random.random() < 0.02
+    few, cut_vertices = (0, int(random.choice([8, 1000]))) if by_metis else (10**6, 10**6)
+    return Case(graph, sources, options, int(random.choice([1, 1, 1, 1, 1, 1, 2, 3])), few, cut_vertices)
+
+
+# ---- comparison ----
+
+
+@contextmanager
+def prepared_as(given: Case) -> Iterator[None]:
+    """Have hierarchies made as `given` says, without a process for METIS."""
+
+    def ordered(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+        return metis._ordered(offsets.astype(np.int32), neighbours.astype(np.int32), metis.MOST_CUTS)
+
+    stand_ins = [
+        (completion, "usable_cores", lambda: given.n_threads),
+        (customization, "usable_cores", lambda: given.n_threads),
+        (order, "FEW", given.few),
+        (order, "nested_dissection", ordered),
+        (metis, "CUT_VERTICES", given.cut_vertices),
+    ]
+    with ExitStack() as stack:
+        for module, name, stand_in in stand_ins:
+            stack.enter_context(mock.patch.object(module, name, stand_in))
+        yield
+
+
+def solved(solver: str, given: Case) -> tuple[np.ndarray | str, list[tuple]]:
+    """Return the distances, or the message of an error, and the metrics."""
+    try:
+        found = SOLVERS[solver].solve(given.graph, given.sources, given.options)
+    except SsspError as error:
+        return error.message, []
+    names = METRICS if given.options.metrics else ("source",)
+    return found.distances, [tuple(getattr(metrics, name) for name in names) for metrics in found.metrics]
+
+
+def difference(given: Case, solver: str) -> str | None:
+    """Return how `solver` and Dijkstra's algorithm differ, or None."""
+    with prepared_as(given):
+        found, metrics = solved(solver, given)
+    expected, expected_metrics = solved("dijkstra", given)
+    if isinstance(found, str) or isinstance(expected, str):
+        if isinstance(found, str) and isinstance(expected, str) and found == expected:
+            return None
+        return f"found {found}, expected {expected}"
+    if found.dtype != expected.dtype or not np.array_equal(found, expected):
+        where = np.argwhere(found != expected)[:3].tolist()
+        return f"distances differ at {where}: {[(found[*at], expected[*at]) for at in where]}"
+    if metrics != expected_metrics:
+        return (
+            f"metrics differ: {[p for p in zip(metrics, expected_metrics, strict=True) if p[0] != p[1]][:3]}"
+        )
+    return None
+
+
+def shown(given: Case) -> str:
+    """Return a case as text, complete enough to repeat it by hand."""
+    graph = given.graph
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    edges = list(zip(src.tolist(), graph.col_indices.tolist(), graph.weights.tolist(), strict=True))
+    return (
+        f"  {graph.n_vertices} vertices, {graph.weight_dtype}, edges {edges}\n"
+        f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}"
+    )
+
+
+def run(seed: int, numbers: range, solver: str) -> int:
+    """Compare the cases `numbers`, print what happens, and return how many differ."""
+    n_failed = 0
+    counts: Counter[str] = Counter()
+    began = last = time.monotonic()
+    for number in numbers:
+        given = case(seed, number)
+        try:
+            fault = difference(given, solver)
+        except Exception:
+            fault = traceback.format_exc()
+        counts["with METIS"] += given.few == 0
+        counts["64 bits"] += given.graph.weight_dtype.itemsize == 8
+        counts["sources"] += len(given.sources)
+        if fault is not None:
+            n_failed += 1
+            if n_failed <= 5:
+                print(f"FAILURE seed {seed} graph {number}: {fault}\n{shown(given)}", flush=True)
+        if time.monotonic() - last > 10 or number == numbers[-1]:
+            last = time.monotonic()
+            done = number - numbers[0] + 1
+            facts = ", ".join(f"{count} {what}" for what, count in counts.items())
+            each = 1000 * (last - began) / done
+            print(f"{solver}: {done} graphs, {n_failed} differ; {facts}; {each:.2f} ms each", flush=True)
+    return n_failed
+
+
+def main() -> int:
+    """Run the command line; return 1 if a graph was solved differently."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--graphs", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first graph")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--solver", choices=list(SOLVERS), default="phast")
+    chosen = parser.parse_args()
+    return 1 if run(chosen.seed, range(chosen.first, chosen.first + chosen.graphs), chosen.solver) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The hierarchy of a graph is made once for all solvers, or taken from what a store offers."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sssp_pipeline.csr import CsrGraph, csr_from_edges
+from sssp_pipeline.kernels.cpu.phast import Phast
+from sssp_pipeline.kernels.hierarchy import metis, shared
+from sssp_pipeline.kernels.hierarchy.customization import customize
+from sssp_pipeline.kernels.solver import SolveOptions
+
+pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
+
+
+def path(n, dtype=np.uint32, weight=3):
+    src = np.arange(n - 1)
+    return csr_from_edges(src, src + 1, np.full(n - 1, weight, dtype), n)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The names of what was made, in order."""
+    names = []
+    for name in ("completion_of", "customize"):
+        original = getattr(shared, name)
+        monkeypatch.setattr(
+            shared, name, lambda *given, name=name, original=original: names.append(name) or original(*given)
+        )
+    return names
+
+
+def test_weights_of_the_same_edges_share_a_completion(made):
+    graph = path(20)
+    other = CsrGraph(graph.row_offsets, graph.col_indices, graph.weights * 2)
+    one, two = shared.shared_hierarchy(graph), shared.shared_hierarchy(other)
+    assert made == ["completion_of", "customize", "customize"]
+    assert one.completion is two.completion is shared.shared_completion(other)
+    assert shared.shared_hierarchy(graph) is one
+    assert_array_equal(two.up.weights, 2 * one.up.weights)
+
+
+def test_equal_edges_in_other_arrays_are_another_graph(made):
+    shared.shared_completion(path(20))
+    shared.shared_completion(path(20))
+    assert made == ["completion_of", "completion_of"]
+
+
+def test_negative_weights_share_the_completion_of_the_graph(made):
+    Phast().solve(path(3), np.array([0]), SolveOptions())  # compiles it
+    made.clear()
+    graph = path(20, np.int32, -1)
+    shared.shared_completion(graph)
+    Phast().solve(graph, np.array([0]), SolveOptions())
+    assert made == ["completion_of", "customize"]
+
+
+def test_a_completion_goes_with_the_edges():
+    graph = path(20)
+    completion = weakref.ref(shared.shared_completion(graph))
+    hierarchy = weakref.ref(shared.shared_hierarchy(graph))
+    edges = graph.col_indices
+    del graph
+    gc.collect()
+    assert hierarchy() is None
+    assert completion() is not None
+    del edges
+    gc.collect()
+    assert completion() is None
+
+
+def test_what_a_store_offers_is_taken(made):
+    graph = path(20)
+    completion = shared.completion_of(graph)
+    hierarchy = customize(completion, graph)
+    made.clear()
+    shared.offer(graph, shared.Offer(lambda: completion, lambda: hierarchy))
+    assert shared.shared_hierarchy(graph) is hierarchy
+    assert shared.shared_completion(graph) is completion
+    assert made == []
+
+
+def test_what_a_store_lacks_is_made(made):
+    graph, without = path(20), path(20)
+    completion = shared.completion_of(graph)
+    made.clear()
+    shared.offer(graph, shared.Offer(lambda: completion, lambda: None))
+    assert shared.shared_hierarchy(graph).completion is completion
+    assert made == ["customize"]
+    shared.offer(without, shared.Offer(lambda: None, lambda: None))
+    shared.shared_hierarchy(without)
+    assert made == ["customize", "completion_of", "customize"]
+
+
+def test_what_was_made_may_be_given():
+    graph, other = path(20), path(20)
+    hierarchy = customize(shared.completion_of(graph), graph)
+    shared.share_hierarchy(graph, hierarchy)
+    assert shared.shared_hierarchy(graph) is hierarchy
+    shared.share_completion(other, hierarchy.completion)
+    assert shared.shared_completion(other) is hierarchy.completion

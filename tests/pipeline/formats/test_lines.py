@@ -1,0 +1,454 @@
+"""Lines of GeoParquet and GeoPackage: ends and lengths, layers, and each error."""
+
+import builtins
+import gzip
+import json
+import math
+import sqlite3
+import struct
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+from hypothesis import given, settings
+from typer.testing import CliRunner
+
+from sssp_pipeline.cli import app
+from sssp_pipeline.pipeline.formats.detect import detect_format
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+
+A, B, C, D = (7.42, 43.73), (7.42, 43.732), (7.424, 43.732), (7.43, 43.74)
+ROADS = [shapely.LineString([A, (7.42, 43.731), B]), shapely.LineString([B, C]), shapely.LineString([C, D])]
+NAMES = [",".join(map(str, point)) for point in (A, B, C, D)]
+WGS_84 = {"type": "GeographicCRS", "id": {"authority": "EPSG", "code": 4326}}
+
+
+def geoparquet(path, shapes, crs=..., encoding="WKB", **columns):
+    """Write shapes, which may be None or bytes, with other columns."""
+    values = [shapely.to_wkb(shape) if isinstance(shape, shapely.Geometry) else shape for shape in shapes]
+    table = pa.table({**columns, "geometry": pa.array(values, pa.binary())})
+    about = {"encoding": encoding, **({} if crs is ... else {"crs": crs})}
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": about}}
+    pq.write_table(table.replace_schema_metadata({"geo": json.dumps(geo)}), path)
+    return path
+
+
+def blob(shape, envelope=0, srs=4326):
+    """Return a geometry as a GeoPackage holds it."""
+    if shape is None or (isinstance(shape, bytes) and len(shape) < 5):
+        return shape
+    wkb = shape if isinstance(shape, bytes) else shapely.to_wkb(shape)
+    sizes = (0, 32, 48, 48, 64)
+    return struct.pack("<2sBBi", b"GP", 0, 1 | envelope << 1, srs) + bytes(sizes[envelope]) + wkb
+
+
+def quoted(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+def geopackage(path, layers, srs=("EPSG", 4326), envelope=0):
+    """Write layers {name: (type of the geometry, shapes, {column: (SQL type, values)})}."""
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "CREATE TABLE gpkg_spatial_ref_sys (srs_id INTEGER, organization TEXT, organization_coordsys_id INTEGER)"
+        )
+        database.execute("INSERT INTO gpkg_spatial_ref_sys VALUES (4326, ?, ?)", srs)
+        database.execute(
+            "CREATE TABLE gpkg_geometry_columns "
+            "(table_name TEXT, column_name TEXT, geometry_type_name TEXT, srs_id INTEGER)"
+        )
+        for name, (kind, shapes, columns) in layers.items():
+            types = "".join(f', "{column}" {sql}' for column, (sql, _) in columns.items())
+            database.execute(f"CREATE TABLE {quoted(name)} (fid INTEGER PRIMARY KEY, geom BLOB{types})")
+            database.execute("INSERT INTO gpkg_geometry_columns VALUES (?, 'geom', ?, 4326)", (name, kind))
+            values = [values for _, values in columns.values()]
+            rows = zip(
+                range(1, len(shapes) + 1), (blob(shape, envelope) for shape in shapes), *values, strict=True
+            )
+            marks = ", ".join("?" * (2 + len(values)))
+            database.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", rows)
+    database.close()
+    return path
+
+
+def metres(points):
+    total = 0.0
+    for (x, y), (u, v) in pairwise([tuple(map(math.radians, point)) for point in points]):
+        square = math.sin((v - y) / 2) ** 2 + math.cos(y) * math.cos(v) * math.sin((u - x) / 2) ** 2
+        total += 2 * 6_371_008.8 * math.asin(math.sqrt(square))
+    return round(total, 3)
+
+
+LENGTHS = [(u, v, metres(shape.coords)) for u, v, shape in zip(NAMES, NAMES[1:], ROADS, strict=False)]
+
+
+@pytest.fixture(params=["geoparquet", "geopackage"])
+def roads(request, tmp_path):
+    """Write lines and columns {name: values} as either format, and return the path."""
+
+    def write(shapes, **columns):
+        if request.param == "geoparquet":
+            return geoparquet(tmp_path / "roads.parquet", shapes, **columns)
+        types = {int: "INTEGER", float: "REAL", str: "TEXT", bool: "BOOLEAN"}
+        named = {
+            name: (types[type(next(v for v in values if v is not None))], values)
+            for name, values in columns.items()
+        }
+        return geopackage(tmp_path / "roads.gpkg", {"roads": ("LINESTRING", shapes, named)})
+
+    return write
+
+
+def test_lengths(roads, read):
+    path = roads(ROADS, name=["a", "b", None])
+    assert detect_format(str(path)) == "lines"
+    found = read(path)
+    assert found.rows() == LENGTHS
+    assert found.rows()[0][2] == 222.39
+    assert found.edge_list.weight_unit == "metres"
+    assert found.edge_list.reading.weight.why == "the length of the line in metres: no column holds numbers"
+    ids = VertexIds(IdMapping(kind="table", type="string"), pa.array(sorted(NAMES), pa.large_string()), 4)
+    lon, lat = found.edge_list.positions_of(ids)
+    assert list(zip(lon.tolist(), lat.tolist(), strict=True)) == sorted([A, B, C, D])
+
+
+def test_a_column_is_the_weight(roads, read):
+    found = read(roads(ROADS, km=[0.5, 2.25, 3.0], lanes=[1, 2, 1]))
+    assert [row[2] for row in found.rows()] == [0.5, 2.25, 3.0]
+    assert found.edge_list.weight_unit is None
+    assert found.edge_list.reading.weight.why == "by its name"
+
+
+def test_an_integer_column_and_none(roads, read):
+    path = roads(ROADS, minutes=[5, 2**40, 7])
+    assert [row[2] for row in read(path).rows()] == [5, 2**40, 7]
+    assert read(path, weight_column="none").rows() == [row[:2] for row in LENGTHS]
+
+
+def test_the_length_beside_other_columns(roads, read, refused):
+    path = roads(ROADS, lanes=[1, 2, 1])
+    message, hint = refused(path)
+    assert "no column is known as the weight: `lanes`, `geom" in message
+    assert "  weights: {column: lanes}    # or geom" in hint
+    name = "geometry" if path.suffix == ".parquet" else "geom"
+    assert read(path, weight_column=name).rows() == LENGTHS
+
+
+def test_columns_for_the_ends(roads, read):
+    path = roads(ROADS, u=[1, 2, 3], v=[2, 3, 4], length=[5.0, 6.0, 7.5])
+    found = read(path)
+    assert found.rows() == [(1, 2, 5), (2, 3, 6), (3, 4, 7.5)]
+    assert found.edge_list.positions_of is None
+    name = "geometry" if path.suffix == ".parquet" else "geom"
+    by_lines = {"source_column": name, "target_column": name, "weight_column": name}
+    assert read(path, **by_lines).rows() == LENGTHS
+    named = read(path, source_column="v", target_column="u", format="lines")
+    assert named.rows() == [(2, 1, 5), (3, 2, 6), (4, 3, 7.5)]
+
+
+def test_lines_of_several_parts(roads, read, refused):
+    shapes = [shapely.MultiLineString([ROADS[0], ROADS[2]]), ROADS[1]]
+    assert read(roads(shapes)).rows() == [LENGTHS[0], LENGTHS[2], LENGTHS[1]]
+
+
+def test_parts_with_one_weight(roads, refused):
+    path = roads([shapely.MultiLineString([ROADS[0], ROADS[2]]), ROADS[1]], km=[3.0, 4.0])
+    message, _ = refused(path)
+    assert message.endswith("row 1: its line has 2 parts, and `km` is that of all together")
+
+
+def test_three_dimensions_and_a_closed_line(roads, read):
+    ring = shapely.LineString([(0, 0, 9), (1, 0, 9), (0, 0, 9)])
+    assert read(roads([ring])).rows() == [("0,0", "0,0", metres([(0, 0), (1, 0), (0, 0)]))]
+
+
+def test_minus_zero_is_zero(roads, read):
+    assert [row[:2] for row in read(roads([shapely.LineString([(-0.0, 1), (0.0, 2)])])).rows()] == [
+        ("0,1", "0,2")
+    ]
+
+
+def test_small_batches(roads, read):
+    found = read(roads(ROADS), block_bytes=1)
+    assert found.n_chunks == 3
+    assert found.rows() == LENGTHS
+
+
+points = st.tuples(st.integers(-4, 4).map(lambda i: i / 8), st.integers(-4, 4).map(lambda i: i / 8))
+
+
+@pytest.mark.medium
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.lists(points, min_size=2, max_size=5), min_size=1, max_size=3), min_size=1, max_size=6
+    )
+)
+def test_any_lines(tmp_path_factory, read, rows):
+    path = geoparquet(
+        tmp_path_factory.mktemp("lines") / "a.parquet", [shapely.MultiLineString(lines) for lines in rows]
+    )
+    wanted = [(line[0], line[-1], metres(line)) for lines in rows for line in lines]
+    texts = [[",".join(f"{value:g}" for value in end) for end in edge[:2]] for edge in wanted]
+    found = read(path).rows()
+    assert [list(edge[:2]) for edge in found] == texts
+    assert [edge[2] for edge in found] == pytest.approx([edge[2] for edge in wanted], abs=1.01e-3)
+
+
+@pytest.mark.parametrize("envelope", range(5))
+def test_envelopes(tmp_path, read, envelope):
+    path = geopackage(tmp_path / "a.gpkg", {"r": ("LINESTRING", ROADS, {})}, envelope=envelope)
+    assert read(path).rows() == LENGTHS
+
+
+def test_a_compressed_geopackage(tmp_path, read):
+    path = geopackage(tmp_path / "a.gpkg", {"r": ("LINESTRING", ROADS, {})})
+    (tmp_path / "a.gpkg.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert read(tmp_path / "a.gpkg.gz").rows() == LENGTHS
+
+
+# ---- layers ----
+
+LAYERS = {
+    "nodes": ("POINT", [shapely.Point(A)], {}),
+    "main roads": ("LINESTRING", ROADS[:1], {}),
+    'the "paths"': ("MULTILINESTRING", ROADS[1:], {}),
+}
+
+
+def test_the_only_layer_of_lines(tmp_path, read):
+    path = geopackage(tmp_path / "a.gpkg", {name: LAYERS[name] for name in ("nodes", "main roads")})
+    found = read(path)
+    assert found.rows() == LENGTHS[:1]
+    assert found.edge_list.reading.rules == (
+        *("layer `main roads`", "lines meet where their ends are equal", "coordinates of the ends"),
+    )
+
+
+def test_a_layer_by_name(tmp_path, read):
+    path = geopackage(tmp_path / "a.gpkg", LAYERS)
+    assert read(path, layer='the "paths"').rows() == LENGTHS[1:]
+
+
+@pytest.mark.parametrize(
+    ("layers", "layer", "message", "hint"),
+    [
+        (
+            LAYERS,
+            "auto",
+            '`{}`: 2 layers may hold lines: `main roads`, `the "paths"`',
+            "set `graph.layer: main roads`, or to another one",
+        ),
+        ({"nodes": LAYERS["nodes"]}, "auto", "`{}`: no layer holds lines", "layers: `nodes` (POINT)"),
+        ({}, "auto", "`{}`: no layer holds lines", "layers: none"),
+        (
+            LAYERS,
+            "node",
+            "`{}` has no layer `node`",
+            'did you mean `nodes`? layers: `nodes`, `main roads`, `the "paths"`',
+        ),
+        (
+            LAYERS,
+            "nodes",
+            "`{}` layer `nodes` row 1: its geometry is a Point, not a line",
+            "`graph.unreadable: skip` leaves such rows out and counts them",
+        ),
+    ],
+)
+def test_layers_that_cannot_be_used(tmp_path, refused, layers, layer, message, hint):
+    path = geopackage(tmp_path / "a.gpkg", layers)
+    assert refused(path, layer=layer) == (message.format(path), hint)
+
+
+def test_layers_belong_to_geopackages(tmp_path, write, refused):
+    path = geoparquet(tmp_path / "a.parquet", ROADS)
+    assert refused(path, layer="roads") == (
+        f"`graph.layer` is set, and `{path}` is GeoParquet, which has no layers",
+        "remove `graph.layer`",
+    )
+    assert refused(write("e.txt", "1 2 3\n"), layer="roads") == (
+        "`graph.layer` belongs to GeoPackage, and `e.txt` is in format text",
+        "remove `graph.layer`",
+    )
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        (None, "its geometry is null"),
+        (b"", "its geometry is no WKB"),
+        (b"\x01\x02\0\0", "its geometry is no WKB"),
+        (shapely.LineString(), "its geometry is empty"),
+        (shapely.Point(1, 2), "its geometry is a Point, not a line"),
+        (shapely.box(0, 0, 1, 1), "its geometry is a Polygon, not a line"),
+        (shapely.LineString([(0, 0), (181, 0)]), "its point 181, 0 is not on the globe"),
+        (shapely.LineString([(0, 0), (500_000, 5_000_000)]), "its point 500000, 5000000 is not on the globe"),
+        (struct.pack("<BII4d", 1, 2, 2, 0, 0, math.nan, 0), "its point nan, 0 is not on the globe"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "shape",
+)
+def test_shapes_that_are_no_lines(roads, read, refused, shape, why):
+    path = roads([ROADS[0], shape, ROADS[1]])
+    message, hint = refused(path)
+    assert message.endswith(f" row 2: {why}")
+    assert hint == "`graph.unreadable: skip` leaves such rows out and counts them"
+    found = read(path, unreadable="skip")
+    assert found.rows() == LENGTHS[:2]
+    assert found.edge_list.skipped.lines == [message]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"), [(None, "column `km` is null"), (math.inf, "weight `inf` is not finite")]
+)
+def test_weights_that_are_none(roads, read, refused, value, why):
+    path = roads(ROADS, km=[1.0, value, 3.0])
+    assert refused(path)[0].endswith(f" row 2: {why}")
+    assert [row[2] for row in read(path, unreadable="skip").rows()] == [1, 3]
+
+
+def test_two_columns_could_be_the_weight(roads, refused):
+    message, hint = refused(roads(ROADS, km=[1.0, 2.0, 3.0], minutes=[1, 2, 3]))
+    assert "2 columns could be the weight: `km`, `minutes`" in message
+    assert "weights: {column: km}    # or minutes, none" in hint
+
+
+@pytest.mark.parametrize(
+    ("crs", "shown"),
+    [
+        ({"id": {"authority": "EPSG", "code": 32632}}, "EPSG:32632"),
+        ({"name": "my plane"}, "`my plane`"),
+        (None, "not known"),
+    ],
+)
+def test_another_reference_system(tmp_path, refused, crs, shown):
+    path = geoparquet(tmp_path / "a.parquet", ROADS, crs=crs)
+    assert refused(path) == (
+        f"`{path}`: the CRS of the geometry `geometry` is {shown}, not WGS 84",
+        "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326",
+    )
+
+
+def test_another_reference_system_of_a_geopackage(tmp_path, refused):
+    path = geopackage(tmp_path / "a.gpkg", {"r": ("LINESTRING", ROADS, {})}, srs=("EPSG", 2056))
+    assert refused(path)[0] == f"`{path}` layer `r`: its reference system is EPSG:2056, not WGS 84"
+
+
+def test_wgs_84_by_name(tmp_path, read):
+    assert read(geoparquet(tmp_path / "a.parquet", ROADS, crs=WGS_84)).rows() == LENGTHS
+
+
+def test_another_encoding(tmp_path, refused):
+    path = geoparquet(tmp_path / "a.parquet", ROADS, encoding="linestring")
+    assert refused(path) == (
+        f"`{path}`: the geometry `geometry` is encoded as linestring",
+        "write lines encoded as WKB",
+    )
+
+
+@pytest.mark.parametrize("geo", [b"{", b"[]", b"{}", b'{"primary_column": 5, "columns": {"5": {}}}'])
+def test_a_damaged_description(tmp_path, refused, geo):
+    table = pa.table({"geometry": pa.array([b""], pa.binary())}).replace_schema_metadata({"geo": geo})
+    pq.write_table(table, path := tmp_path / "a.parquet")
+    assert refused(path)[0].startswith(f"`{path}` has no usable description of its geometry: ")
+
+
+def test_a_table_without_a_geometry(tmp_path, refused):
+    pq.write_table(pa.table({"u": [1], "v": [2]}), path := tmp_path / "a.parquet")
+    assert refused(path, format="lines")[0].startswith(f"`{path}` is no GeoParquet file")
+
+
+def test_a_database_that_is_no_geopackage(tmp_path, refused):
+    with sqlite3.connect(path := tmp_path / "a.db") as database:
+        database.execute("CREATE TABLE roads (u, v)")
+    database.close()
+    assert refused(path) == (
+        f"`{path}` is a SQLite database and no GeoPackage: it has no table `gpkg_geometry_columns`",
+        "write a GeoPackage, or export the edges as CSV or Parquet",
+    )
+
+
+def test_a_damaged_geopackage(tmp_path, refused):
+    path = geopackage(tmp_path / "a.gpkg", {"r": ("LINESTRING", ROADS * 200, {})})
+    path.write_bytes(path.read_bytes()[:9000])
+    message, hint = refused(path)
+    assert message.startswith(f"`{path}` cannot be read as a GeoPackage: ")
+    assert hint == "write or fetch it again"
+
+
+def test_a_value_of_another_type(tmp_path, refused):
+    path = geopackage(tmp_path / "a.gpkg", {"r": ("LINESTRING", ROADS, {"km": ("REAL", [1.5, "far", 2.5])})})
+    message, hint = refused(path)
+    assert message.startswith(
+        f"`{path}` layer `r`, rows 1 to 3: column `km` has a value that is not of its type"
+    )
+    assert hint == "correct the value, or the type of the column"
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        (
+            {"delimiter": ","},
+            "`{}` is a table of lines, and `graph.delimiter` is set",
+            "remove `graph.delimiter`",
+        ),
+        (
+            {"ids": "integer"},
+            "`{}` has no columns for source and target, so the ids are texts such as `7.42,43.73`",
+            "remove `graph.ids`, or name the columns: `graph.columns: {{source: u, target: v}}`",
+        ),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path, refused, options, message, hint):
+    path = geoparquet(tmp_path / "a.parquet", ROADS)
+    assert refused(path, **options) == (message.format(path), hint.format())
+
+
+def test_a_missing_package(tmp_path, refused, monkeypatch):
+    path = geoparquet(tmp_path / "a.parquet", ROADS)
+    real = builtins.__import__
+
+    def without_shapely(name, *args, **kwargs):
+        if name == "shapely":
+            raise ImportError("No module named 'shapely'")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_shapely)
+    assert refused(path) == (
+        f"`{path}` holds lines, and reading them needs a package that is missing: No module named 'shapely'",
+        "pip install 'sssp-pipeline[places]'",
+    )
+
+
+def test_a_name_that_is_not_utf_8(tmp_path, refused):
+    names = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
+    )
+    path = geoparquet(tmp_path / "a.parquet", ROADS[:1], u=names, v=["b"])
+    message, _ = refused(path, format="lines")
+    assert message.startswith(f"`{path}` has text that is not UTF-8")
+
+
+# ---- from the file to the answer ----
+
+
+def test_a_run(roads, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = roads(ROADS)
+    (tmp_path / "points.csv").write_text("lon,lat\n7.4201,43.7301\n")
+    options = ("--set", "graph.directed=false", "--set", "graph.weights.scale=1000")
+    result = CliRunner().invoke(
+        app, ["run", path.name, "--from", "points:points.csv", "--out", "r", *options]
+    )
+    assert result.exit_code == 0, result.stderr
+    result = CliRunner().invoke(app, ["path", "r", "--from", NAMES[0], "--to", NAMES[3], "--geojson"])
+    found = json.loads(result.stdout)
+    assert found["geometry"]["coordinates"] == [list(point) for point in (A, B, C, D)]
+    assert found["properties"]["length"] == pytest.approx(sum(row[2] for row in LENGTHS))
+    assert found["properties"]["unit"] == "metres"

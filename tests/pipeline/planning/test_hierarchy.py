@@ -1,0 +1,176 @@
+"""Whether a run makes a hierarchy: by forecasts, on graphs whose sizes were measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.csr import GraphTraits, HierarchyTraits
+from sssp_pipeline.kernels.hierarchy import costs, metis
+from sssp_pipeline.kernels.kept import Nothing
+from sssp_pipeline.kernels.solver import SolveOptions
+from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.planning.hierarchy import why_never, why_not
+from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver, has_hierarchy
+from sssp_pipeline.workflow.models import Solve
+
+pytestmark = pytest.mark.skipif(metis.missing() is not None, reason=str(metis.missing()))
+
+TWO_CORES = Machine(2, None, "no GPU")
+GPU = Machine(16, 2**36)
+MUCH = 2**40
+#: Vertices, edges and skew; core, pairs and width; arcs and triangles (`benchmarks/results/hierarchy_auto.jsonl`).
+MEASURED = {
+    "ny": (264_346, 733_846, 1.12, 143_945, 481_374, 516, 1_287_335, 9_147_037),
+    "ne": (1_524_453, 3_868_020, 1.14, 601_678, 1_959_878, 417, 5_743_667, 39_262_613),
+    "road-1m": (1_000_000, 2_503_436, 1.11, 398_430, 1_262_932, 8_903, 5_319_604, 197_802_666),
+    "delaunay": (262_144, 1_572_804, 1.05, 262_144, 1_572_804, 1_238, 7_157_086, 568_198_208),
+    "grid-2048": (4_194_304, 10_063_336, 1.17, 1_385_128, 4_435_814, 829, 14_660_293, 339_736_540),
+    "grid-1000": (1_000_000, 3_996_000, 1.0, 999_996, 3_995_992, 708, 38_000_000, 7_035_508_283),
+    "mesh-1024": (1_048_576, 6_283_266, 1.02, 1_048_574, 6_283_258, 983, 45_000_000, 8_650_308_186),
+    "cnr": (325_557, 3_216_152, 5.32, 222_143, 5_252_068, 21_301, 4_402_326, 156_815_613),
+    "wave": (156_317, 2_118_662, 1.06, 156_317, 2_118_662, 7_390, 62_659_861, 52_889_073_852),
+    "gnutella": (62_586, 147_892, 4.45, 24_876, 219_988, 11_998, 56_750_549, 188_032_465_917),
+    "rmat-18": (262_144, 7_611_980, 43.0, 138_729, 7_541_168, 69_364, 514_184_452, 5_335_544_873_442),
+    "lattice-3d": (2_097_152, 12_484_608, 1.0, 2_097_152, 12_484_608, 10_218, 2**29 + 1, None),
+    "small-world": (1_048_576, 10_485_760, 1.0, 1_048_576, 10_485_746, 216_050, 2**29 + 1, None),
+}
+#: What is known, in the order in which it is found out.
+UNKNOWN, CORE, ORDERED, STORED = range(4)
+
+
+def traits(name: str, known: int = UNKNOWN) -> GraphTraits:
+    n_vertices, n_edges, skew, *core, n_arcs, n_triangles = MEASURED[name]
+    hierarchy = HierarchyTraits(*core) if known >= CORE else None
+    if known >= ORDERED:
+        hierarchy = replace(hierarchy, n_arcs=n_arcs, n_triangles=n_triangles, is_completed=True)
+    if known == STORED:
+        hierarchy = replace(hierarchy, is_customized=True)
+    return GraphTraits(n_vertices, n_edges, np.dtype("uint32"), 1.0, 1000.0, 500.0, skew, hierarchy)
+
+
+def work(of_graph: GraphTraits, n_sources: int) -> Work:
+    return Work(
+        of_graph, SolveOptions(kept=Nothing()), n_sources, batch_size(of_graph, n_sources, Solve(), Nothing())
+    )
+
+
+def last_step(name: str, n_sources: int, machine: Machine = TWO_CORES) -> int:
+    """Return how far a run on a graph goes."""
+    for known in (UNKNOWN, CORE, ORDERED):
+        if why_not(work(traits(name, known), n_sources), machine, MUCH) is not None:
+            return known
+    return STORED
+
+
+@pytest.mark.parametrize(
+    ("name", "n_sources", "step"),
+    [
+        # Graphs with small separators: from some hundred sources on.
+        *(
+            (name, n, UNKNOWN)
+            for name in ("ny", "ne", "road-1m", "delaunay", "grid-2048")
+            for n in (1, 16, 64)
+        ),
+        *((name, n, STORED) for name in ("ny", "ne", "road-1m", "grid-2048") for n in (512, 1024, 16_384)),
+        *(("delaunay", n, STORED) for n in (1024, 16_384)),
+        # Others: at most a look at the core, and only in a run that takes long.
+        *((name, 1, UNKNOWN) for name in MEASURED),
+        *((name, n, UNKNOWN) for name in ("rmat-18", "gnutella", "cnr") for n in (64, 256, 1024)),
+        *((name, 16_384, CORE) for name in ("lattice-3d", "grid-1000", "mesh-1024")),
+        *((name, 16_384, ORDERED) for name in ("rmat-18", "wave", "small-world")),
+        # A web graph has hubs, and still small separators. Only a very long run finds out.
+        ("cnr", 16_384, STORED),
+    ],
+)
+def test_how_far_a_run_goes(name, n_sources, step):
+    assert last_step(name, n_sources) == step
+
+
+@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("n_sources", [16, 64, 256, 1024, 16_384, 2**20])
+def test_a_hierarchy_that_is_not_made_costs_little(name, n_sources):
+    """A step is taken for nothing only if it takes a small share of the run."""
+    step = last_step(name, n_sources)
+    if step == STORED or name in ("delaunay", "ny"):
+        return
+    of_graph = traits(name, CORE)
+    spent_s = {UNKNOWN: 0.0, CORE: costs.core_s(of_graph), ORDERED: costs.order_s(of_graph)}[step]
+    run_s = n_sources * 8e-9 * (of_graph.n_vertices + of_graph.n_edges) / 2**0.8
+    assert spent_s <= 0.026 * run_s
+
+
+def test_the_reason_has_the_sources_and_the_times():
+    reason = why_not(work(traits("ny"), 16), TWO_CORES, MUCH)
+    assert reason.startswith("making a hierarchy does not pay for 16 sources: expected to take 1.")
+    assert reason.endswith(" s without")
+    reason = why_not(work(traits("rmat-18"), 1024), TWO_CORES, MUCH)
+    assert reason == (
+        "the graph does not look as if it had small separators, and to find out would take 0.3 s of about 37 s"
+    )
+
+
+def test_what_is_stored_is_used_from_few_sources_on():
+    of_graph = traits("ny", STORED)
+    assert has_hierarchy(of_graph)
+    assert [choose_solver("auto", work(of_graph, n), TWO_CORES)[0].name for n in (1, 16, 1024)] == [
+        "parallel-delta-stepping",
+        "phast",
+        "phast",
+    ]
+    assert why_not(work(of_graph, 1024), TWO_CORES, 0) is None  # nothing is made, so no memory is needed
+
+
+def test_auto_takes_no_solver_whose_hierarchy_is_not_there():
+    chosen, reason, others = choose_solver("auto", work(traits("ny", ORDERED), 4096), TWO_CORES)
+    assert chosen.name == "delta-stepping"
+    assert "phast" not in others
+    assert reason.endswith("; not phast: no hierarchy of the graph is stored")
+
+
+def test_a_plan_may_count_on_a_hierarchy_that_the_run_will_make():
+    planned = replace(work(traits("ny"), 4096), no_hierarchy=None)
+    chosen, reason, _ = choose_solver("auto", planned, TWO_CORES)
+    assert chosen.name == "phast"
+    assert "delta-stepping 1" in reason
+
+
+def test_more_cores_need_more_sources():
+    # They share the search, and one of them makes the hierarchy.
+    assert last_step("ny", 512) == STORED
+    assert last_step("ny", 512, Machine(64, None, "no GPU")) == UNKNOWN
+
+
+def test_a_gpu_is_faster_than_a_hierarchy_on_a_cpu():
+    assert last_step("ny", 16_384, GPU) == UNKNOWN
+
+
+def test_a_gpu_takes_a_hierarchy_for_very_many_sources():
+    assert last_step("ne", 1_500_000, GPU) == STORED
+    assert choose_solver("auto", work(traits("ne", STORED), 1_500_000), GPU)[0].name == "phast-gpu"
+    assert last_step("rmat-18", 250_000, GPU) < ORDERED
+
+
+def test_what_can_never_be():
+    ny, options = traits("ny"), SolveOptions()
+    assert why_never(ny, options, MUCH) is None
+    floats = replace(ny, weight_dtype=np.dtype("float32"))
+    assert why_never(floats, options, MUCH).startswith("it adds weights in another order")
+    assert why_never(ny, options, 10**8) == (
+        "making a hierarchy takes about 290.9 MB of memory, and 100.0 MB are free"
+    )
+    too_many = traits("lattice-3d", ORDERED)
+    assert why_never(too_many, options, MUCH) == (
+        "the hierarchy of this graph has more than 536,870,912 arcs, the most that are allowed"
+    )
+    triangles = replace(
+        ny, hierarchy=replace(traits("ny", ORDERED).hierarchy, n_triangles=10**10, is_completed=False)
+    )
+    assert "has 10,000,000,000 triangles, more than the allowed" in why_never(triangles, options, MUCH)
+
+
+def test_without_pymetis_none_is_made(monkeypatch):
+    monkeypatch.setattr(metis, "find_spec", lambda _: None)
+    assert why_not(work(traits("ny"), 16_384), TWO_CORES, MUCH).startswith("it needs the package `pymetis`")
