@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,15 +31,13 @@ def csr_of(src: np.ndarray, dst: np.ndarray, weights: np.ndarray, n_vertices: in
     """Return the graph of these edges, as `csr_from_edges`, but on every core."""
     threads = len(os.sched_getaffinity(0))
     weights = weights.astype(np.uint32)
-    row_offsets = np.zeros(n_vertices + 1, np.int64)
-    csr_build.count_rows(src, dst, False, False, row_offsets)
-    np.cumsum(row_offsets, out=row_offsets)
-    col_indices, placed = np.empty(len(src), np.uint32), np.empty(len(src), np.uint32)
-    edges, rows = (src, dst, weights), (False, False, row_offsets[:-1].copy(), col_indices, placed)
+    bounds = np.linspace(0, n_vertices, 8 * threads + 1).astype(int).tolist()
     with ThreadPoolExecutor(threads) as pool:
-        ranges = csr_build.row_ranges(row_offsets, threads)
-        list(pool.map(lambda r: csr_build.place_edges(*r, *edges, *rows), ranges))
-    csr_build.in_parallel(csr_build.sort_rows, row_offsets, threads, col_indices, placed)
+        rows = list(pool.map(lambda r: csr_build.rows_between(*r, src, dst, weights), pairwise(bounds)))
+    degrees, col_indices, placed = (
+        np.concatenate(arrays) for arrays in zip(*((np.diff(r[0]), *r[1:]) for r in rows), strict=True)
+    )
+    row_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
     return CsrGraph(row_offsets, col_indices, placed).check()
 
 

@@ -149,7 +149,7 @@ KNOWN_FORMATS = (
             "`bad.yaml` line 3: unknown key `formatt` in `graph`",
             "did you mean `format`? Keys: input, format, encoding, delimiter, header, decimal, columns, coordinates, "
             "layer, profile, directed, weights, ids, unreadable, max_line_bytes, "
-            "duplicates, self_loops, vertices, store",
+            "duplicates, self_loops, vertices, memory, store",
         ),
         (
             {"solve__batch": "many"},

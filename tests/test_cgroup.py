@@ -13,14 +13,12 @@ from pathlib import Path
 
 import dask.system
 import distributed.system
-import numpy as np
 import psutil
 import pytest
 
 from sssp_pipeline import cgroup
-from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.ingest import building
+from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.machine import free_memory_bytes, hardware, memory_bytes
 
 MB = 2**20
@@ -142,11 +140,10 @@ def test_without_groups_it_is_the_machine(groups):
     assert (memory_bytes(), free_memory_bytes(), usable_cores()) == (64 * 1024 * MB, 60 * 1024 * MB, 64)
 
 
-def test_a_graph_that_the_group_cannot_hold_is_refused(groups):
+def test_ingest_takes_half_of_what_the_group_leaves(groups):
     groups("0::/", {"memory.max": str(100 * MB), "memory.current": str(40 * MB)})
-    building._check_memory(10**6, 10**6, np.dtype("uint32"))
-    with pytest.raises(InputError, match=r"takes 80\.0 MB to build, and 62\.9 MB of memory are free"):
-        building._check_memory(10**6, 8 * 10**6, np.dtype("uint32"))
+    assert Memory.of("auto", 2).n_bytes == 30 * MB
+    assert Memory.of("16 MB", 2).n_bytes == 16 * 10**6
 
 
 PROBE = """\
@@ -238,5 +235,6 @@ def test_a_run_in_a_real_group_ends_with_an_error_before_it_is_killed(group, tmp
     done = group.run(f"exec {sys.executable} -m sssp_pipeline.cli {words}")
     assert done.returncode == 2, done.stderr
     assert re.search(
-        r"error: a graph of 150,000,000 vertices .* takes 2\.\d GB to build, and \d{3}\.\d MB", done.stderr
+        r"error: 1 worker of .* would take \d\.\d GiB of memory, and this run may use 1\.0 GiB",
+        done.stderr,
     )

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -640,14 +641,15 @@ def test_rows_without_a_value_for_each_weight(rows, options, message):
     ids=["vertices", "edges", "weights"],
 )
 def test_an_input_that_changes_between_two_reads_is_refused(monkeypatch, old, new, message):
-    build = stage.build
+    read_edges = stage.read_edges
 
+    @contextmanager
     def change_after(*given, **named):
-        found = build(*given, **named)
-        Path("roads.csv").write_text(Path("roads.csv").read_text().replace(old, new))
-        return found
+        with read_edges(*given, **named) as found:
+            Path("roads.csv").write_text(Path("roads.csv").read_text().replace(old, new))
+            yield found
 
-    monkeypatch.setattr(stage, "build", change_after)
+    monkeypatch.setattr(stage, "read_edges", change_after)
     rows = "from,to,am\nv01,v02,5\nv02,v03,1\nv03,v02,1\nv02,v01,1\n"
     entries = [AM, {"name": "hops", "column": "none"}]
     assert refused(entries, rows, self_loops="keep")[0] == message

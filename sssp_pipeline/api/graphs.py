@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -25,6 +26,7 @@ from sssp_pipeline.pipeline.graph_store.store import read_manifest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edges
 from sssp_pipeline.pipeline.ingest.id_mapping import collector
+from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import WeightRange, check_weights
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 from sssp_pipeline.workflow.models import Dtype, Weights
@@ -168,12 +170,13 @@ def _of_table(
     batches = edges.select(how.used).to_batches()
     starts = accumulate((len(batch) for batch in batches), initial=0)
     chunks = [to_chunk((how, start, batch))[0] for start, batch in zip(starts, batches, strict=False)]
-    found = collector(how.id_kind, None, 0)
-    kept = [[found.add(end) for end in (chunk.src, chunk.dst)] for chunk in chunks]
-    ids = found.finish()
-    src, dst = (
-        np.concatenate([np.empty(0, np.uint32), *(found.vertices(ends[i]) for ends in kept)]) for i in (0, 1)
-    )
+    with Spill(sys.maxsize) as in_memory:
+        found = collector(how.id_kind, None, 0, in_memory, sys.maxsize)
+        kept = [found.add(chunk.src, chunk.dst) for chunk in chunks]
+        ids = found.finish()
+        none = np.empty(0, np.uint32)
+        src = np.concatenate([none, *(found.vertices(codes, chunk) for codes, _, chunk in kept)])
+        dst = np.concatenate([none, *(found.vertices(codes, chunk) for _, codes, chunk in kept)])
     weights = _ones(len(src), dtype) if how.columns.weight is None else _typed(chunks, dtype, "`table`")
     return NamedGraph(csr_of_edges(src, dst, weights, ids.n_vertices, mirror=mirror), ids)
 

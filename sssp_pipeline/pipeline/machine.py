@@ -198,5 +198,5 @@ def _check_temporary() -> Finding:
         "temporary",
         "ok",
         f"{folder} has {free / 2**30:.1f} GiB free",
-        "ingest needs up to 24 bytes an edge there",
+        "ingest needs up to 16 bytes an edge there, twice that if it adds reverses",
     )

@@ -178,6 +178,12 @@ class Graph(Section):
     vertices: Literal["all", "with-edges", "largest-component"] = "all"
     """Which vertices to keep: all, those with an edge, or those of the largest component, which ignores directions. Ids
     stay as they are. Applies after `self_loops` and `duplicates`."""
+    memory: (
+        Auto
+        | Annotated[str, Field(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15})? ?([kMGT]i?)?B$", examples=["2GiB"])]
+    ) = "auto"
+    """How much memory ingest may take, about: at least `256MiB`. Edges that do not fit are kept in the temporary folder
+    meanwhile. `auto` is half of what is free. The graph store is the same with any memory."""
 
     store: Text | None = None
     """Folder of the graph store; it may contain `{name}`. `null` means `output.path` with `-graph-` and eight digits
@@ -187,7 +193,7 @@ class Graph(Section):
     def digest(self) -> str:
         """Eight hexadecimal digits of the input and of every option that is not its default."""
         options = self.model_dump(
-            mode="json", exclude={"input", "store", "max_line_bytes"}, exclude_defaults=True
+            mode="json", exclude={"input", "store", "max_line_bytes", "memory"}, exclude_defaults=True
         )
         options["input"] = [url if "://" in url else posixpath.normpath(url) for url in self.inputs]
         plain = json.dumps(_without_secrets(options, (), {}), sort_keys=True)

@@ -44,6 +44,7 @@ from stored import graph_spec
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest, Part
+from sssp_pipeline.pipeline.graph_store.writer import WrittenEdges
 from sssp_pipeline.pipeline.ingest import stage as ingest_module
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Quiet
@@ -106,12 +107,14 @@ class _Memory:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def write_edges(self, graph: CsrGraph, *_: object, **__: object) -> list[Part]:
-        self.graph = graph
-        return [_part(graph.n_edges, graph.n_vertices)] if graph.n_vertices else []
-
-    def write_row_offsets(self, graph: CsrGraph) -> list[Part]:
-        return [_part(graph.n_vertices + 1, graph.n_vertices + 1)]
+    def write_edges(self, rows: Iterable[tuple], *_: object) -> WrittenEdges:
+        degrees, col_indices, weights = (
+            np.concatenate(arrays) for arrays in zip(*((np.diff(r[0]), *r[1:]) for r in rows), strict=True)
+        )
+        self.graph = graph = CsrGraph(np.append(0, np.cumsum(degrees)), col_indices, weights).check()
+        edges = [_part(graph.n_edges, graph.n_vertices)] if graph.n_vertices else []
+        offsets = [_part(graph.n_vertices + 1, graph.n_vertices + 1)]
+        return WrittenEdges(offsets, edges, None, graph.traits, bool((graph.weights == 0).any()))
 
     def write_vertices(self, table: pa.Table, *_: object) -> list[Part]:
         self.vertices = table
@@ -141,6 +144,7 @@ MODULES = [
     "sssp_pipeline.pipeline.ingest.stage",
     "sssp_pipeline.pipeline.ingest.csr_build",
     "sssp_pipeline.pipeline.ingest.id_mapping",
+    "sssp_pipeline.pipeline.ingest.id_runs",
     *(f"sssp_pipeline.pipeline.storage.{name}" for name in ("files", "filesystems")),
     *(
         "sssp_pipeline.pipeline.formats." + ".".join(path.relative_to(FORMATS).with_suffix("").parts)

@@ -7,6 +7,7 @@ a test for negative values. So every constant below is uint64 too.
 from __future__ import annotations
 
 import platform
+import sys
 import time
 from typing import Any
 
@@ -98,6 +99,41 @@ def bit_length(typing_context: Any, value: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
+@intrinsic
+def trailing_zeros(typing_context: Any, value: Any) -> Any:
+    """Return how many zero bits the uint64 `value`, which is not 0, ends with."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zero_is_defined = ir.IntType(1)(0)
+        return builder.cttz(arguments[0], zero_is_defined)
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def one_bits(typing_context: Any, value: Any) -> Any:
+    """Return how many bits of the uint64 `value` are 1."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def bytes_at(typing_context: Any, array: Any, index: Any) -> Any:
+    """Return the 8 bytes of a uint8 array from `index` on as one little-endian uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        index = context.cast(builder, arguments[1], signature.args[1], types.int64)
+        address = builder.bitcast(builder.gep(data, [index]), ir.IntType(64).as_pointer())
+        word = builder.load(address, align=1)
+        return word if sys.byteorder == "little" else builder.bswap(word)
+
+    return types.uint64(array, index), generate
+
+
 # ---- memory that several threads write ----
 #
 # The memory orders are named as in C++. A relaxed access is never torn, and guarantees no more. A load that acquires
@@ -132,6 +168,12 @@ def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> An
 def atomic_add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """Add to the integer `array[index]` and return its old value; acquires and releases."""
     return array.dtype(array, index, value), _read_modify_write("add", "acq_rel")
+
+
+@intrinsic
+def atomic_or(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Set the bits of `value` in the integer `array[index]` and return its old value; relaxed."""
+    return array.dtype(array, index, value), _read_modify_write("or", "monotonic")
 
 
 @intrinsic

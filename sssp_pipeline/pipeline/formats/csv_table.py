@@ -156,6 +156,7 @@ def _read_batches(table: _Table, block_bytes: int) -> Iterator[_Rows]:
     names = [str(i) for i in range(len(columns.names))]
     used = [names[i] for i in dict.fromkeys([*columns.used, 0])]  # a comment shows in the first column
     n_rows = 0
+    block_bytes = max(block_bytes, table.options.table_row_bytes)
     if (longest := table.options.max_line_bytes) != MAX_LINE_BYTES:
         block_bytes = max(block_bytes, longest)  # Arrow cannot read a row that is longer than a block
 

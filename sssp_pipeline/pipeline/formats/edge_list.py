@@ -48,6 +48,8 @@ class ReadOptions:
     max_line_bytes: int = MAX_LINE_BYTES
     #: The number of bytes of text, or of an array, that are read into one chunk.
     block_bytes: int = 16 << 20
+    #: Arrow cannot read a row of a table that is longer than a block: blocks of tables have at least so many bytes.
+    table_row_bytes: int = 0
 
     @property
     def point(self) -> str:

@@ -181,6 +181,6 @@ class HierarchyWriter(StoreWriter):
         for start in range(0, max(len(array), 1), PART_ROWS):
             end = min(start + PART_ROWS, len(array))
             some = table.slice(start, end - start)
-            parts.append(self._write_part(FOLDER, self._n_parts, some, start, end))
+            parts.append(self.write_part(FOLDER, self._n_parts, some, start, end))
             self._n_parts += 1
         return parts

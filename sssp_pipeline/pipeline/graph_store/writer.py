@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import uuid
-import zlib
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import IO, Any, Self
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 
-from sssp_pipeline.csr import CsrGraph
+from sssp_pipeline.csr import GraphTraits
+from sssp_pipeline.lazy import LazyModule
 from sssp_pipeline.pipeline.graph_store.manifest import Part, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import (
     MANIFEST,
@@ -28,11 +31,18 @@ from sssp_pipeline.pipeline.graph_store.store import (
 )
 from sssp_pipeline.pipeline.storage import files
 
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = LazyModule("pyarrow.compute")
+
 #: Edges of one part: 128 MB with 4-byte weights. A worker that loads a graph holds a few parts in addition to it.
 PART_EDGES = 16 * 2**20
 #: Rows of one part of `row_offsets/` or `vertices/`.
 PART_ROWS = 16 * 2**20
 ROW_GROUP_ROWS = 4 * 2**20
+#: Strings that are joined at a time for their checksum.
+_STRINGS = 1 << 16
 
 
 class StoreWriter:
@@ -45,7 +55,8 @@ class StoreWriter:
         self._store = store
         self._id = uuid.uuid4().hex[:8]
         self._is_committed = False
-        self._n_weight_parts = 0
+        #: The number of the first part of `edge_weights/` of the next weight.
+        self.first_weight_part = 0
 
     def __enter__(self) -> Self:
         return self
@@ -55,38 +66,43 @@ class StoreWriter:
             for name in files.list_files(self._store):
                 if PART_PATH.fullmatch(name) and f"/part-{self._id}-" in name:
                     files.remove(files.join(self._store, name))
+            for folder in PART_FOLDERS:
+                files.remove_if_empty(files.join(self._store, folder))
 
-    def write_row_offsets(self, graph: CsrGraph) -> list[Part]:
-        """Write the parts of `row_offsets/`, and return them."""
-        return self._write_rows("row_offsets", pa.table({"row_offset": graph.row_offsets}))
+    def write_edges(
+        self, rows: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], layout: Layout, threads: int
+    ) -> WrittenEdges:
+        """Write the rows of a graph as they come, and return the parts and their facts.
 
-    def write_edges(self, graph: CsrGraph, threads: int, *, with_weights: bool = True) -> list[Part]:
-        """Write the parts of `edges/`, `threads` of them at a time, and return them."""
+        `threads` parts are written at a time while the next one is filled. With 0, nothing else is done meanwhile.
 
-        def write(number: int, first: int, last: int, edges: slice) -> Part:
-            columns = {"col_index": graph.col_indices[edges]}
-            if with_weights:
-                columns["weight"] = graph.weights[edges]
-            return self._write_part("edges", number, pa.table(columns), first, last)
+        Parameters
+        ----------
+        rows
+            Row offsets from 0, targets and weights of the next vertices, as in a `CsrGraph`.
+        layout
+            Which parts to write.
 
-        return _in_parts(graph, threads, write)
-
-    def write_edge_weights(self, graph: CsrGraph, threads: int) -> list[Part]:
-        """Write the parts of `edge_weights/` of one more weight, `threads` of them at a time, and return them."""
-        n_before = self._n_weight_parts
-
-        def write(number: int, first: int, last: int, edges: slice) -> Part:
-            table = pa.table({"weight": graph.weights[edges]})
-            ends = zlib.crc32(graph.col_indices[edges].data)
-            return self._write_part("edge_weights", n_before + number, table, first, last, ends)
-
-        parts = _in_parts(graph, threads, write)
-        self._n_weight_parts += len(parts)
-        return parts
+        Raises
+        ------
+        InputError
+            The store cannot be written; or what `rows` raises.
+        """
+        with ThreadPoolExecutor(max(1, threads)) as pool:
+            cut = _Cut(self, layout, pool, threads)
+            for row_offsets, col_indices, weights in rows:
+                cut.add(row_offsets, col_indices, weights)
+            return cut.finish()
 
     def write_vertices(self, table: pa.Table) -> list[Part]:
         """Write `table`, which has one row for each vertex, to `vertices/`, and return the parts."""
-        return self._write_rows("vertices", table)
+        starts = range(0, max(table.num_rows, 1), PART_ROWS)
+        return [
+            self.write_part(
+                "vertices", i, table.slice(start, PART_ROWS), start, min(start + PART_ROWS, table.num_rows)
+            )
+            for i, start in enumerate(starts)
+        ]
 
     def commit(self, manifest: StoreManifest) -> None:
         """Make the written parts the newest version of the graph, and remove the parts of no version.
@@ -111,18 +127,13 @@ class StoreWriter:
         for folder in ("", *PART_FOLDERS, VERSIONS_FOLDER):
             files.remove_temporaries(files.join(self._store, folder) if folder else self._store)
 
-    def _write_rows(self, folder: str, table: pa.Table) -> list[Part]:
-        starts = range(0, max(table.num_rows, 1), PART_ROWS)
-        return [
-            self._write_part(
-                folder, i, table.slice(start, PART_ROWS), start, min(start + PART_ROWS, table.num_rows)
-            )
-            for i, start in enumerate(starts)
-        ]
-
-    def _write_part(
+    def write_part(
         self, folder: str, number: int, table: pa.Table, first: int, last: int, crc32_before: int = 0
     ) -> Part:
+        """Write `table`, with the rows or vertices [first, last), to a file of `folder`; several threads may do so.
+
+        `crc32_before` is the checksum of content that precedes that of the table.
+        """
         path = f"{folder}/part-{self._id}-{number:05d}.parquet"
         with files.open_atomic(files.join(self._store, path)) as handle:
             sink = _Checksummed(handle)
@@ -141,27 +152,214 @@ class StoreWriter:
         )
 
 
-def _in_parts(graph: CsrGraph, threads: int, write: Callable[[int, int, int, slice], Part]) -> list[Part]:
-    """Call `write` for ranges of vertices: its number, its first vertex, the one after its last, and its edges."""
-    offsets = graph.row_offsets
-    bounds = [0]
-    while bounds[-1] < graph.n_vertices:
-        # As many vertices as fit into PART_EDGES, but at least one.
-        fit = int(np.searchsorted(offsets, offsets[bounds[-1]] + PART_EDGES, side="right")) - 1
-        bounds.append(min(max(fit, bounds[-1] + 1), graph.n_vertices))
-    edges = [slice(int(offsets[first]), int(offsets[last])) for first, last in pairwise(bounds)]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(write, range(len(edges)), bounds, bounds[1:], edges))
+@dataclass(frozen=True)
+class Layout:
+    """Which parts `StoreWriter.write_edges` writes."""
+
+    #: Row offsets and edges; otherwise these are those of another weight of the store.
+    structure: bool = True
+    #: Whether the weights are in `edge_weights/`, and not in `edges/`.
+    several_weights: bool = False
 
 
-def _content_crc32(table: pa.Table, crc32: int = 0) -> int:
+@dataclass(frozen=True, eq=False)
+class WrittenEdges:
+    """The parts of a graph, and the facts about it."""
+
+    row_offsets: list[Part]
+    edges: list[Part]
+    #: None with one weight.
+    edge_weights: list[Part] | None
+    traits: GraphTraits
+    #: Whether a weight is 0.
+    zero: bool
+
+
+@dataclass(frozen=True)
+class _WeightSums:
+    """The facts about the weights of a part that has edges."""
+
+    low: float
+    high: float
+    #: Of integers, their exact sum.
+    total: float
+    #: The sum of the weights divided by their number, for weights whose sum is beyond float64.
+    total_of_shares: float
+    n: int
+    zero: bool
+
+    @classmethod
+    def of(cls, weights: np.ndarray) -> _WeightSums:
+        n = len(weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(np.sum(weights, dtype=np.float64))
+            shares = total / n if np.isfinite(total) else float((weights / n).sum())
+        low, high = np.min(weights).item(), np.max(weights).item()
+        return cls(low, high, total, shares, n, bool((weights == 0).any()))
+
+
+class _Cut:
+    """Cuts a stream of rows into parts, which threads write.
+
+    A part of edges has as many rows as fit into `PART_EDGES`, but at least one. So the parts do not depend on how the
+    rows come.
+    """
+
+    def __init__(self, writer: StoreWriter, layout: Layout, pool: ThreadPoolExecutor, threads: int) -> None:
+        self._writer, self._layout, self._pool, self._threads = writer, layout, pool, threads
+        self._n_vertices = self._n_edges = 0
+        #: The rows of the next part: its first vertex, the number of its edges, and its two columns.
+        self._first = self._filled = 0
+        self._columns: tuple[np.ndarray, np.ndarray] | None = None
+        #: Columns that were written and are filled again: new memory takes longer to get than to fill.
+        self._free: list[tuple[np.ndarray, np.ndarray]] = []
+        #: The next part of `row_offsets/`.
+        self._offsets: list[np.ndarray] = [np.zeros(1, np.int64)]
+        self._n_offsets, self._first_offset = 1, 0
+        self._squared_degrees = 0
+        self._pending: deque[Future[None]] = deque()
+        self._parts: dict[str, dict[int, Part]] = {"row_offsets": {}, "edges": {}, "edge_weights": {}}
+        self._sums: dict[int, _WeightSums] = {}
+        self._dtype = np.dtype(np.uint32)
+        self._numbers: Counter[str] = Counter()
+
+    def add(self, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray) -> None:
+        """Add the next rows, and write the parts that are full."""
+        self._dtype = weights.dtype
+        degrees = np.diff(row_offsets).astype(np.uint64)
+        self._squared_degrees += int(np.dot(degrees, degrees))
+        if self._layout.structure:
+            self._add_offsets(self._n_edges + row_offsets[1:])
+        row, n_rows = 0, len(row_offsets) - 1
+        while row < n_rows:
+            room = PART_EDGES - self._filled
+            end = int(np.searchsorted(row_offsets, row_offsets[row] + room, side="right")) - 1
+            if end == row and self._n_vertices == self._first:
+                end += 1
+            if end > row:
+                edges = slice(int(row_offsets[row]), int(row_offsets[end]))
+                filled = self._filled + edges.stop - edges.start
+                columns = self._columns_for(filled)
+                columns[0][self._filled : filled] = col_indices[edges]
+                columns[1][self._filled : filled] = weights[edges]
+                self._n_vertices += end - row
+                self._filled, row = filled, end
+            if row < n_rows:
+                self._write_edges()
+        self._n_edges += int(row_offsets[-1])
+
+    def _add_offsets(self, offsets: np.ndarray) -> None:
+        while len(offsets):
+            room = PART_ROWS - self._n_offsets
+            self._offsets.append(offsets[:room])
+            self._n_offsets += len(self._offsets[-1])
+            offsets = offsets[room:]
+            if len(offsets):
+                self._write_offsets()
+
+    def _write_offsets(self) -> None:
+        pieces, first, number = self._offsets, self._first_offset, self._next_number("row_offsets")
+        self._offsets, self._n_offsets, self._first_offset = [], 0, first + self._n_offsets
+
+        def write() -> None:
+            table = pa.table({"row_offset": np.concatenate(pieces)})
+            part = self._writer.write_part("row_offsets", number, table, first, first + len(table))
+            self._parts["row_offsets"][number] = part
+
+        self._submit(write)
+
+    def _columns_for(self, n_edges: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns of the next part, with room for `n_edges`."""
+        if n_edges > PART_EDGES:  # a part with one row
+            self._columns = None
+        if self._columns is None:
+            size = max(n_edges, PART_EDGES)
+            is_usual = n_edges <= PART_EDGES and len(self._free) > 0
+            self._columns = (
+                self._free.pop() if is_usual else (np.empty(size, np.uint32), np.empty(size, self._dtype))
+            )
+        return self._columns
+
+    def _write_edges(self) -> None:
+        columns = self._columns or self._columns_for(0)
+        filled, first, last = self._filled, self._first, self._n_vertices
+        self._columns, self._first, self._filled = None, last, 0
+        layout = self._layout
+        number = self._next_number("edges")
+
+        def write() -> None:
+            col_indices, weights = columns[0][:filled], columns[1][:filled]
+            if len(weights):
+                self._sums[number] = _WeightSums.of(weights)
+            if layout.structure:
+                table = {"col_index": col_indices} | ({} if layout.several_weights else {"weight": weights})
+                part = self._writer.write_part("edges", number, pa.table(table), first, last)
+                self._parts["edges"][number] = part
+            if layout.several_weights:
+                table = pa.table({"weight": weights})
+                at = self._writer.first_weight_part + number
+                part = self._writer.write_part("edge_weights", at, table, first, last, crc32(col_indices))
+                self._parts["edge_weights"][number] = part
+            if len(columns[0]) == PART_EDGES:
+                self._free.append(columns)
+
+        self._submit(write)
+
+    def _next_number(self, folder: str) -> int:
+        self._numbers[folder] += 1
+        return self._numbers[folder] - 1
+
+    def _submit(self, write: Callable[[], None]) -> None:
+        self._pending.append(self._pool.submit(write))
+        while len(self._pending) > self._threads:
+            self._pending.popleft().result()
+
+    def finish(self) -> WrittenEdges:
+        """Write what is left, and return the parts and the facts of the whole graph."""
+        if self._n_vertices > self._first:
+            self._write_edges()
+        if self._layout.structure:
+            self._write_offsets()
+        for write in self._pending:
+            write.result()
+        parts = {folder: [found[i] for i in sorted(found)] for folder, found in self._parts.items()}
+        sums = [self._sums[i] for i in sorted(self._sums)]
+        self._writer.first_weight_part += len(parts["edge_weights"])
+        weights = parts["edge_weights"] if self._layout.several_weights else None
+        zero = any(one.zero for one in sums)
+        return WrittenEdges(parts["row_offsets"], parts["edges"], weights, self._traits(sums), zero)
+
+    def _traits(self, sums: list[_WeightSums]) -> GraphTraits:
+        n_vertices, n_edges = self._n_vertices, self._n_edges
+        low: float = 0
+        high: float = 0
+        mean, skew = 0.0, 1.0
+        if n_edges:
+            low, high = min(one.low for one in sums), max(one.high for one in sums)
+            try:
+                mean = math.fsum(one.total for one in sums) / n_edges
+            except (OverflowError, ValueError):
+                mean = math.inf
+            if not math.isfinite(mean):
+                shares = math.fsum(one.total_of_shares * (one.n / n_edges) for one in sums)
+                mean = min(max(shares, low), high)
+            skew = self._squared_degrees / n_vertices / (n_edges / n_vertices) ** 2
+        return GraphTraits(n_vertices, n_edges, self._dtype, low, high, mean, skew)
+
+
+def _content_crc32(table: pa.Table, checksum: int = 0) -> int:
     for column in table.columns:
         for chunk in column.chunks:
-            text = pa.types.is_large_string(chunk.type)
-            crc32 = zlib.crc32(
-                "\0".join(chunk.to_pylist()).encode() if text else chunk.to_numpy().data, crc32
-            )
-    return crc32
+            if not pa.types.is_large_string(chunk.type):
+                checksum = crc32(chunk.to_numpy().data, checksum)
+                continue
+            # That of the strings with a zero byte between two, of which memory holds a few at a time.
+            for begin in range(0, len(chunk), _STRINGS):
+                strings = chunk.slice(begin, _STRINGS)
+                listed = pa.ListArray.from_arrays([0, len(strings)], strings)
+                joined = pc.binary_join(listed, pa.scalar("\0", strings.type))[0].as_buffer()
+                checksum = crc32(joined, crc32(b"\0", checksum) if begin else checksum)
+    return checksum
 
 
 class _Checksummed:
@@ -175,7 +373,7 @@ class _Checksummed:
         self.bytes = 0
 
     def write(self, data: Any) -> int:
-        self.crc32 = zlib.crc32(data, self.crc32)
+        self.crc32 = crc32(data, self.crc32)
         self.bytes += len(data)
         return self._handle.write(data)
 

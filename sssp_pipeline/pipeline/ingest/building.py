@@ -1,15 +1,20 @@
-"""The graph with one weight is read and built in memory.
+"""The edges with one weight are read, and their rows are made range by range.
 
-The edges are kept in a nameless temporary file until all ids are known. So memory holds the CSR arrays, the table of
-ids if there is one, and a few chunks, whatever the size of the input.
+Edges are parsed, checked, grouped by source and kept, on every core. Once all ids are known, the rows of one range of
+vertices after another are made. So memory holds a limited part of the edges and a few chunks, whatever the size of the
+input. Edges that do not fit are in a nameless temporary file.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,13 +22,22 @@ from sssp_pipeline.csr import MAX_VERTICES, CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import Coordinates, EdgeChunk, EdgeList
+from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.formats.vertex_positions import VertexPositions
 from sssp_pipeline.pipeline.graph_store.manifest import (
+    Cleaning,
     Counts,
 )
 from sssp_pipeline.pipeline.ingest import csr_build
-from sssp_pipeline.pipeline.ingest.id_mapping import IdCollector, collector
+from sssp_pipeline.pipeline.ingest.edge_runs import (
+    EdgeRun,
+    edges_between,
+    keep_run,
+    limits_between,
+    with_vertices,
+)
+from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, IdCollector, collector
 from sssp_pipeline.pipeline.ingest.input import (
     SAMPLE_EDGES,
     adds_reverses,
@@ -33,6 +47,7 @@ from sssp_pipeline.pipeline.ingest.input import (
     open_positions,
     sample_of,
 )
+from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.pipeline.ingest.weight_types import (
     WeightRange,
@@ -40,11 +55,19 @@ from sssp_pipeline.pipeline.ingest.weight_types import (
     default_weight,
     scaled,
 )
-from sssp_pipeline.pipeline.machine import free_memory_bytes
 from sssp_pipeline.pipeline.storage import files
-from sssp_pipeline.progress import Progress, in_bytes, plural
+from sssp_pipeline.progress import Progress, plural
 from sssp_pipeline.vertex_ids import VertexIds
 from sssp_pipeline.workflow import models as workflow
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What ingest reads for one weight: the section of the graph, its URLs, and their fingerprints."""
+
+    spec: workflow.Graph
+    urls: list[str]
+    inputs: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +78,12 @@ class Job:
     edge_list: EdgeList
     ids: IdCollector
     spill: Spill
-    threads: int
+    memory: Memory
     progress: Progress
+
+    @property
+    def threads(self) -> int:
+        return self.memory.threads
 
     @property
     def input_name(self) -> str:
@@ -74,82 +101,292 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """What ingest reads for one weight: the section of the graph, its URLs, and their fingerprints."""
+class Rows:
+    """The rows of consecutive vertices, as in a `CsrGraph`."""
 
-    spec: workflow.Graph
-    urls: list[str]
-    inputs: list[dict[str, Any]]
+    #: The first vertex.
+    first: int
+    #: (R+1,) int64 from 0.
+    row_offsets: np.ndarray
+    #: (E,) uint32 and (E,).
+    col_indices: np.ndarray
+    weights: np.ndarray
+    #: As `csr_build.reverse_difference` makes it; None if an edge without a reverse is known.
+    reverse_difference: int | None
+
+
+@dataclass(eq=False)
+class ReadEdges:
+    """The edges with one weight after they were read; `rows` makes their rows, as long as the spill is open."""
+
+    job: Job
+    given: Given
+    runs: list[EdgeRun]
+    seen: WeightRange
+    n_loops: int
+    sample: list[tuple]
+    vertex_ids: VertexIds
+    dtype: np.dtype
+    why_dtype: str
+    coordinates: Coordinates | None
+    #: These two are complete when all rows were made.
+    _n_edges: int = 0
+    #: The sum of those of the rows; None as soon as an edge without a reverse is known.
+    _reverse_difference: int | None = 0
+
+    def rows(self) -> Iterator[Rows]:
+        """Give the rows of all vertices, range by range in ascending order.
+
+        Raises
+        ------
+        InputError
+            Two edges have equal ends, and `graph.duplicates` is `error`.
+        """
+        self._n_edges, self._reverse_difference = 0, 0
+        runs, job = self.runs, self.job
+        limits = limits_between(runs, job.memory.range_edges)
+        vertices = limits.astype(np.uint32)
+        if not job.ids.has_chunks:
+            vertices = job.ids.vertices(vertices, EVERYWHERE)
+        codes = pairwise([0, *limits.tolist(), 2**32])
+        bounds = pairwise([0, *vertices.tolist(), self.vertex_ids.n_vertices])
+        most = job.memory.range_vertices
+        # A range of many vertices with few edges is divided again.
+        ranges = (
+            (between, (first, min(first + most, end)))
+            for between, (begin, end) in zip(codes, bounds, strict=True)
+            for first in range(begin, end, most)
+        )
+        # Without an edge, a run of an input with weights has none either.
+        default = np.zeros(1) if job.edge_list.has_weights else default_weight(job.spec.weights)
+        make = partial(self._rows_between, default=default, keys=random_keys())
+        for rows in map_in_order(lambda r: make(*r), ranges, job.threads):
+            self._n_edges += len(rows.col_indices)
+            if self._reverse_difference is not None and rows.reverse_difference is not None:
+                self._reverse_difference = (self._reverse_difference + rows.reverse_difference) % 2**64
+            else:
+                self._reverse_difference = None
+            yield rows
+
+    def _rows_between(
+        self, codes: tuple[int, int], vertices: tuple[int, int], default: np.ndarray, keys: np.ndarray
+    ) -> Rows:
+        """Return the rows of the vertices [first, last), whose codes are in the range `codes`."""
+        job = self.job
+        src, dst, weights = edges_between(self.runs, *codes, self.dtype, default)
+        if not job.ids.has_chunks:
+            src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
+        rows = csr_build.rows_between(
+            *vertices, src, dst, weights, lightest=job.spec.duplicates == "keep-min"
+        )
+        if job.spec.duplicates == "error":
+            self._refuse_duplicates(vertices[0], *rows[:2])
+        return Rows(vertices[0], *rows, self._reverse_difference_of(vertices[0], rows, keys))
+
+    def _reverse_difference_of(
+        self, first: int, rows: tuple[np.ndarray, np.ndarray, np.ndarray], keys: np.ndarray
+    ) -> int | None:
+        """Return the `reverse_difference` of the rows from vertex `first` on; None if an edge has no reverse."""
+        if self.job.adds_reverses:
+            return 0
+        row_offsets, col_indices, weights = rows
+        # Most graphs with one-way edges have one between two vertices of the first range: then no hashes are needed.
+        if (
+            self._reverse_difference is None
+            or csr_build.first_one_way(row_offsets, 0, len(row_offsets) - 1, col_indices, weights, first) >= 0
+        ):
+            return None
+        return reverse_difference(first, row_offsets, col_indices, weights, keys)
+
+    def _refuse_duplicates(self, first: int, row_offsets: np.ndarray, col_indices: np.ndarray) -> None:
+        """Raise `InputError` if two edges of the sorted rows from vertex `first` on have equal ends."""
+        e = csr_build.first_duplicate(row_offsets, col_indices)
+        if e < 0:
+            return
+        u, v = first + int(np.searchsorted(row_offsets, e, side="right")) - 1, int(col_indices[e])
+        raise InputError(
+            f"{self.job.input_name}: the edge from `{self.vertex_ids.original(u)}` to "
+            f"`{self.vertex_ids.original(v)}` is listed twice",
+            hint="`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
+        )
+
+    #: Every vertex is kept.
+    cleaning: ClassVar[Cleaning | None] = None
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether each edge has a reverse of the same weight."""
+        return self.job.adds_reverses or self._reverse_difference == 0
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(
+            edges_read=self.seen.n_edges,
+            rows_skipped=self.job.edge_list.skipped.count,
+            self_loops_dropped=self.n_loops if self.job.drops_loops else 0,
+            reverses_added=self.seen.n_edges - self.n_loops if self.job.adds_reverses else 0,
+            duplicates_dropped=sum(int(run.starts[-1]) for run in self.runs) - self._n_edges,
+        )
+
+    @property
+    def reading(self) -> Reading:
+        """How the input was understood."""
+        return complete_reading(
+            self.job.edge_list, self.given.spec, self.sample, f"{self.dtype.name}: {self.why_dtype}"
+        )
+
+    def check_both_listed(self) -> None:
+        """Raise `InputError` if the format lists both directions of every edge, and one of them is missing."""
+        if self.job.edge_list.symmetric != "both-listed" or self.is_symmetric:
+            return
+        rows = list(self.rows())
+        degrees, col_indices, weights = (
+            np.concatenate(arrays)
+            for arrays in zip(
+                *((np.diff(r.row_offsets), r.col_indices, r.weights) for r in rows), strict=True
+            )
+        )
+        graph = CsrGraph(np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)]), col_indices, weights)
+        u, v = (self.vertex_ids.original(end) for end in _first_one_way(graph, self.job.threads))
+        raise InputError(
+            f"`{files.redacted(self.given.urls[0])}` lists the edge from `{u}` to `{v}`, but not from `{v}` to `{u}` "
+            "with the same weight",
+            hint="a METIS graph lists every edge in the lines of both its ends; set `graph.format: text` if each "
+            "row is an edge",
+        )
+
+
+def random_keys() -> np.ndarray:
+    """Return new keys for `reverse_difference`."""
+    return np.frombuffer(secrets.token_bytes(16), np.uint64) | np.array([1, 0], np.uint64)
+
+
+def reverse_difference(
+    first: int, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray, keys: np.ndarray
+) -> int:
+    """Return the difference of the hashes of these edges and of their reverses; 0 for all if each has its reverse.
+
+    The rows are those from vertex `first` on.
+    """
+    if weights.dtype.kind == "f":
+        weights = weights + weights.dtype.type(
+            0
+        )  # zero may have a sign, which is in its bits, not in its value
+    bits = csr_build.bits_of(weights)
+    return int(csr_build.reverse_difference(first, row_offsets, col_indices, bits, keys))
+
+
+@contextmanager
+def read_edges(given: Given, progress: Progress, *, with_positions: bool = True) -> Iterator[ReadEdges]:
+    """Read the edges with one weight, and give them; the coordinates only `with_positions`.
+
+    Raises
+    ------
+    InputError
+        The input cannot be used, or the temporary folder is full.
+    """
+    spec = given.spec
+    memory = Memory.of(spec.memory, usable_cores())
+    edge_list = open_input(spec, given.urls, memory.block_bytes, spec.max_line_bytes)
+    if edge_list.n_vertices is not None:
+        _check_vertex_count(edge_list.n_vertices)
+    with Spill(memory.spill_bytes) as spill:
+        ids = collector(
+            edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id, spill, memory.n_bytes
+        )
+        job = Job(spec, edge_list, ids, spill, memory, progress)
+        positions = open_positions(spec, edge_list) if with_positions else None
+        runs, seen, n_loops, sample = _read_runs(job)
+        dtype, why = seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
+        progress.stage("build rows")
+        vertex_ids = ids.finish()
+        _check_vertex_count(vertex_ids.n_vertices)
+        if ids.has_chunks:
+            with ThreadPoolExecutor(job.threads) as pool:
+                runs = list(pool.map(lambda run: with_vertices(run, ids), runs))
+        coordinates = _coordinates(job, positions, vertex_ids) if with_positions else None
+        yield ReadEdges(job, given, runs, seen, n_loops, sample, vertex_ids, dtype, why, coordinates)
 
 
 @dataclass(frozen=True, eq=False)
-class Built:
-    """The graph with one weight, before it is written."""
+class _Prepared:
+    """A chunk after it was checked and kept."""
 
-    job: Job
-    graph: CsrGraph
-    vertex_ids: VertexIds
-    coordinates: Coordinates | None
-    counts: Counts
-    reading: Reading
-    is_symmetric: bool
+    n_edges: int
+    sample: list[tuple]
+    run: EdgeRun
+    n_loops: int
+    seen: WeightRange
 
 
-def build(given: Given, progress: Progress, *, with_positions: bool = True) -> Built:
-    """Read the edges with one weight, and return their graph; the coordinates only `with_positions`."""
-    spec = given.spec
-    edge_list = open_input(spec, given.urls)
-    ids = collector(edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id)
-    with Spill() as spill:
-        job = Job(spec, edge_list, ids, spill, usable_cores(), progress)
-        positions = open_positions(spec, edge_list) if with_positions else None
-        seen, sample = _read_edges(job)
-        dtype, why = seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
-        vertex_ids = ids.finish()
-        _check_vertex_count(vertex_ids.n_vertices)
-        graph, counts = _build_graph(job, vertex_ids, seen, dtype)
-    one_way = _first_one_way(graph, job.threads)
-    if one_way is not None and edge_list.symmetric == "both-listed":
-        raise _one_way_error(given.urls[0], *(vertex_ids.original(end) for end in one_way))
-    reading = complete_reading(edge_list, spec, sample, f"{dtype.name}: {why}")
-    coordinates = _coordinates(job, positions, vertex_ids) if with_positions else None
-    return Built(job, graph, vertex_ids, coordinates, counts, reading, one_way is None)
-
-
-def _read_edges(job: Job) -> tuple[WeightRange, list[tuple]]:
-    """Read all edges into the spill; return what their weights need, and the first edges."""
-    spec, place = job.spec, job.input_name
+def _read_runs(job: Job) -> tuple[list[EdgeRun], WeightRange, int, list[tuple]]:
+    """Read and keep all edges; return their runs, what their weights need, the self-loops, and the first edges."""
     job.progress.stage("read edges")
     seen = WeightRange()
+    runs: list[EdgeRun] = []
     sample: list[tuple] = []
+    n_loops = 0
     if not job.edge_list.has_weights:
-        seen.add(default_weight(spec.weights))
-    for chunk in chunks_of(job.edge_list, spec, job.threads):
-        group = [job.ids.add(end) for end in (chunk.src, chunk.dst)]
-        if len(sample) < SAMPLE_EDGES:
-            sample += sample_of(chunk, SAMPLE_EDGES - len(sample))
-        if chunk.weights is not None:
-            weights = chunk.weights
-            if spec.weights.scale is not None:
-                weights = scaled(chunk, seen.n_edges, spec.weights.scale, place)
-            check_weights(EdgeChunk(chunk.src, chunk.dst, weights), seen.n_edges, spec.weights.dtype, place)
-            group.append(seen.add(weights))
-            seen.n_weighted += len(chunk)
-        if spec.self_loops == "error" and (loops := np.flatnonzero(group[0] == group[1])).size:
-            i = int(loops[0])
-            raise InputError(
-                f"{place}: edge {seen.n_edges + i + 1} is a self-loop of vertex `{chunk.src[i]}`",
-                hint="`graph.self_loops: drop` leaves self-loops out, `keep` keeps them",
-            )
-        seen.n_edges += len(group[0])
-        job.spill.append(group)
+        seen.add(default_weight(job.spec.weights))
+    chunks = chunks_of(job.edge_list, job.spec, job.threads)
+    for done in map_in_order(partial(_prepared, job), chunks, job.threads):
+        if isinstance(done, EdgeChunk):
+            # It has a fault, whose message needs the number of edges before it.
+            _checked(job, done, job.ids.add(done.src, done.dst), seen.n_edges)
+            raise AssertionError("a fault was found only once")
+        sample += done.sample[: SAMPLE_EDGES - len(sample)]
+        seen.merge(done.seen)
+        seen.n_edges += done.n_edges
+        seen.n_weighted += done.n_edges if done.run.weights is not None else 0
+        n_loops += done.n_loops
+        runs.append(done.run)
         job.progress.advance(seen.n_edges, None, "edges")
     if 0 < seen.n_weighted < seen.n_edges:
         raise InputError(
             f"{seen.n_weighted} edges have a weight and {seen.n_edges - seen.n_weighted} have none",
             hint="name files of one kind, or set `graph.weights.column: none`",
         )
-    return seen, sample
+    return runs, seen, n_loops, sample
+
+
+def _prepared(job: Job, chunk: EdgeChunk) -> _Prepared | EdgeChunk:
+    """Check a chunk and keep it; return it as it is if it has a fault."""
+    ends = job.ids.add(chunk.src, chunk.dst)
+    try:
+        weights = _checked(job, chunk, ends, 0)
+    except InputError:
+        return chunk
+    seen = WeightRange()
+    if weights is not None:
+        weights = seen.add(weights)
+    run, n_loops = keep_run(
+        job.spill, ends, weights, drop_loops=job.drops_loops, add_reverses=job.adds_reverses
+    )
+    return _Prepared(len(chunk), sample_of(chunk, SAMPLE_EDGES), run, n_loops, seen)
+
+
+def _checked(
+    job: Job, chunk: EdgeChunk, ends: tuple[np.ndarray, np.ndarray, int], before: int
+) -> np.ndarray | None:
+    """Return the scaled weights of a chunk; `before` is the number of edges before it.
+
+    Raises
+    ------
+    InputError
+        A weight cannot be used, or there is a self-loop and `graph.self_loops` is `error`.
+    """
+    spec, place, weights = job.spec, job.input_name, chunk.weights
+    if weights is not None:
+        if spec.weights.scale is not None:
+            weights = scaled(chunk, before, spec.weights.scale, place)
+        check_weights(EdgeChunk(chunk.src, chunk.dst, weights), before, spec.weights.dtype, place)
+    if spec.self_loops == "error" and (loops := np.flatnonzero(ends[0] == ends[1])).size:
+        i = int(loops[0])
+        raise InputError(
+            f"{place}: edge {before + i + 1} is a self-loop of vertex `{chunk.src[i]}`",
+            hint="`graph.self_loops: drop` leaves self-loops out, `keep` keeps them",
+        )
+    return weights
 
 
 def _check_vertex_count(n_vertices: int) -> None:
@@ -160,123 +397,13 @@ def _check_vertex_count(n_vertices: int) -> None:
         )
 
 
-def _build_graph(
-    job: Job, vertex_ids: VertexIds, seen: WeightRange, dtype: np.dtype
-) -> tuple[CsrGraph, Counts]:
-    """Return the CSR graph of the spilled edges, and how many edges were dropped and added."""
-    job.progress.stage("build rows")
-    _check_memory(vertex_ids.n_vertices, seen.n_edges * (2 if job.adds_reverses else 1), dtype)
-    row_offsets, loops = _count_rows(job, vertex_ids.n_vertices)
-    n_placed = int(row_offsets[-1])
-    col_indices = np.empty(n_placed, np.uint32)
-    weights = np.empty(n_placed, dtype)
-    _place_edges(job, row_offsets, col_indices, weights)
-    csr_build.in_parallel(csr_build.sort_rows, row_offsets, job.threads, col_indices, weights)
-    n_edges = _apply_duplicates(job, vertex_ids, row_offsets, col_indices, weights)
-    counts = Counts(
-        edges_read=seen.n_edges,
-        rows_skipped=job.edge_list.skipped.count,
-        self_loops_dropped=loops if job.drops_loops else 0,
-        reverses_added=seen.n_edges - loops if job.adds_reverses else 0,
-        duplicates_dropped=n_placed - n_edges,
-    )
-    return CsrGraph(row_offsets, col_indices[:n_edges], weights[:n_edges]).check(), counts
-
-
-def _check_memory(n_vertices: int, n_edges: int, dtype: np.dtype) -> None:
-    """Raise `InputError` if there is not enough free memory to build the graph."""
-    needed = 2 * 8 * (n_vertices + 1) + n_edges * (4 + dtype.itemsize)
-    free = free_memory_bytes()
-    if needed > free:
-        raise InputError(
-            f"a graph of {n_vertices:,} vertices and {n_edges:,} edges takes {in_bytes(needed)} to build, and "
-            f"{in_bytes(free)} of memory are free",
-            hint="give the run more memory; if the input declares too many vertices, correct its header",
-        )
-
-
-def _count_rows(job: Job, n_vertices: int) -> tuple[np.ndarray, int]:
-    """Return the row offsets (V+1,) int64 of the spilled edges, and the number of self-loops."""
-    row_offsets = np.zeros(n_vertices + 1, np.int64)
-    loops = 0
-    for src, dst, _ in _translate(job):
-        loops += csr_build.count_rows(src, dst, job.drops_loops, job.adds_reverses, row_offsets)
-    np.cumsum(row_offsets, out=row_offsets)
-    return row_offsets, loops
-
-
-def _place_edges(job: Job, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray) -> None:
-    """Write every spilled edge to its row. All threads read all edges, and each thread writes its own rows."""
-    default = job.spec.weights.default
-    if job.spec.weights.scale is not None:
-        default = int(default_weight(job.spec.weights)[0])
-    rows = job.drops_loops, job.adds_reverses, row_offsets[:-1].copy(), col_indices, weights
-    ranges = csr_build.row_ranges(row_offsets, job.threads)
-    with ThreadPoolExecutor(job.threads) as pool:
-        for src, dst, given in _translate(job):
-            values = given if given is not None else np.full(len(src), default)
-            if weights.dtype.kind == "f":
-                # The same weight may be an integer in one chunk and a decimal in another. Both go through float64, so
-                # that both are rounded in the same way.
-                values = values.astype(np.float64)
-            edges = src, dst, values.astype(weights.dtype)
-            list(pool.map(lambda r, e=edges: csr_build.place_edges(*r, *e, *rows), ranges))
-
-
-def _apply_duplicates(
-    job: Job,
-    vertex_ids: VertexIds,
-    row_offsets: np.ndarray,
-    col_indices: np.ndarray,
-    weights: np.ndarray,
-) -> int:
-    """Apply `graph.duplicates` to the sorted rows, in place; return the number of edges that remain."""
-    if job.spec.duplicates == "error" and (e := csr_build.first_duplicate(row_offsets, col_indices)) >= 0:
-        u = int(np.searchsorted(row_offsets, e, side="right")) - 1
-        raise InputError(
-            f"{job.input_name}: the edge from `{vertex_ids.original(u)}` to "
-            f"`{vertex_ids.original(int(col_indices[e]))}` is listed twice",
-            hint="`graph.duplicates: keep-min` keeps the lighter one, `keep-all` keeps both",
-        )
-    if job.spec.duplicates == "keep-min":
-        return int(csr_build.keep_first(row_offsets, col_indices, weights))
-    return len(col_indices)
-
-
-def _translate(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Give source vertices, target vertices and weights of the spilled edges; one group is translated in advance."""
-    with ThreadPoolExecutor(2) as pool:
-
-        def submit(group: list[np.ndarray]) -> tuple[Future, Future, np.ndarray | None]:
-            src, dst, *given = group
-            vertices = job.ids.vertices
-            return pool.submit(vertices, src), pool.submit(vertices, dst), given[0] if given else None
-
-        coming = map(submit, job.spill)
-        ahead = next(coming, None)
-        while ahead is not None:
-            (src, dst, given), ahead = ahead, next(coming, None)
-            yield src.result(), dst.result(), given
-
-
-def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int] | None:
-    """Return the ends of the first edge without a reverse of the same weight; None if every edge has one."""
+def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int]:
+    """Return the ends of the first edge without a reverse of the same weight, of which there is one."""
     found = csr_build.in_parallel(
         csr_build.first_one_way, graph.row_offsets, threads, graph.col_indices, graph.weights
     )
-    edge = next((e for e in found if e >= 0), None)
-    if edge is None:
-        return None
+    edge = next(e for e in found if e >= 0)
     return int(np.searchsorted(graph.row_offsets, edge, side="right")) - 1, int(graph.col_indices[edge])
-
-
-def _one_way_error(url: str, u: int | str, v: int | str) -> InputError:
-    return InputError(
-        f"`{files.redacted(url)}` lists the edge from `{u}` to `{v}`, but not from `{v}` to `{u}` with "
-        "the same weight",
-        hint="a METIS graph lists every edge in the lines of both its ends; set `graph.format: text` if each "
-        "row is an edge",
-    )
 
 
 def _coordinates(job: Job, positions: VertexPositions | None, vertex_ids: VertexIds) -> Coordinates | None:

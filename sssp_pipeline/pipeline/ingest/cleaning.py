@@ -10,16 +10,16 @@ roots are the smallest vertices (Galler and Fischer, 1964), with path halving (T
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.numba_cache import njit
-from sssp_pipeline.pipeline.graph_store.manifest import Cleaning
-from sssp_pipeline.pipeline.ingest import csr_build
-from sssp_pipeline.pipeline.ingest.building import Built
+from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.graph_store.manifest import Cleaning, Counts
+from sssp_pipeline.pipeline.ingest.building import ReadEdges, Rows, random_keys, reverse_difference
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 
@@ -78,57 +78,86 @@ class VertexFinder:
         return _kept(self._parents == np.argmax(sizes), int(np.count_nonzero(sizes)))
 
 
-def cleaned(built: Built) -> tuple[Built, Cleaning | None]:
-    """Return the graph with the vertices that `graph.vertices` keeps, and what was left out; None if all are kept.
+class CleanedEdges:
+    """Edges of which only those of some vertices are kept; used as `ReadEdges`.
 
     Raises
     ------
     InputError
         No vertex is kept.
     """
-    job, graph = built.job, built.graph
-    if (wanted := job.spec.vertices) == "all":
-        return built, None
-    finder = VertexFinder(graph.n_vertices)
-    finder.see(0, graph.row_offsets, graph.col_indices)
-    kept = finder.with_edges() if wanted == "with-edges" else finder.largest_component()
-    if not len(kept.vertices):
-        raise InputError(
-            f"{job.input_name}: no vertex has an edge that is kept, and `graph.vertices` is `{wanted}`",
-            hint="check `graph.self_loops`, or set `graph.vertices: all`",
+
+    def __init__(self, edges: ReadEdges) -> None:
+        self._edges, self.job, self.given = edges, edges.job, edges.given
+        wanted = edges.job.spec.vertices
+        finder = VertexFinder(edges.vertex_ids.n_vertices)
+        for each in edges.rows():
+            finder.see(each.first, each.row_offsets, each.col_indices)
+        kept = self._kept = finder.with_edges() if wanted == "with-edges" else finder.largest_component()
+        if not len(kept.vertices):
+            raise InputError(
+                f"{edges.job.input_name}: no vertex has an edge that is kept, and `graph.vertices` is `{wanted}`",
+                hint="check `graph.self_loops`, or set `graph.vertices: all`",
+            )
+        self.vertex_ids = kept.ids(edges.vertex_ids)
+        self.coordinates = edges.coordinates
+        if edges.coordinates is not None:
+            self.coordinates = edges.coordinates[0][kept.vertices], edges.coordinates[1][kept.vertices]
+        #: These are complete when all rows were made.
+        self._n_dropped = self._reverse_difference = 0
+
+    def rows(self) -> Iterator[Rows]:
+        """Give the kept rows, range by range in ascending order; raises as `ReadEdges.rows`."""
+        self._n_dropped = self._reverse_difference = 0
+        first, keys = 0, random_keys()
+        for each in self._edges.rows():
+            rows = self._kept.rows(each.first, each.row_offsets, each.col_indices, each.weights)
+            difference = reverse_difference(first, *rows, keys)
+            self._n_dropped += len(each.col_indices) - len(rows[1])
+            self._reverse_difference = (self._reverse_difference + difference) % 2**64
+            if len(rows[0]) > 1:
+                yield Rows(first, *rows, difference)
+            first += len(rows[0]) - 1
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether each edge has a reverse of the same weight."""
+        return self._edges.is_symmetric or self._reverse_difference == 0
+
+    @property
+    def counts(self) -> Counts:
+        return self._edges.counts
+
+    @property
+    def reading(self) -> Reading:
+        return self._edges.reading
+
+    @property
+    def cleaning(self) -> Cleaning:
+        """What was left out."""
+        return Cleaning(
+            kept=self.job.spec.vertices,
+            vertices_dropped=self._edges.vertex_ids.n_vertices - len(self._kept.vertices),
+            edges_dropped=self._n_dropped,
+            components=self._kept.n_components,
         )
-    rows = CsrGraph(*kept.rows(0, graph.row_offsets, graph.col_indices, graph.weights)).check()
-    facts = Cleaning(
-        kept=wanted,
-        vertices_dropped=graph.n_vertices - rows.n_vertices,
-        edges_dropped=graph.n_edges - rows.n_edges,
-        components=kept.n_components,
-    )
-    coordinates = built.coordinates
-    if coordinates is not None:
-        coordinates = coordinates[0][kept.vertices], coordinates[1][kept.vertices]
-    return (
-        replace(
-            built,
-            graph=rows,
-            vertex_ids=kept.ids(built.vertex_ids),
-            coordinates=coordinates,
-            is_symmetric=built.is_symmetric or _is_symmetric(rows, job.threads),
-        ),
-        facts,
-    )
+
+    def check_both_listed(self) -> None:
+        """Do what `ReadEdges.check_both_listed` does."""
+        self._edges.check_both_listed()
+
+
+Edges = ReadEdges | CleanedEdges
+
+
+def cleaned(edges: ReadEdges) -> Edges:
+    """Return the edges of the vertices that `graph.vertices` keeps; raises as `CleanedEdges`."""
+    return edges if edges.job.spec.vertices == "all" else CleanedEdges(edges)
 
 
 def _kept(is_kept: np.ndarray, n_components: int | None) -> KeptVertices:
     numbers = (np.cumsum(is_kept) - 1).astype(np.uint32)
     return KeptVertices(np.flatnonzero(is_kept), numbers, is_kept, n_components)
-
-
-def _is_symmetric(graph: CsrGraph, threads: int) -> bool:
-    found = csr_build.in_parallel(
-        csr_build.first_one_way, graph.row_offsets, threads, graph.col_indices, graph.weights
-    )
-    return all(edge < 0 for edge in found)
 
 
 @njit()

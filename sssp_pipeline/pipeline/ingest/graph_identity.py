@@ -28,7 +28,7 @@ _URLS = ("input", "coordinates", "coordinates.file")
 
 def options_of(spec: workflow.Graph) -> dict[str, Any]:
     """Return the options of `spec` for a manifest: its options and its input without secrets, and the `READER`."""
-    options = spec.model_dump(mode="json", exclude={"store"})
+    options = spec.model_dump(mode="json", exclude={"store", "memory"})
     options["input"] = [storage.redacted(url) for url in spec.inputs]
     if spec.positions is not None:
         file = storage.redacted(spec.positions.file)
@@ -88,7 +88,9 @@ def _different_options(manifest: Manifest, spec: workflow.Graph) -> list[tuple[s
 
 def _stored_options(manifest: Manifest, here: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a stored graph; options that are newer than the store get their defaults."""
-    defaults = workflow.Graph(input="-").model_dump(mode="json", exclude={"store", "input", "coordinates"})
+    defaults = workflow.Graph(input="-").model_dump(
+        mode="json", exclude={"store", "memory", "input", "coordinates"}
+    )
     there = _merged(defaults, manifest.options)
     if "input" in there:
         return there

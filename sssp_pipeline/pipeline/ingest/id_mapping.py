@@ -2,105 +2,135 @@
 
 Vertices are numbered in ascending order of their ids. So the numbering does not depend on the order of the edges, and
 an id is found by bisection. Consecutive integer ids need no table.
+
+While edges are read, each id is kept as a code of 32 bits. Codes have the order of the ids. Small integers are their
+own codes, and a bitmap marks them. Larger integers and strings have codes that are valid in one chunk only: `id_runs`
+keeps the ids of each chunk, and numbers all of them at the end.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from threading import Lock
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.kernels.host.numba_tools import atomic_or, one_bits, trailing_zeros
 from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.pipeline.ingest.id_runs import (
+    IntegerRuns,
+    StringRuns,
+    unique_integers,
+    unique_strings,
+)
+from sssp_pipeline.pipeline.ingest.spill import Spill
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
-#: Smaller ids are marked in a bitmap. The bitmap grows with the largest id, up to 256 MiB.
+#: Smaller ids are marked in a bitmap of 256 MiB, of which only the used pages take memory.
 BITMAP_IDS = 2**31
+#: The number of a chunk whose codes are valid in all chunks.
+EVERYWHERE = -1
+#: The words of the bitmap that are read at a time into the table of ids: 2^22 ids.
+_WORDS = 1 << 16
 
 
 class IdCollector(Protocol):
-    """Collects all ids, chunk by chunk, and then translates them to vertices."""
+    """Collects all ids, chunk by chunk, and then translates them to vertices. Several threads may call `add`."""
 
-    def add(self, ids: np.ndarray | pa.Array) -> np.ndarray:
-        """Collect `ids`; return them as integers, uint32 if they fit, which the caller keeps for `vertices`."""
+    def add(
+        self, src: np.ndarray | pa.Array, dst: np.ndarray | pa.Array
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Collect the ids of a chunk; return the codes of both ends, (n,) uint32 each, and the number of the chunk."""
         ...
 
     def finish(self) -> VertexIds:
         """Return the ids of all vertices; `add` may not be called after that."""
         ...
 
-    def vertices(self, kept: np.ndarray) -> np.ndarray:
-        """Return the vertices (n,) uint32 of ids that `add` returned; only after `finish`."""
+    @property
+    def has_chunks(self) -> bool:
+        """Whether a chunk has a number other than `EVERYWHERE`. Otherwise codes can be compared across chunks."""
+        ...
+
+    def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        """Return the vertices (n,) uint32 of codes in a chunk; only after `finish`.
+
+        For a code of `EVERYWHERE` that no id has, it is the first vertex with a larger id.
+        """
         ...
 
 
 class DeclaredIds:
     """Ids of a format that declares its number of vertices: they count up from `first_id`."""
 
+    has_chunks = False
+
     def __init__(self, n_vertices: int, first_id: int) -> None:
         self._n_vertices, self._first_id = n_vertices, first_id
 
-    def add(self, ids: np.ndarray) -> np.ndarray:
-        return _narrow(ids)
+    def add(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        return src.astype(np.uint32), dst.astype(np.uint32), EVERYWHERE
 
     def finish(self) -> VertexIds:
         return VertexIds(
             IdMapping(kind="offset", type="int64", first_id=self._first_id), None, self._n_vertices
         )
 
-    def vertices(self, kept: np.ndarray) -> np.ndarray:
-        return _shifted(kept, self._first_id)
+    def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        return _shifted(codes, self._first_id)
 
 
 class IntegerIds:
     """Integer ids of a format that does not declare them."""
 
-    def __init__(self) -> None:
-        self._bits = np.zeros(1024, np.uint64)
-        self._large: list[np.ndarray] = []  # sorted and unique, each at least twice as long as the next
+    def __init__(self, spill: Spill, memory_bytes: int) -> None:
+        # A bitmap of a fixed length never moves, so that several threads can mark ids in it.
+        n_ids = min(BITMAP_IDS, max(64, 1 << (memory_bytes.bit_length() - 1)))
+        self._n_ids = n_ids
+        self._bits = np.zeros(n_ids // 64, np.uint64)
+        self._n_words = 0
+        self._lock = Lock()
+        self._large = IntegerRuns(spill, memory_bytes)
         self._first_id: int | None = None
-        self._ranks = np.empty(0, np.int64)
+        self._ranks = np.zeros(1, np.uint32)
         self._n_small = 0
 
-    def add(self, ids: np.ndarray) -> np.ndarray:
-        largest = int(ids.max(initial=0))
-        small = ids
-        if largest >= BITMAP_IDS:
-            self._add_large(np.unique(ids[ids >= BITMAP_IDS]))
-            small = ids[ids < BITMAP_IDS]
-            largest = int(small.max(initial=0))
-        words = largest // 64 + 1
-        if words > len(self._bits):
-            grown = np.zeros(min(max(words, 2 * len(self._bits)), BITMAP_IDS // 64), np.uint64)
-            grown[: len(self._bits)] = self._bits
-            self._bits = grown
-        narrow = np.empty(len(small), np.uint32)
-        _mark(self._bits, small, narrow)
-        return narrow if small is ids else ids
+    def add(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        codes = np.empty(len(src), np.uint32), np.empty(len(dst), np.uint32)
+        largest = [int(_mark(self._bits, ids, code)) for ids, code in zip((src, dst), codes, strict=True)]
+        with self._lock:
+            self._n_words = max(self._n_words, min(max(largest) // 64 + 1, len(self._bits)))
+        if max(largest) < self._n_ids:
+            return *codes, EVERYWHERE
+        beyond = [np.flatnonzero(ids >= self._n_ids) for ids in (src, dst)]
+        unique, places = unique_integers(np.concatenate([src[beyond[0]], dst[beyond[1]]]))
+        codes[0][beyond[0]] = self._n_ids + places[: len(beyond[0])]
+        codes[1][beyond[1]] = self._n_ids + places[len(beyond[0]) :]
+        return *codes, self._large.add(unique)
 
-    def _add_large(self, unique: np.ndarray) -> None:
-        # Only arrays of similar length are merged, so that the total work is O(n log n).
-        while self._large and len(self._large[-1]) < 2 * len(unique):
-            unique = np.union1d(self._large.pop(), unique)
-        self._large.append(unique)
+    @property
+    def has_chunks(self) -> bool:
+        return len(self._large) > 0
 
     def finish(self) -> VertexIds:
-        per_word = np.bitwise_count(self._bits)
-        self._ranks = np.zeros(len(per_word) + 1, np.int64)
-        np.cumsum(per_word, out=self._ranks[1:])
+        self._bits = self._bits[: self._n_words]
+        self._ranks = np.zeros(len(self._bits) + 1, np.uint32)
+        _count_ones(self._bits, self._ranks)
         self._n_small = int(self._ranks[-1])
-        large = np.unique(np.concatenate(self._large)) if self._large else np.empty(0, np.int64)
-        self._large = [large]
-        n_vertices = self._n_small + len(large)
         first, last = self._ends_of_small()
-        if len(large):
-            first, last = first if self._n_small else int(large[0]), int(large[-1])
-        if last - first + 1 == n_vertices:
+        if not self.has_chunks and last - first + 1 == self._n_small:
             self._first_id = first
-            return VertexIds(IdMapping(kind="offset", type="int64", first_id=first), None, n_vertices)
-        small = np.empty(self._n_small, np.int64)
-        _write_marked_ids(self._bits, small)
-        table = pa.array(np.concatenate([small, large]))
+            return _counted(first, self._n_small)
+        for begin in range(0, len(self._bits), _WORDS):
+            words = self._bits[begin : begin + _WORDS]
+            ids = np.empty(int(self._ranks[begin + len(words)] - self._ranks[begin]), np.int64)
+            _write_marked_ids(words, 64 * begin, ids)
+            self._large.append(ids)
+        n_vertices = self._n_small + self._large.merge(self._n_small)
+        table = self._large.table()
+        if table[-1].as_py() - table[0].as_py() + 1 == n_vertices:
+            return _counted(table[0].as_py(), n_vertices)
         return VertexIds(IdMapping(kind="table", type="int64"), table, n_vertices)
 
     def _ends_of_small(self) -> tuple[int, int]:
@@ -112,97 +142,106 @@ class IntegerIds:
         lowest = 64 * int(used[0]) + (low & -low).bit_length() - 1
         return lowest, 64 * int(used[-1]) + high.bit_length() - 1
 
-    def vertices(self, kept: np.ndarray) -> np.ndarray:
+    def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
         if self._first_id is not None:
-            return _shifted(kept, self._first_id)
-        vertices = np.empty(len(kept), np.uint32)
-        _write_ranks(kept, self._bits, self._ranks, vertices)
-        if len(self._large[0]):
-            beyond = np.flatnonzero(kept >= BITMAP_IDS)
-            vertices[beyond] = self._n_small + np.searchsorted(self._large[0], kept[beyond])
+            return _shifted(codes, self._first_id)
+        vertices = np.empty(len(codes), np.uint32)
+        _write_ranks(codes, self._bits, self._ranks, vertices)
+        if chunk != EVERYWHERE:
+            beyond = np.flatnonzero(codes >= self._n_ids)
+            vertices[beyond] = self._large.numbers(chunk)[codes[beyond] - self._n_ids]
         return vertices
 
 
 class StringIds:
-    """String ids; they are numbered in the order of their arrival, and in ascending order at the end."""
+    """String ids."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._sorted_position = np.empty(0, np.uint32)
+    def __init__(self, spill: Spill, memory_bytes: int) -> None:
+        self._runs = StringRuns(spill, memory_bytes)
 
-    def add(self, ids: pa.Array) -> np.ndarray:
-        encoded = ids.dictionary_encode()
-        numbers = self._numbers
-        local = [numbers.setdefault(name, len(numbers)) for name in encoded.dictionary.to_pylist()]
-        return _narrow(np.array(local, np.int64)[encoded.indices.to_numpy()])
+    def add(self, src: pa.Array, dst: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
+        unique, places = unique_strings(pa.concat_arrays([src, dst]))
+        return places[: len(src)], places[len(src) :], self._runs.add(unique)
+
+    has_chunks = True
 
     def finish(self) -> VertexIds:
-        names = sorted(self._numbers)
-        self._sorted_position = np.empty(len(names), np.uint32)
-        self._sorted_position[[self._numbers[name] for name in names]] = np.arange(len(names))
-        self._numbers.clear()
-        return VertexIds(
-            IdMapping(kind="table", type="string"), pa.array(names, pa.large_string()), len(names)
-        )
+        n_vertices = self._runs.merge(0)
+        return VertexIds(IdMapping(kind="table", type="string"), self._runs.table(), n_vertices)
 
-    def vertices(self, kept: np.ndarray) -> np.ndarray:
-        return self._sorted_position[kept]
+    def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        return self._runs.numbers(chunk)[codes]
 
 
-def _narrow(kept: np.ndarray) -> np.ndarray:
-    return kept.astype(np.uint32) if int(kept.max(initial=0)) < 2**32 else kept
+def _counted(first_id: int, n_vertices: int) -> VertexIds:
+    return VertexIds(IdMapping(kind="offset", type="int64", first_id=first_id), None, n_vertices)
 
 
-def _shifted(kept: np.ndarray, first_id: int) -> np.ndarray:
-    return (kept - kept.dtype.type(first_id) if first_id else kept).astype(np.uint32, copy=False)
+def _shifted(codes: np.ndarray, first_id: int) -> np.ndarray:
+    return codes - np.uint32(first_id) if first_id else codes
 
 
-def collector(id_kind: str, n_vertices: int | None, first_id: int) -> IdCollector:
-    """Return the collector for ids of kind `id_kind`; `n_vertices` is None unless the format declares it."""
+def collector(
+    id_kind: str, n_vertices: int | None, first_id: int, spill: Spill, memory_bytes: int
+) -> IdCollector:
+    """Return the collector for ids of kind `id_kind`; `n_vertices` is None unless the format declares it.
+
+    It takes some part of `memory_bytes` itself, and keeps all else in `spill`.
+    """
     if n_vertices is not None:
         return DeclaredIds(n_vertices, first_id)
-    return StringIds() if id_kind == "string" else IntegerIds()
+    return StringIds(spill, memory_bytes) if id_kind == "string" else IntegerIds(spill, memory_bytes)
 
 
 @njit(nogil=True)
-def _mark(bits: np.ndarray, ids: np.ndarray, narrow: np.ndarray) -> None:
-    """Set the bits of `ids` and write them to `narrow` (n,) uint32."""
+def _mark(bits: np.ndarray, ids: np.ndarray, codes: np.ndarray) -> Any:
+    """Set the bits of `ids` and write them to `codes` (n,) uint32; return the largest. Those beyond the bits are left.
+
+    Several threads may set bits at once.
+    """
     one = np.uint64(1)
+    n_ids = np.uint64(64 * len(bits))
+    largest = np.uint64(0)
     for i in range(len(ids)):
         v = np.uint64(ids[i])
-        narrow[i] = v
-        bits[v >> np.uint64(6)] |= one << (v & np.uint64(63))
+        largest = max(largest, v)
+        codes[i] = v
+        if v < n_ids:
+            word, bit = v >> np.uint64(6), one << (v & np.uint64(63))
+            if not bits[word] & bit:
+                atomic_or(bits, word, bit)
+    return np.int64(largest)
 
 
 @njit(nogil=True)
-def _write_marked_ids(bits: np.ndarray, out: np.ndarray) -> None:
+def _count_ones(bits: np.ndarray, ranks: np.ndarray) -> None:
+    """Set `ranks`, (W + 1,), to the number of bits before each word of `bits`, (W,), and to that of all."""
+    n = np.uint64(0)
+    for word in range(len(bits)):
+        ranks[word] = n
+        n += one_bits(bits[word])
+    ranks[len(bits)] = n
+
+
+@njit(nogil=True)
+def _write_marked_ids(bits: np.ndarray, first: int, out: np.ndarray) -> None:
     n = 0
     for word in range(len(bits)):
         rest = bits[word]
         while rest:
-            lowest = rest & (~rest + np.uint64(1))
-            out[n] = 64 * word + _population(lowest - np.uint64(1))
+            out[n] = first + 64 * word + np.int64(trailing_zeros(rest))
             n += 1
-            rest ^= lowest
+            rest &= rest - np.uint64(1)
 
 
 @njit(nogil=True)
-def _write_ranks(ids: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndarray) -> None:
+def _write_ranks(codes: np.ndarray, bits: np.ndarray, ranks: np.ndarray, out: np.ndarray) -> None:
     one = np.uint64(1)
     n_ids = np.uint64(64 * len(bits))
-    for i in range(len(ids)):
-        v = np.uint64(ids[i])
-        if v >= n_ids:
-            continue
+    for i in range(len(codes)):
+        v = np.uint64(codes[i])
         word = v >> np.uint64(6)
-        below = bits[word] & ((one << (v & np.uint64(63))) - one)
-        out[i] = ranks[word] + _population(below)
-
-
-@njit(nogil=True, inline="always")
-def _population(x: np.uint64) -> np.int64:
-    # numba has no population count.
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+        if v >= n_ids:
+            out[i] = ranks[len(bits)]
+        else:
+            out[i] = ranks[word] + one_bits(bits[word] & ((one << (v & np.uint64(63))) - one))

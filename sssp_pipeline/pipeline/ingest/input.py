@@ -40,7 +40,7 @@ def input_files(spec: workflow.Graph) -> tuple[list[str], list[dict[str, Any]]]:
     return urls, [storage.fingerprint(url) for url in read]
 
 
-def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = None) -> EdgeList:
+def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int, table_row_bytes: int = 0) -> EdgeList:
     """Return the edge list in the files `urls`, with the options of `spec`.
 
     A table of coordinates is not opened: `open_positions` does that.
@@ -70,7 +70,8 @@ def open_input(spec: workflow.Graph, urls: list[str], block_bytes: int | None = 
         layer=spec.layer,
         profile=spec.profile,
         max_line_bytes=spec.max_line_bytes,
-        **({} if block_bytes is None else {"block_bytes": block_bytes}),
+        block_bytes=block_bytes,
+        table_row_bytes=table_row_bytes,
     )
     edge_list = open_edge_list(urls, options)
     given, known = spec.weights.unit, edge_list.weight_unit

@@ -2,49 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.manifest import Counts
+from sssp_pipeline.pipeline.ingest.building import Rows
+from sssp_pipeline.pipeline.ingest.spill import Column
 from sssp_pipeline.vertex_ids import VertexIds
 
 _HINT = "every row of the input gives one edge and a value for each weight"
 
 
-@dataclass(frozen=True, eq=False)
 class SharedEdges:
-    """The edges that were read with one weight."""
+    """The edges that were read with the first weight, on disk if they take much memory."""
 
-    #: The name of the weight.
-    name: str
-    #: (V+1,) int64 and (E,) uint32, as in a `CsrGraph`; the edges of a row ascend, and no two are parallel.
-    row_offsets: np.ndarray
-    col_indices: np.ndarray
-    vertex_ids: VertexIds
-    counts: Counts
+    def __init__(self, name: str, vertex_ids: VertexIds, memory_bytes: int) -> None:
+        self.name, self._vertex_ids = name, vertex_ids
+        self._row_offsets = Column(np.dtype(np.int64), memory_bytes // 16)
+        self._row_offsets.append(np.zeros(1, np.int64))
+        self._col_indices = Column(np.dtype(np.uint32), memory_bytes // 16)
+        self._counts: Counts | None = None
 
+    def add(self, rows: Rows) -> None:
+        """Add the rows of the next vertices."""
+        self._row_offsets.append(len(self._col_indices) + rows.row_offsets[1:])
+        self._col_indices.append(rows.col_indices)
 
-def check_same_edges(first: SharedEdges, other: SharedEdges) -> None:
-    """Raise `InputError` unless both weights have the same vertices and edges, from equally many rows."""
-    ids = first.vertex_ids
-    if (problem := _other_vertices(ids, other.vertex_ids, first.name)) is not None:
-        raise InputError(problem, hint=_HINT)
-    row = _first_different_row(first, other)
-    if row is not None:
-        ends = [each.col_indices[slice(*each.row_offsets[row : row + 2])] for each in (first, other)]
-        lacking, found = np.setdiff1d(ends[0], ends[1]), np.setdiff1d(ends[1], ends[0])
-        u, v = (ids.original(int(end)) for end in (row, (lacking if len(lacking) else found)[0]))
-        verb = "has no edge" if len(lacking) else "has an edge"
-        raise InputError(
-            f"it {verb} from `{u}` to `{v}`, and the weight `{first.name}` {'has one' if len(lacking) else 'has none'}",
-            hint=_HINT,
-        )
-    for name, count in first.counts.model_dump().items():
-        if (here := getattr(other.counts, name)) != count:
-            what = name.replace("_", " ")
-            raise InputError(f"{here:,} {what}, and {count:,} of the weight `{first.name}`", hint=_HINT)
+    def finish(self, counts: Counts) -> None:
+        """End the edges; what was read has these counts."""
+        self.row_offsets, self.col_indices = self._row_offsets.array(), self._col_indices.array()
+        self._counts = counts
+
+    def check_vertices(self, other: VertexIds) -> None:
+        """Raise `InputError` unless another weight has the same vertices."""
+        if (problem := _other_vertices(self._vertex_ids, other, self.name)) is not None:
+            raise InputError(problem, hint=_HINT)
+
+    def check_rows(self, rows: Rows) -> None:
+        """Raise `InputError` unless another weight has the same edges in these rows; the edges of a row ascend."""
+        bounds = self.row_offsets[rows.first : rows.first + len(rows.row_offsets)]
+        own = self.col_indices[bounds[0] : bounds[-1]]
+        if np.array_equal(bounds - bounds[0], rows.row_offsets) and np.array_equal(own, rows.col_indices):
+            return
+        for row in range(len(bounds) - 1):
+            first = own[slice(*(bounds[row : row + 2] - bounds[0]))]
+            other = rows.col_indices[slice(*rows.row_offsets[row : row + 2])]
+            lacking, found = np.setdiff1d(first, other), np.setdiff1d(other, first)
+            if not len(lacking) and not len(found):
+                continue
+            ids = (rows.first + row, (lacking if len(lacking) else found)[0])
+            u, v = (self._vertex_ids.original(int(end)) for end in ids)
+            verb, has = ("has no edge", "has one") if len(lacking) else ("has an edge", "has none")
+            raise InputError(
+                f"it {verb} from `{u}` to `{v}`, and the weight `{self.name}` {has}",
+                hint=_HINT,
+            )
+        raise AssertionError("rows without parallel edges differ in an edge")
+
+    def check_counts(self, other: Counts) -> None:
+        """Raise `InputError` unless another weight was read from equally many rows."""
+        assert self._counts is not None
+        for name, count in self._counts.model_dump().items():
+            if (here := getattr(other, name)) != count:
+                what = name.replace("_", " ")
+                raise InputError(f"{here:,} {what}, and {count:,} of the weight `{self.name}`", hint=_HINT)
 
 
 def _other_vertices(first: VertexIds, other: VertexIds, name: str) -> str | None:
@@ -58,13 +79,3 @@ def _other_vertices(first: VertexIds, other: VertexIds, name: str) -> str | None
     if ids is None:
         return f"its ids are {other.mapping.type}, and those of the weight `{name}` are {first.mapping.type}"
     return f"it has the vertex `{ids[1]}` where the weight `{name}` has `{ids[0]}`"
-
-
-def _first_different_row(first: SharedEdges, other: SharedEdges) -> int | None:
-    """Return the first vertex whose edges may differ; None if all are equal."""
-    if not np.array_equal(first.row_offsets, other.row_offsets):
-        return int(np.argmax(first.row_offsets[1:] != other.row_offsets[1:]))
-    differs = first.col_indices != other.col_indices
-    if not differs.any():
-        return None
-    return int(np.searchsorted(first.row_offsets, np.argmax(differs), side="right")) - 1

@@ -1,59 +1,149 @@
-"""Spill: keeps a stream of arrays that is read again later, the first ones in memory and the rest on local disk.
+"""Spill: keeps arrays that are read again later, the first ones in memory and the rest on local disk.
 
-The file never has a name, so that even a killed process leaves nothing behind.
+The file on disk never has a name, so that even a killed process leaves nothing behind.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
+from threading import Lock
+from typing import IO
 
 import numpy as np
 
 from sssp_pipeline.pipeline.storage import files
 
-#: The bytes that are kept in memory: about as many as the chunks take that are read and parsed at a time.
-MEMORY_BYTES = 512 * 2**20
-
 
 class Spill:
-    """A list of groups of one-dimensional arrays, which can be iterated again; it owns the arrays."""
+    """Arrays that take at most some bytes of memory; all further ones are on disk.
 
-    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+    Several threads may call all methods of this class and of `Kept`.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
         self._room = memory_bytes
-        self._kept: list[list[np.ndarray]] = []
         self._file = tempfile.TemporaryFile(prefix="sssp-ingest-")  # noqa: SIM115 - closed by __exit__
-        self._written: list[list[tuple[np.dtype, int]]] = []
+        self._end = 0
+        self._lock = Lock()
 
     def __enter__(self) -> Spill:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.clear()
         with suppress(OSError):  # a full disk was already reported by the write
             self._file.close()
 
-    def append(self, arrays: list[np.ndarray]) -> None:
-        """Add one group.
+    def keep(self, array: np.ndarray) -> Kept:
+        """Keep a one-dimensional array, which the caller does not change.
 
         Raises
         ------
         InputError
             The temporary folder is full.
         """
-        size = sum(array.nbytes for array in arrays)
-        if size <= self._room and not self._written:
-            self._room -= size
-            self._kept.append(arrays)
-            return
-        with files.writing(tempfile.gettempdir()):
-            for array in arrays:
-                self._file.write(np.ascontiguousarray(array).data)
-        self._written.append([(array.dtype, len(array)) for array in arrays])
+        if self._takes(array.nbytes):
+            return Kept(array, array.dtype, len(array))
+        kept = self._on_disk(array.dtype, len(array))
+        kept.write(0, array)
+        return kept
 
-    def __iter__(self) -> Iterator[list[np.ndarray]]:
-        yield from self._kept
-        self._file.seek(0)
-        for group in self._written:
-            yield [np.fromfile(self._file, dtype, length) for dtype, length in group]
+    def reserve(self, dtype: np.dtype, length: int) -> Kept:
+        """Return a place for an array that is written piece by piece; its content is undefined until then."""
+        if self._takes(dtype.itemsize * length):
+            return Kept(np.empty(length, dtype), dtype, length)
+        return self._on_disk(dtype, length)
+
+    def _takes(self, n_bytes: int) -> bool:
+        with self._lock:
+            if n_bytes > self._room:
+                return False
+            self._room -= n_bytes
+            return True
+
+    def _on_disk(self, dtype: np.dtype, length: int) -> Kept:
+        with self._lock:
+            begin = self._end
+            self._end += dtype.itemsize * length
+        return Kept(None, dtype, length, self._file.fileno(), begin)
+
+
+class Kept:
+    """A one-dimensional array of a `Spill`, in memory or on disk."""
+
+    def __init__(
+        self, array: np.ndarray | None, dtype: np.dtype, length: int, file: int = -1, begin: int = 0
+    ) -> None:
+        self._array, self.dtype, self._length = array, dtype, length
+        self._file, self._begin = file, begin
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def in_memory(self) -> bool:
+        return self._array is not None
+
+    def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
+        """Return the elements [first, last), which the caller does not change; up to the end without `last`."""
+        last = self._length if last is None else last
+        if self._array is not None:
+            return self._array[first:last]
+        found = np.empty(last - first, self.dtype)
+        left = memoryview(found.view(np.uint8).data)
+        at = self._begin + first * self.dtype.itemsize
+        while left:
+            n = os.preadv(self._file, [left], at)
+            left, at = left[n:], at + n
+        return found
+
+    def write(self, first: int, values: np.ndarray) -> None:
+        """Set the elements from `first` on to `values`, converted to the type of this array; raises as `Spill.keep`."""
+        if self._array is not None:
+            self._array[first : first + len(values)] = values
+            return
+        left = memoryview(np.ascontiguousarray(values, self.dtype).view(np.uint8).data)
+        at = self._begin + first * self.dtype.itemsize
+        with files.writing(tempfile.gettempdir()):
+            while left:
+                n = os.pwrite(self._file, left, at)
+                left, at = left[n:], at + n
+
+
+class Column:
+    """An array that grows at its end: in memory up to some bytes, and in a nameless file beyond them.
+
+    Only one thread may use it.
+    """
+
+    def __init__(self, dtype: np.dtype, memory_bytes: int) -> None:
+        self._dtype, self._room = dtype, memory_bytes
+        self._pieces: list[np.ndarray] = []
+        self._file: IO[bytes] | None = None
+        self._length = 0
+
+    def append(self, values: np.ndarray) -> None:
+        """Add `values`, which the caller does not change; raises as `Spill.keep`."""
+        values = np.ascontiguousarray(values, self._dtype)
+        self._length += len(values)
+        self._room -= values.nbytes
+        self._pieces.append(values)
+        if self._room < 0:
+            with files.writing(tempfile.gettempdir()):
+                if self._file is None:
+                    self._file = tempfile.TemporaryFile(prefix="sssp-ingest-")  # noqa: SIM115 - mapped by `array`
+                for piece in self._pieces:
+                    self._file.write(piece.data)
+            self._pieces.clear()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def array(self) -> np.ndarray:
+        """Return the whole array, which is mapped if it is in a file; nothing may be added after that."""
+        if self._file is None:
+            return np.concatenate([np.empty(0, self._dtype), *self._pieces])
+        with files.writing(tempfile.gettempdir()), self._file as file:
+            file.flush()
+            return np.memmap(file, self._dtype, "r")

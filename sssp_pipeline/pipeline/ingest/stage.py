@@ -5,10 +5,11 @@ The store changes only after the whole input has been read and checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
@@ -16,7 +17,6 @@ from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
     VERSION,
-    Cleaning,
     Manifest,
     SeveralManifest,
     StoreManifest,
@@ -29,21 +29,25 @@ from sssp_pipeline.pipeline.graph_store.store import (
     older_versions,
     remove_older_versions,
 )
-from sssp_pipeline.pipeline.graph_store.writer import StoreWriter
-from sssp_pipeline.pipeline.ingest.building import Built, Given, build
-from sssp_pipeline.pipeline.ingest.cleaning import cleaned
+from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter, WrittenEdges
+from sssp_pipeline.pipeline.ingest.building import Given, Job, Rows, read_edges
+from sssp_pipeline.pipeline.ingest.cleaning import Edges, cleaned
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.ingest.input import (
     input_files,
     open_input,
 )
-from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges, check_same_edges
+from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
 from sssp_pipeline.pipeline.storage.redaction import without_secrets
 from sssp_pipeline.progress import Progress, in_bytes, plural
 from sssp_pipeline.workflow import models as workflow
 from sssp_pipeline.workflow.weights import naming_weight
+
+#: The most files whose beginnings are read before the folder of the store is created, and the bytes of each. Ingest
+#: opens all of them again.
+_MOST_CHECKED, _CHECKED_BYTES = 100, 1 << 18
 
 
 def ingest(
@@ -100,16 +104,12 @@ def _stored_if_current(given: dict[str | None, Given], store: str) -> StoreManif
     return newest if is_current and is_complete(store, newest) else None
 
 
-#: The most files whose beginnings are read before the folder of the store is created. Ingest opens all of them again.
-_MOST_CHECKED = 100
-
-
 def _check_inputs(given: dict[str | None, Given]) -> None:
     """Raise `InputError` if the beginning of an input cannot be read, or two weights are the same column."""
     seen: dict[Any, str | None] = {}
     for name, one in given.items():
         with naming_weight(name):
-            read = open_input(one.spec, one.urls[:_MOST_CHECKED]).reading.weight
+            read = open_input(one.spec, one.urls[:_MOST_CHECKED], _CHECKED_BYTES).reading.weight
             if read is None or read.column is None:
                 continue
             other = seen.setdefault((*one.urls, read.column), name)
@@ -128,11 +128,11 @@ def _ingest_into(
     with StoreWriter(store) as writer:
         manifest: StoreManifest
         if None in given:
-            built, cleaning = cleaned(build(given[None], progress))
-            manifest = _write_graph(built, given[None], writer, cleaning, with_weights=True)
-            skipped = built.job.edge_list.skipped
+            with read_edges(given[None], progress) as read:
+                manifest = _write_graph(cleaned(read), store, writer)
+                skipped = read.job.edge_list.skipped
         else:
-            manifest, skipped = _write_weights(given, writer, progress)
+            manifest, skipped = _write_weights(given, store, writer, progress)
         _check_unchanged(given)
         _write_skipped(store, skipped)
         check_held()  # a commit by a process that lost the store would remove the files of the new holder
@@ -141,26 +141,29 @@ def _ingest_into(
 
 
 def _write_weights(
-    given: dict[str | None, Given], writer: StoreWriter, progress: Progress
+    given: dict[str | None, Given], store: str, writer: StoreWriter, progress: Progress
 ) -> tuple[SeveralManifest, SkippedRows]:
-    """Write the edges once, and then each weight, of which memory holds one at a time."""
+    """Write the edges once, and then each weight."""
     graphs: dict[str, Manifest] = {}
     shared: SharedEdges | None = None
     skipped = SkippedRows()
 
     def add(name: str, one: Given) -> SharedEdges:
         nonlocal skipped
-        built, cleaning = cleaned(build(one, progress, with_positions=shared is None))
-        graph, skipped = built.graph, built.job.edge_list.skipped
-        edges = SharedEdges(name, graph.row_offsets, graph.col_indices, built.vertex_ids, built.counts)
-        if shared is None:
-            manifest = _write_graph(built, one, writer, cleaning, with_weights=False)
-        else:
-            check_same_edges(shared, edges)
-            manifest = _manifest(built, one, graphs[shared.name])
-        parts = writer.write_edge_weights(graph, built.job.threads)
-        graphs[name] = manifest.model_copy(update={"edge_weights": parts})
-        return shared or edges
+        with read_edges(one, progress, with_positions=shared is None) as read:
+            edges = cleaned(read)
+            skipped = read.job.edge_list.skipped
+            if shared is None:
+                first = SharedEdges(name, edges.vertex_ids, edges.job.memory.n_bytes)
+                graphs[name] = _write_graph(edges, store, writer, first)
+                first.finish(edges.counts)
+                return first
+            shared.check_vertices(edges.vertex_ids)
+            layout = Layout(structure=False, several_weights=True)
+            written = _written(edges, writer, layout, shared.check_rows)
+            shared.check_counts(edges.counts)
+            graphs[name] = _manifest(edges, written, graphs[shared.name])
+            return shared
 
     for name, one in given.items():
         with naming_weight(name):
@@ -202,63 +205,97 @@ def _check_unchanged(given: dict[str | None, Given]) -> None:
 _WAIT = "ingest it again when no program writes to it"
 
 
+def _written(
+    edges: Edges, writer: StoreWriter, layout: Layout, see: Callable[[Rows], None] | None = None
+) -> WrittenEdges:
+    """Write the rows of all edges; `see` is called with each of them."""
+
+    def rows() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        for each in edges.rows():
+            if see is not None:
+                see(each)
+            yield each.row_offsets, each.col_indices, each.weights
+
+    written = writer.write_edges(rows(), layout, edges.job.memory.parts_in_flight)
+    edges.check_both_listed()
+    return written
+
+
 def _write_graph(
-    built: Built, given: Given, writer: StoreWriter, cleaning: Cleaning | None, *, with_weights: bool
+    edges: Edges, store: str, writer: StoreWriter, shared: SharedEdges | None = None
 ) -> Manifest:
-    """Write the parts of the graph, and return the manifest that names them; nothing is committed yet."""
-    job, graph, vertex_ids = built.job, built.graph, built.vertex_ids
+    """Write the parts of the graph, and return the manifest that names them; nothing is committed yet.
+
+    With `shared`, the store gets several weights. These are the edges of all of them, which `shared` receives.
+    """
+    job, vertex_ids = edges.job, edges.vertex_ids
     job.progress.stage("write graph store")
+    _check_room(edges, store)
+    layout = Layout(several_weights=shared is not None)
+    written = _written(edges, writer, layout, None if shared is None else shared.add)
     columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
-    if built.coordinates is not None:
-        columns |= {"x": pa.array(built.coordinates[0]), "y": pa.array(built.coordinates[1])}
-    edges = writer.write_edges(graph, job.threads, with_weights=with_weights)
-    row_offsets = writer.write_row_offsets(graph)
+    if edges.coordinates is not None:
+        columns |= {"x": pa.array(edges.coordinates[0]), "y": pa.array(edges.coordinates[1])}
     # A table is in degrees. A file of DIMACS and a generator do not say what their numbers are.
-    says_nothing = built.coordinates is None or job.edge_list.read_coordinates
+    says_nothing = edges.coordinates is None or job.edge_list.read_coordinates
     return Manifest(
         format=FORMAT,
         version=VERSION,
-        n_vertices=graph.n_vertices,
-        n_edges=graph.n_edges,
-        degree_skew=graph.traits.degree_skew,
-        weights=_weight_facts(built),
-        symmetric=built.is_symmetric,
+        n_vertices=written.traits.n_vertices,
+        n_edges=written.traits.n_edges,
+        degree_skew=written.traits.degree_skew,
+        weights=_weight_facts(written, job),
+        symmetric=edges.is_symmetric,
         ids=vertex_ids.mapping,
-        coordinates=built.coordinates is not None,
+        coordinates=edges.coordinates is not None,
         coordinates_unit=None if says_nothing else "degrees",
-        counts=built.counts,
-        cleaning=cleaning,
-        inputs=given.inputs,
+        counts=edges.counts,
+        cleaning=edges.cleaning,
+        inputs=edges.given.inputs,
         options=options_of(job.spec),
-        reading=built.reading,
-        row_offsets=row_offsets,
-        edges=edges,
+        reading=edges.reading,
+        row_offsets=written.row_offsets,
+        edges=written.edges,
         vertices=writer.write_vertices(pa.table(columns)) if columns else [],
+        edge_weights=written.edge_weights,
     )
 
 
-def _manifest(built: Built, given: Given, first: Manifest) -> Manifest:
+def _manifest(edges: Edges, written: WrittenEdges, first: Manifest) -> Manifest:
     """Return the manifest of a further weight of the graph `first`."""
     own = {
-        "weights": _weight_facts(built),
-        "symmetric": built.is_symmetric,
-        "inputs": given.inputs,
-        "options": options_of(built.job.spec),
-        "reading": built.reading,
+        "weights": _weight_facts(written, edges.job),
+        "symmetric": edges.is_symmetric,
+        "inputs": edges.given.inputs,
+        "options": options_of(edges.job.spec),
+        "reading": edges.reading,
+        "edge_weights": written.edge_weights,
     }
     return first.model_copy(update=own)
 
 
-def _weight_facts(built: Built) -> WeightFacts:
-    graph, spec, traits = built.graph, built.job.spec.weights, built.graph.traits
+def _check_room(edges: Edges, store: str) -> None:
+    """Raise `InputError` if the disk of the store has no room for the row offsets, of which a header decides."""
+    n_vertices = edges.vertex_ids.n_vertices
+    needed, free = 8 * (n_vertices + 1), files.free_bytes(store)
+    if free is not None and needed > free:
+        raise InputError(
+            f"a graph of {n_vertices:,} vertices takes at least {in_bytes(needed)}, and `{files.redacted(store)}` has "
+            f"{in_bytes(free)} free",
+            hint="name a `graph.store` with more room; if the input declares too many vertices, correct its header",
+        )
+
+
+def _weight_facts(written: WrittenEdges, job: Job) -> WeightFacts:
+    traits, spec = written.traits, job.spec.weights
     return WeightFacts(
-        dtype=graph.weight_dtype.name,
-        unit=without_secrets(spec.unit) if spec.unit else built.job.edge_list.weight_unit,
+        dtype=traits.weight_dtype.name,
+        unit=without_secrets(spec.unit) if spec.unit else job.edge_list.weight_unit,
         scale=spec.scale,
         min=traits.min_weight,
         max=traits.max_weight,
         mean=traits.mean_weight,
-        zero=bool((graph.weights == 0).any()),
+        zero=written.zero,
         negative=traits.min_weight < 0,
     )
 

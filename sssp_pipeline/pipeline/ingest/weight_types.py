@@ -58,6 +58,15 @@ class WeightRange:
         # The common type of int8 and uint64 is float64, which would round.
         return values if smallest.kind == "f" else values.astype(smallest, copy=False)
 
+    def merge(self, later: WeightRange) -> None:
+        """Take the weights of the next edges into account; `n_edges` and `n_weighted` stay."""
+        self.fractional |= later.fractional
+        self.low, self.high = min(self.low, later.low), max(self.high, later.high)
+        self.tiny, self.huge = min(self.tiny, later.tiny), max(self.huge, later.huge)
+        self.single &= later.single
+        if later.inexact is not None and (self.inexact is None or later.inexact >= 2**63):
+            self.inexact = later.inexact
+
     def _note_integers(self, values: np.ndarray, high: int) -> None:
         as_double = values.astype(np.float64)
         self.single &= bool((as_double.astype(np.float32) == as_double).all())

@@ -16,7 +16,7 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store import loading, writer
 from sssp_pipeline.pipeline.graph_store.loading import load_graph, load_ids, n_readers
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_manifest
-from sssp_pipeline.pipeline.graph_store.writer import StoreWriter
+from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter
 from sssp_pipeline.pipeline.ingest.stage import ingest
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
@@ -176,7 +176,8 @@ def test_a_failed_write_leaves_the_old_store(store):
     before = {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()}
     graph = load_graph(store, read_manifest(store))
     with pytest.raises(RuntimeError), StoreWriter(store) as writer:
-        writer.write_edges(graph, 2)
+        rows = [(graph.row_offsets, graph.col_indices, graph.weights)]
+        writer.write_edges(rows, Layout(), 2)
         raise RuntimeError("disk on fire")
     assert {p: p.read_bytes() for p in Path(store).rglob("*") if p.is_file()} == before
 

@@ -1,62 +1,121 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sssp_pipeline.csr import WEIGHT_DTYPES
 from sssp_pipeline.pipeline.ingest import csr_build
 
 edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 3)), max_size=120)
 
 
-def build(rows, n, drop_loops, mirror, threads=2):
-    src, dst, weights = (np.array([r[i] for r in rows], np.uint32) for i in range(3))
-    offsets = np.zeros(n + 1, np.int64)
-    loops = csr_build.count_rows(src, dst, drop_loops, mirror, offsets)
-    np.cumsum(offsets, out=offsets)
-    cols, out = np.empty(offsets[-1], np.uint32), np.empty(offsets[-1], np.uint32)
-    cursors = offsets[:-1].copy()
-    for first, last in csr_build.row_ranges(offsets, threads):
-        csr_build.place_edges(first, last, src, dst, weights, drop_loops, mirror, cursors, cols, out)
-    csr_build.in_parallel(csr_build.sort_rows, offsets, threads, cols, out)
-    return loops, offsets, cols, out
+def arrays_of(rows, dtype=np.uint32):
+    src, dst = (np.array([r[i] for r in rows], np.uint32) for i in range(2))
+    return src, dst, np.array([r[2] for r in rows], dtype)
 
 
-def listed(offsets, cols, weights):
-    src = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+def build(rows, n, *, lightest=False, dtype=np.uint32):
+    return csr_build.rows_between(0, n, *arrays_of(rows, dtype), lightest=lightest)
+
+
+def listed(offsets, cols, weights, first=0):
+    src = first + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return list(zip(src.tolist(), cols.tolist(), weights.tolist(), strict=True))
 
 
 @settings(deadline=None)
-@given(edges, st.booleans(), st.booleans())
-def test_rows_hold_every_edge_sorted(rows, drop_loops, mirror):
-    loops, *csr = build(rows, 13, drop_loops, mirror)
-    wanted = [r for r in rows if not (drop_loops and r[0] == r[1])]
-    if mirror:
-        wanted += [(v, u, w) for u, v, w in rows if u != v]
+@given(edges, st.booleans(), st.booleans(), st.booleans())
+def test_groups_hold_every_edge_in_the_order_of_the_input(rows, drop_loops, mirror, weighted):
+    src, dst, weights = arrays_of(rows)
+    src *= 1000  # several sources in a group
+    dst *= 1000
+    given = weights if weighted else weights[:0]
+    *found, starts, low, shift, loops = csr_build.grouped_by_source(src, dst, given, drop_loops, mirror)
+    wanted = []
+    for u, v, w in zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True):
+        if u != v or not drop_loops:
+            wanted.append((u, v, w))
+        if mirror and u != v:
+            wanted.append((v, u, w))
+    wanted.sort(key=lambda edge: (edge[0] - low) >> shift)
+    assert list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == [edge[:2] for edge in wanted]
+    assert found[2].tolist() == [w for _, _, w in wanted if weighted]
     assert loops == sum(u == v for u, v, _ in rows)
-    assert listed(*csr) == sorted(wanted)
+    for group, (begin, end) in enumerate(pairwise(starts)):
+        assert all((u - low) >> shift == group for u in found[0][begin:end].tolist())
+    assert (starts[0], starts[-1]) == (0, len(wanted))
+
+
+def test_no_edges_make_one_empty_group():
+    none = np.empty(0, np.uint32)
+    *_, starts, _, _, loops = csr_build.grouped_by_source(none, none, none, True, True)
+    assert (starts.tolist(), loops) == ([0, 0], 0)
 
 
 @settings(deadline=None)
-@given(edges)
-def test_of_parallel_edges_the_lightest_is_kept(rows):
-    _, offsets, cols, weights = build(rows, 13, False, False)
+@given(edges, st.sampled_from(WEIGHT_DTYPES), st.integers(0, 12), st.integers(0, 13))
+def test_rows_hold_every_edge_of_their_range_sorted(rows, dtype, a, b):
+    if dtype.kind != "u":
+        rows = [(u, v, w - 2) for u, v, w in rows]
+    first, last = min(a, b), max(a, b)
+    csr = csr_build.rows_between(first, last, *arrays_of(rows, dtype))
+    assert csr[2].dtype == dtype
+    assert listed(*csr, first) == sorted(r for r in rows if first <= r[0] < last)
+
+
+@settings(deadline=None)
+@given(edges, st.sampled_from(WEIGHT_DTYPES))
+def test_of_parallel_edges_the_lightest_is_kept(rows, dtype):
+    offsets, cols, _ = build(rows, 13, dtype=dtype)
     repeated = len({(u, v) for u, v, _ in rows}) < len(rows)
     assert (csr_build.first_duplicate(offsets, cols) >= 0) == repeated
-    n = csr_build.keep_first(offsets, cols, weights)
     lightest = {}
     for u, v, w in rows:
         lightest[u, v] = min(w, lightest.get((u, v), w))
-    assert listed(offsets, cols[:n], weights[:n]) == sorted((u, v, w) for (u, v), w in lightest.items())
+    wanted = sorted((u, v, w) for (u, v), w in lightest.items())
+    assert listed(*build(rows, 13, lightest=True, dtype=dtype)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("uint32", [0, 1, 2**31 - 1, 2**31, 2**32 - 2]),
+        ("int32", [-(2**31), -1, 0, 1, 2**31 - 2]),
+        ("float32", [-3.4e38, -1.5, -1e-37, -0.0, 0.0, 1e-37, 1.5, 3.4e38]),
+    ],
+)
+def test_bits_have_the_order_of_the_weights(dtype, values):
+    weights = np.array(values, dtype)
+    bits = csr_build.ordered_bits(weights)
+    assert (np.diff(bits.astype(np.int64)) > 0).all()
+    back = csr_build.from_ordered_bits(bits, weights.dtype)
+    assert back.tobytes() == weights.tobytes()
+
+
+def first_one_way(csr, n=13):
+    found = [e for e in csr_build.in_parallel(csr_build.first_one_way, csr[0], 2, *csr[1:]) if e >= 0]
+    return found[0] if found else None
 
 
 @settings(deadline=None)
-@given(edges)
-def test_symmetry_is_that_of_edges_and_weights(rows):
-    _, offsets, cols, weights = build(rows, 13, False, False)
-    present = listed(offsets, cols, weights)
-    symmetric = all(e < 0 for e in csr_build.in_parallel(csr_build.first_one_way, offsets, 2, cols, weights))
-    assert symmetric == ({(v, u, w) for u, v, w in present} == set(present))
+@given(edges, st.booleans(), st.sampled_from(WEIGHT_DTYPES), st.integers(0, 13))
+def test_symmetry_is_that_of_edges_and_weights(rows, mirror, dtype, cut):
+    if mirror:
+        rows += [(v, u, w) for u, v, w in rows]
+    csr = build(rows, 13, dtype=dtype)
+    symmetric = {(v, u, w) for u, v, w in rows} == set(rows)
+    assert (first_one_way(csr) is None) == symmetric
+    keys = np.array([0x9E3779B97F4A7C15, 12345], np.uint64)
+    total = 0
+    for first, last in ((0, cut), (cut, 13)):
+        offsets, cols, weights = csr_build.rows_between(first, last, *arrays_of(rows, dtype))
+        total += int(csr_build.reverse_difference(first, offsets, cols, csr_build.bits_of(weights), keys))
+        within = [(u, v, w) for u, v, w in rows if first <= u < last and first <= v < last]
+        e = csr_build.first_one_way(offsets, 0, last - first, cols, weights, first)
+        assert (e < 0) == ({(v, u, w) for u, v, w in within} == set(within))
+    assert (total % 2**64 == 0) == symmetric
 
 
 @pytest.mark.parametrize(
@@ -73,14 +132,14 @@ def test_symmetry_is_that_of_edges_and_weights(rows):
     ],
 )
 def test_the_first_edge_without_its_reverse(rows, first):
-    _, offsets, cols, weights = build(rows, 4, False, False)
-    found = [e for e in csr_build.in_parallel(csr_build.first_one_way, offsets, 2, cols, weights) if e >= 0]
-    src = np.repeat(np.arange(4), np.diff(offsets))
-    assert (None if not found else (src[found[0]], cols[found[0]])) == first
+    csr = build(rows, 4)
+    found = first_one_way(csr, 4)
+    assert (None if found is None else listed(*csr)[found][:2]) == first
 
 
 @pytest.mark.parametrize("pattern", ["random", "sorted", "reversed", "equal", "organ-pipe", "two-values"])
-def test_a_long_row_is_sorted_whatever_its_order(pattern):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_long_row_is_sorted_whatever_its_order(pattern, dtype):
     n = 50_000
     cols = {
         "random": np.random.default_rng(0).integers(0, n, n),
@@ -90,12 +149,11 @@ def test_a_long_row_is_sorted_whatever_its_order(pattern):
         "organ-pipe": np.minimum(np.arange(n), np.arange(n)[::-1]),
         "two-values": np.arange(n) % 2,
     }[pattern].astype(np.uint32)
-    weights = np.random.default_rng(1).random(n).astype(np.float32)
+    weights = np.random.default_rng(1).random(n).astype(dtype)
     order = np.lexsort((weights, cols))
-    wanted = cols[order], weights[order]
-    csr_build.sort_rows(np.array([0, n]), 0, 1, cols, weights)
-    np.testing.assert_array_equal(cols, wanted[0])
-    np.testing.assert_array_equal(weights, wanted[1])
+    _, found, sorted_weights = csr_build.rows_between(0, 1, np.zeros(n, np.uint32), cols, weights)
+    np.testing.assert_array_equal(found, cols[order])
+    np.testing.assert_array_equal(sorted_weights, weights[order])
 
 
 def test_ranges_cover_all_rows_once():

@@ -17,9 +17,12 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+from isal import isal_zlib
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES
+from sssp_pipeline.pipeline.formats.parsing.chunk_stream import ChunkStream, buffered
+from sssp_pipeline.pipeline.formats.parsing.compressed_blocks import open_gzip, open_zstd
 from sssp_pipeline.pipeline.storage import files as storage
 
 NEWLINE = 10
@@ -27,16 +30,17 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def _by_arrow(codec: str) -> Callable[[IO[bytes]], Any]:
-    """Return a function that opens a stream of Arrow's `codec`; Arrow's gzip is faster than Python's module."""
+    """Return a function that opens a stream of Arrow's `codec`."""
     return lambda raw: io.BufferedReader(pa.CompressedInputStream(raw, codec))
 
 
 #: The first bytes of a compressed file, and a function that opens it. All of them also read concatenated streams.
 _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
-    b"\x1f\x8b": _by_arrow("gzip"),
+    b"\x1f\x8b": open_gzip,
     b"BZh": _by_arrow("bz2"),
     b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": _by_arrow("zstd"),
+    b"\x28\xb5\x2f\xfd": open_zstd,
+    b"\x50\x2a\x4d\x18": open_zstd,  # a frame that is passed over: `pzstd` begins with it
 }
 #: The first bytes of a zip file with members, and of one without.
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
@@ -80,11 +84,11 @@ def open_decompressed(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
             for _ in range(_MOST_LAYERS):
                 magic = stream.peek(_MAGIC_BYTES)[:_MAGIC_BYTES]
                 if (decompress := _decompressor(magic)) is not None:
-                    stream = stack.enter_context(_buffered(decompress(stream)))
+                    stream = stack.enter_context(buffered(decompress(stream)))
                 elif magic.startswith(_ZIP_MAGIC):
-                    stream = stack.enter_context(_buffered(_zip_member(url, stream)))
+                    stream = stack.enter_context(buffered(_zip_member(url, stream)))
                 elif _is_tar(magic):
-                    stream = stack.enter_context(io.BufferedReader(_ChunkStream(_tar_member(url, stream))))
+                    stream = stack.enter_context(io.BufferedReader(ChunkStream(_tar_member(url, stream))))
                 else:
                     break
             if encoding == "auto" and magic.startswith(_UTF_16_MARKS) and not magic.startswith(_ARROW_STREAM):
@@ -92,7 +96,7 @@ def open_decompressed(url: str, encoding: str = "auto") -> Iterator[IO[bytes]]:
             if encoding not in ("auto", "utf-8"):
                 _check_encoding(encoding)
                 chunks = _transcoded(url, stream, encoding)
-                stream = stack.enter_context(io.BufferedReader(_ChunkStream(chunks, encoding)))
+                stream = stack.enter_context(io.BufferedReader(ChunkStream(chunks, encoding)))
             yield stream
         except _DAMAGES as error:
             if isinstance(error, OSError) and error.errno is not None:
@@ -114,22 +118,19 @@ def text_encoding(url: str, asked: str) -> str | None:
     """Return the encoding `asked` for, or UTF-16 for a text with its byte order mark; None for UTF-8."""
     with open_decompressed(url, asked) as stream:
         raw = getattr(stream, "raw", None)
-        return raw.encoding if isinstance(raw, _ChunkStream) else None
+        return raw.encoding if isinstance(raw, ChunkStream) else None
 
 
+_ISAL_ERROR: Any = isal_zlib.error
 #: The exceptions for a damaged compressed file; a zip file may also need a newer version of the format.
 _DAMAGES = (
-    *(EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, tarfile.TarError, OSError),
+    *(EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, _ISAL_ERROR, tarfile.TarError, OSError),
     NotImplementedError,
 )
 
 
 #: How many compressed or packed files may be nested, such as a tar file in a gzip file in a zip file.
 _MOST_LAYERS = 4
-
-
-def _buffered(stream: Any) -> Any:
-    return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
 
 
 def _decompressor(magic: bytes) -> Callable[[IO[bytes]], Any] | None:
@@ -178,24 +179,6 @@ def _several_members(url: str, kind: str, names: list[str]) -> InputError:
     return InputError(
         f"`{storage.redacted(url)}` is a {kind} file of {holds}", hint="unpack it, and name the files to read"
     )
-
-
-class _ChunkStream(io.RawIOBase):
-    """A stream of the bytes in `chunks`, which are not empty; `encoding` is that of a text converted to UTF-8."""
-
-    def __init__(self, chunks: Iterator[bytes], encoding: str | None = None) -> None:
-        self._chunks, self.encoding = chunks, encoding
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._ready:
-            self._ready = memoryview(next(self._chunks, b""))
-        n = min(len(buffer), len(self._ready))
-        buffer[:n], self._ready = self._ready[:n], self._ready[n:]
-        return n
 
 
 def _tar_member(url: str, stream: IO[bytes]) -> Iterator[bytes]:

@@ -127,8 +127,7 @@ def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> Sca
 
     With `skips` a row with a fault is left out, and the scan goes on after it.
     """
-    # The shortest row is `1 2` and its line end.
-    most_rows = len(data) // 4 + 1
+    most_rows = tokenizer.n_lines_of(data)
     src = np.empty(most_rows, np.int64)
     dst = np.empty(most_rows, np.int64)
     weights = np.empty(most_rows if syntax.weight_column >= 0 else 0, np.int64)

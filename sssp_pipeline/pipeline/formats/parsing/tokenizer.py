@@ -2,10 +2,12 @@
 
 Each line is a row `[letter] source target [more columns]`. The block ends with a line end, so no inner loop has to
 check for the end of the block. The scans neither allocate nor raise. They write rows into arrays with room for the
-largest possible number of rows; unused pages of such an array take no memory. The first fault stops the scan. The scan
+largest possible number of rows. The first fault stops the scan. The scan
 then returns a fault code and a position, and `fault_errors` makes the message from them.
 
 Needs: the last byte of the block is a line end, as `byte_streams.TextBlock` guarantees. A block has at most 2^32 bytes.
+
+`plain_rows` reads the rows of the usual form, several times as fast. The loops here read all others.
 
 A block is first scanned with integer weights. If a weight is not a 64-bit integer, the block is scanned again with
 float64 weights. A decimal that `numbers_in_text` cannot compute exactly is noted for another parser.
@@ -32,6 +34,7 @@ from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
     scan_integer,
     skip_blanks,
 )
+from sssp_pipeline.pipeline.formats.parsing.plain_rows import scan_plain_rows
 
 #: Modes: the type with which the weights of a block are read.
 INTEGER = 0
@@ -113,6 +116,11 @@ def scan_edges(
     stop = len(data)
     p, row, n_lines, n_doubtful = begin
     while p < stop:
+        before = row
+        p, row = scan_plain_rows(data, p, row, syntax, mode, src, dst, weights)
+        n_lines += row - before
+        if p == stop:  # the last row ends with many blanks
+            break
         p = skip_blanks(data, p)
         c = data[p]
         if c == NEWLINE:
@@ -327,6 +335,15 @@ def control_at(data: np.ndarray) -> int:
             if is_mark and (i == 0 or data[i - 1] == NEWLINE):
                 return i
     return -1
+
+
+@njit(nogil=True)
+def n_lines_of(data: np.ndarray) -> int:
+    """Return how many line ends `data` has."""
+    n = 0
+    for i in range(len(data)):
+        n += data[i] == NEWLINE
+    return n
 
 
 @njit(nogil=True)

@@ -6,8 +6,10 @@ import io
 import lzma
 import struct
 import tarfile
+import threading
 import tracemalloc
 import zipfile
+import zlib
 
 import fsspec
 import pyarrow as pa
@@ -16,7 +18,12 @@ import pytest
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.detect import open_edge_list
 from sssp_pipeline.pipeline.formats.edge_list import ReadOptions
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, read_blocks, read_lines
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
+    LineFile,
+    open_decompressed,
+    read_blocks,
+    read_lines,
+)
 from sssp_pipeline.pipeline.storage import files
 
 ROWS = b"".join(b"%d %d\n" % (i, i * i) for i in range(5000))
@@ -198,7 +205,90 @@ def test_a_damaged_member(write, refused):
 
 
 def test_something_after_the_compressed_data(write, refused):
-    assert refused(write("edges", gzip.compress(ROWS) + b"more"))[0].startswith("`edges` is damaged: ")
+    assert refused(write("edges", gzip.compress(ROWS) + b"more"))[0].startswith("`edges` is cut short: ")
+    more = gzip.compress(ROWS) + b"something else"
+    assert refused(write("edges", more))[0].startswith("`edges` is damaged: ")
+
+
+def bgzip(content: bytes, block_bytes: int = 1000, end: bool = True) -> bytes:
+    """Return what `bgzip` writes, but for the size of its blocks; an empty block ends it."""
+    blocks = [content[i : i + block_bytes] for i in range(0, len(content), block_bytes)]
+    packed = b""
+    for block in [*blocks, *([b""] if end else [])]:
+        body = zlib.compress(block, wbits=-15)
+        ends = struct.pack("<II", zlib.crc32(block), len(block))
+        n_bytes = 18 + len(body) + len(ends)
+        packed += b"\x1f\x8b\x08\x04" + bytes(5) + b"\xff\x06\x00BC\x02\x00" + struct.pack("<H", n_bytes - 1)
+        packed += body + ends
+    return packed
+
+
+def zstd_frames(content: bytes, frame_bytes: int = 1000) -> bytes:
+    frames = (content[i : i + frame_bytes] for i in range(0, len(content), frame_bytes))
+    return b"".join(pa.compress(frame, "zstd", asbytes=True) for frame in frames)
+
+
+LONG_ROWS = b"".join(b"%d %d\n" % (i, i * i % 999983) for i in range(300_000))
+SKIPPABLE = b"\x50\x2a\x4d\x18\x05\x00\x00\x00hello"
+
+
+BLOCKS = {
+    "bgzip": bgzip(LONG_ROWS, 65280),
+    "bgzip without its end": bgzip(LONG_ROWS, 65280, end=False),
+    "bgzip, then gzip": bgzip(LONG_ROWS[:99999]) + gzip.compress(LONG_ROWS[99999:]),
+    "gzip, then bgzip": gzip.compress(LONG_ROWS[:99999]) + bgzip(LONG_ROWS[99999:]),
+    "small frames": zstd_frames(LONG_ROWS),
+    "large frames": zstd_frames(LONG_ROWS, 10**6),
+    "frames to skip": SKIPPABLE + zstd_frames(LONG_ROWS[:9999]) + SKIPPABLE + zstd_frames(LONG_ROWS[9999:]),
+    "a frame of many blocks": pa.compress(LONG_ROWS * 12, "zstd", asbytes=True),
+    "small frames and a large one": zstd_frames(LONG_ROWS[:9999])
+    + pa.compress(LONG_ROWS[9999:] + LONG_ROWS * 11, "zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_blocks_that_are_compressed_on_their_own(write, kind):
+    url = write("edges", BLOCKS[kind])
+    with open_decompressed(url) as stream:
+        found = stream.read()
+    assert found[: len(LONG_ROWS)] == LONG_ROWS
+    assert len(found) % len(LONG_ROWS) == 0
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [bgzip, zstd_frames, lambda content: zstd_frames(content) + SKIPPABLE],
+    ids=["bgzip", "zstd", "zstd with a frame to skip"],
+)
+@pytest.mark.parametrize("cut", [1, 5, 30, 500, 2000])
+def test_blocks_that_are_cut_short(write, refused, pack, cut):
+    assert refused(write("edges", pack(ROWS)[:-cut]))[0].startswith(
+        # After the last block but its end, all is there.
+        "`edges` is cut short: its compressed data does not end"
+    )
+
+
+@pytest.mark.parametrize("at", [16, 17, 20, 300, 3000, -30, -38])
+def test_a_block_that_is_damaged(write, refused, at):
+    content = bytearray(bgzip(ROWS))
+    content[at] ^= 0x55
+    assert refused(write("edges", bytes(content)))[0].startswith(
+        ("`edges` is damaged: ", "`edges` is cut short: ")
+    )
+
+
+def test_a_block_that_expands_to_much(write, refused):
+    """A block of bgzip has at most 64 KiB. Then no batch of blocks takes much memory."""
+    bomb = bgzip(b" " * 2**20 * 20, 2**20 * 20)
+    assert refused(write("edges", bomb * 3))[0].startswith("`edges` is damaged: ")
+
+
+def test_the_threads_of_a_closed_stream_end(write):
+    url = write("edges", bgzip(LONG_ROWS))
+    before = threading.active_count()
+    with open_decompressed(url) as stream:
+        assert stream.read(4) == LONG_ROWS[:4]
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,254 @@
+"""Ingest makes the same graph store with any memory."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv as pa_csv
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.graph_store import writer
+from sssp_pipeline.pipeline.graph_store.loading import load_graph
+from sssp_pipeline.pipeline.graph_store.store import read_manifest
+from sssp_pipeline.pipeline.ingest import id_runs, memory, spill
+from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow import models as workflow
+
+N = 3000
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Let few edges fill a chunk, a range and a part."""
+    monkeypatch.setattr(memory, "_FEWEST_BLOCK_BYTES", 2000)
+    monkeypatch.setattr(memory, "_FEWEST_RANGE_EDGES", 100)
+    monkeypatch.setattr(id_runs, "SAMPLED_OF", 4)
+    monkeypatch.setattr(id_runs, "_MERGED_BYTES", 1)
+    monkeypatch.setattr(writer, "PART_EDGES", 1000)
+    monkeypatch.setattr(writer, "PART_ROWS", 300)
+
+
+def stored(tmp_path: Path, memory_asked: str, **graph: object) -> dict:
+    """Ingest anew, and return the files of the graph store, without the name of the ingest, and its manifest."""
+    store = tmp_path / "store" / memory_asked
+    shutil.rmtree(store, ignore_errors=True)
+    spec = workflow.Graph.model_validate(
+        {"input": str(tmp_path / "edges.txt"), "memory": memory_asked} | graph
+    )
+    manifest, _ = ingest(spec, str(store), Quiet())
+    files = {}
+    for path in sorted(store.rglob("*")):
+        if path.is_file() and path.parent != store:
+            files[f"{path.parent.name}/{path.name[-13:]}"] = path.read_bytes()
+    text = json.loads(manifest.model_dump_json())
+    for graph_text in text.get("graphs", {"": text}).values():
+        for folder in ("row_offsets", "edges", "vertices", "edge_weights"):
+            for part in graph_text.get(folder, ()):
+                part.pop("path")
+    return {"files": files, "manifest": text}
+
+
+def ends(kind: str, rng: np.random.Generator, n: int) -> list:
+    numbers = (rng.random(n) ** 3 * 400).astype(int)
+    sparse = (numbers.astype(np.uint64) * np.uint64(2654435761) ** 2 % np.uint64(2**62)).tolist()
+    names = {
+        "dense": numbers.tolist(),
+        "from 7": (numbers + 7).tolist(),
+        "with gaps": (numbers * 1000 + 13).tolist(),
+        "sparse": sparse,
+        "small and large": [n if n % 3 else s for n, s in zip(numbers.tolist(), sparse, strict=True)],
+        "strings": [f"stop-{'é' * (i % 3)}{i}" for i in numbers.tolist()],
+    }
+    return names[kind]
+
+
+def weights(kind: str, rng: np.random.Generator, n: int) -> list:
+    kinds = {
+        "none": [""] * n,
+        "small": rng.integers(0, 9, n).tolist(),
+        "uint32": rng.integers(0, 2**32 - 1, n).tolist(),
+        "int32": rng.integers(-(2**31), 2**31 - 1, n).tolist(),
+        "uint64": rng.integers(0, 2**63, n, np.uint64).tolist(),
+        "int64": rng.integers(-(2**62), 2**62, n).tolist(),
+        "float32": (rng.integers(-999, 999, n) / 4).tolist(),
+        "float64": rng.random(n).tolist(),
+        "zeros": rng.choice(["0.0", "-0.0", "0.5"], n).tolist(),
+        # Only some chunks have decimals, and weights beyond int64.
+        "late decimals": [*rng.integers(0, 9, n - 2).tolist(), 0.5, 2**53 - 1],
+    }
+    return kinds[kind]
+
+
+def write(path: Path, ids: str = "dense", weight: str = "small", seed: int = 1) -> None:
+    rng = np.random.default_rng(seed)
+    rows = zip(ends(ids, rng, N), ends(ids, rng, N), weights(weight, rng, N), strict=True)
+    path.write_text("".join(f"{u} {v} {w}\n" for u, v, w in rows))
+
+
+OPTIONS = {
+    "directed": {},
+    "undirected": {"directed": False},
+    "all kept": {"duplicates": "keep-all", "self_loops": "keep"},
+    "undirected, all kept": {"directed": False, "duplicates": "keep-all", "self_loops": "keep"},
+    "reversed": {"directed": "reversed"},
+}
+
+
+def assert_same(tmp_path: Path, **graph: object) -> dict:
+    """Ingest with all memory, with some, and with next to none, and compare all bytes."""
+    whole = stored(tmp_path, "4GiB", **graph)
+    for small in ("100kB", "1B"):
+        found = stored(tmp_path, small, **graph)
+        assert found["manifest"] == whole["manifest"]
+        assert found["files"] == whole["files"]
+    return whole
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("ids", ["dense", "from 7", "with gaps", "sparse", "small and large", "strings"])
+def test_any_ids(tmp_path, ids, options):
+    write(tmp_path / "edges.txt", ids=ids)
+    found = assert_same(tmp_path, **OPTIONS[options])
+    assert len([name for name in found["files"] if name.startswith("edges/")]) > 2
+    assert len([name for name in found["files"] if name.startswith("row_offsets/")]) > 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["none", "uint32", "int32", "uint64", "int64", "float32", "float64", "zeros", "late decimals"],
+)
+def test_any_weights(tmp_path, kind):
+    write(tmp_path / "edges.txt", weight=kind)
+    for options in ("directed", "undirected, all kept"):
+        assert_same(tmp_path, **OPTIONS[options])
+
+
+def test_forced_types_and_scales(tmp_path):
+    write(tmp_path / "edges.txt", weight="float32")
+    for wanted in ({"dtype": "float64"}, {"scale": 100}):
+        assert_same(tmp_path, weights=wanted)
+
+
+def test_several_weights(tmp_path):
+    rng = np.random.default_rng(5)
+    columns = [
+        *(ends("strings", rng, N) for _ in range(2)),
+        weights("small", rng, N),
+        weights("float64", rng, N),
+    ]
+    rows = zip(*columns, strict=True)
+    text = "from,to,am,pm\n" + "".join(f"{u},{v},{a},{b}\n" for u, v, a, b in rows)
+    (tmp_path / "edges.txt").write_text(text)
+    assert_same(tmp_path, weights={"several": [{"name": "am"}, {"name": "pm"}]}, directed=False)
+
+
+@pytest.mark.parametrize("ids", ["dense", "strings"])
+def test_the_rows_are_those_of_the_input(tmp_path, ids):
+    write(tmp_path / "edges.txt", ids=ids)
+    store = str(tmp_path / "store" / "1B")
+    found = stored(tmp_path, "1B", duplicates="keep-all", self_loops="keep")
+    graph = load_graph(store, read_manifest(store))
+    rows = [line.split() for line in (tmp_path / "edges.txt").read_text().splitlines()]
+    key = str if ids == "strings" else int
+    names = sorted({key(end) for row in rows for end in row[:2]})
+    number = {name: i for i, name in enumerate(names)}
+    wanted = sorted((number[key(u)], number[key(v)], int(w)) for u, v, w in rows)
+    src = np.repeat(np.arange(graph.n_vertices), np.diff(graph.row_offsets))
+    assert list(zip(src.tolist(), graph.col_indices.tolist(), graph.weights.tolist(), strict=True)) == wanted
+    degrees = np.diff(graph.row_offsets)
+    assert (
+        found["manifest"]["degree_skew"]
+        == graph.traits.degree_skew
+        == (degrees**2).mean() / degrees.mean() ** 2
+    )
+    assert found["manifest"]["weights"]["mean"] == graph.weights.mean(dtype=np.float64)
+
+
+@pytest.mark.parametrize("order", ["sorted", "a star", "reverses follow", "reverses at the end"])
+def test_orders_that_a_sample_could_miss(tmp_path, order):
+    rng = random.Random(7)
+    edges = [(rng.randrange(500), rng.randrange(500), rng.randrange(9)) for _ in range(N)]
+    edges = {
+        "sorted": sorted(edges),
+        "a star": [(3, v, w) for _, v, w in edges],
+        "reverses follow": [e for u, v, w in edges for e in ((u, v, w), (v, u, w))],
+        "reverses at the end": [*edges, *((v, u, w) for u, v, w in edges)],
+    }[order]
+    (tmp_path / "edges.txt").write_text("".join(f"{u} {v} {w}\n" for u, v, w in edges))
+    for duplicates in ("keep-min", "keep-all"):
+        found = assert_same(tmp_path, duplicates=duplicates)
+        assert found["manifest"]["symmetric"] == order.startswith("reverses")
+
+
+@pytest.mark.parametrize("asked", ["4GiB", "1B"])
+def test_refused_edges_leave_no_store(tmp_path, asked):
+    (tmp_path / "edges.txt").write_text("".join(f"{i} {i + 1} 5\n" for i in range(N)) + "17 18 2\n17 18 3\n")
+    with pytest.raises(InputError, match="the edge from `17` to `18` is listed twice"):
+        stored(tmp_path, asked, duplicates="error")
+    metis = "".join(f"{i + 1}\n" for i in range(1, N)) + "1\n"
+    (tmp_path / "edges.txt").write_text(f"{N} {N // 2}\n{metis}")
+    with pytest.raises(InputError, match="lists the edge from `1` to `2`, but not from `2` to `1`"):
+        stored(tmp_path, asked, format="metis")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_full_temporary_folder_is_named(tmp_path, monkeypatch):
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    write(tmp_path / "edges.txt")
+    monkeypatch.setattr(spill.os, "pwrite", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        stored(tmp_path, "1B")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_the_memory_is_divided():
+    for threads in (1, 2, 16, 200):
+        for asked in (0, 10**6, 256 << 20, 2 << 30, 10**12):
+            given = Memory(asked, threads)
+            in_flight = threads + 3
+            used = given.spill_bytes + 5 * in_flight * given.block_bytes + 192 * given.parts_in_flight * 2**20
+            assert used <= asked or given.block_bytes == memory._FEWEST_BLOCK_BYTES
+            assert given.range_edges >= memory._FEWEST_RANGE_EDGES
+
+
+#: Prints the bytes by which a second, larger ingest raises the peak of the process.
+PEAK = """\
+import resource, sys
+from sssp_pipeline.pipeline.graph_store import writer
+from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.workflow import models as workflow
+writer.PART_EDGES = 1 << 20
+peaks = []
+for number, url in enumerate(sys.argv[2:]):
+    ingest(workflow.Graph(input=url, memory="32MiB"), f"{sys.argv[1]}-{number}", Quiet())
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(peaks[1] - peaks[0])
+"""
+
+
+@pytest.mark.medium
+def test_the_peak_does_not_grow_with_the_input(tmp_path):
+    rng = np.random.default_rng(1)
+    urls = []
+    for n in (1_000_000, 8_000_000):
+        ids = rng.integers(0, n // 10, (2, n), np.uint32)
+        urls.append(str(tmp_path / f"{n}.txt"))
+        table = pa.table({"source": ids[0], "target": ids[1], "weight": ids[0]})
+        pa_csv.write_csv(table, urls[-1], pa_csv.WriteOptions(delimiter=" ", quoting_style="none"))
+    command = [sys.executable, "-c", PEAK, str(tmp_path / "graph"), *urls]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    # In memory, the edges alone would take 96 MB.
+    assert int(done.stdout) < 40 * 2**20
