@@ -101,6 +101,7 @@ OPTIONS = {
     "all kept": {"duplicates": "keep-all", "self_loops": "keep"},
     "undirected, all kept": {"directed": False, "duplicates": "keep-all", "self_loops": "keep"},
     "reversed": {"directed": "reversed"},
+    "some vertices": {"vertices": "largest-component"},
 }
 
 
