@@ -33,7 +33,7 @@ from sssp_pipeline.numba_cache import njit
 
 #: The most lower triangles and the most arcs of a hierarchy. Customization takes some nanoseconds for each triangle.
 #: Roads have 10 to 40 triangles a vertex (`benchmarks/results/hierarchy.jsonl`).
-MOST_TRIANGLES = 4 * 10**9
+MOST_TRIANGLES = 10**11
 MOST_ARCS = 2**29
 _REFUSED_HINT = "the separators of this graph are too large for a hierarchy: use `delta-stepping` or `auto`"
 
