@@ -98,7 +98,7 @@ class Device:
             forecast = None
             empty_rows = staticmethod(np.empty)
 
-            def needs(self, graph, on_device, n_sources):
+            def needs(self, graph, on_device, options, n_sources):
                 return BatchNeeds(scratch, 0, 1)
 
             def start_batch(self, graph, on_device, options, n_sources):

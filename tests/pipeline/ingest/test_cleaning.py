@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import sssp_pipeline as sp
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.ingest.cleaning import VertexFinder
+from sssp_pipeline.pipeline.ingest.components import VertexFinder
 
 
 @pytest.fixture(autouse=True)
