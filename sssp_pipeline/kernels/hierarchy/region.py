@@ -48,7 +48,7 @@ class Region:
         is_needed = np.zeros(len(self.ranks), np.bool_)
         is_needed[targets] = True
         n_arcs = _find_needed(self.down.offsets, self.down.heads, is_needed)
-        n_rows = np.count_nonzero(is_needed)
+        n_rows = int(np.count_nonzero(is_needed))
         if 2 * n_rows > len(self.ranks):
             return self
         before = np.zeros(len(self.ranks) + 1, np.uint32)

@@ -88,7 +88,8 @@ def grouped_by_source(
         low = high
     n_bits: Any = np.int64(bit_length(np.uint64(high - low)))
     shift = np.uint32(max(0, n_bits - _GROUP_BITS))
-    starts = np.zeros(np.int64((high - low) >> shift) + 2, np.int64)
+    n_groups: Any = np.int64((high - low) >> shift) + 1
+    starts = np.zeros(n_groups + 1, np.int64)
     for i in range(len(src)):
         if src[i] != dst[i]:
             starts[((src[i] - low) >> shift) + 1] += 1
