@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from sssp_pipeline.csr import CsrGraph, GraphTraits
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.kernels import SOLVERS
+from sssp_pipeline.kernels import solver_named
 from sssp_pipeline.kernels.hierarchy import shared
 from sssp_pipeline.kernels.hierarchy.completion import Completion, count, fill
 from sssp_pipeline.kernels.hierarchy.customization import customize
@@ -274,7 +274,7 @@ def _not_wanted(solve: Solve) -> str | None:
     """Return why a workflow wants no hierarchy, or None."""
     if solve.hierarchy == "off":
         return "`solve.hierarchy` is off"
-    is_used = solve.solver == "auto" or SOLVERS[solve.solver].uses_hierarchy
+    is_used = solve.solver == "auto" or solver_named(solve.solver).uses_hierarchy
     return None if is_used else f"`{solve.solver}` uses no hierarchy"
 
 

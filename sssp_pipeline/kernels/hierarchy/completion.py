@@ -31,9 +31,10 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.numba_cache import njit
 
-#: The most lower triangles and the most arcs of a hierarchy. Customization takes some nanoseconds for each triangle.
-#: Roads have 10 to 40 triangles a vertex (`benchmarks/results/hierarchy.jsonl`).
-MOST_TRIANGLES = 10**11
+#: The most lower triangles of a hierarchy: so many, or so many for each vertex if that is more. Customization takes
+#: some nanoseconds for each. Roads have 10 to 40 a vertex, made ones of 24 million vertices 1,300.
+MOST_TRIANGLES, MOST_TRIANGLES_A_VERTEX = 4 * 10**9, 2000
+#: The most arcs.
 MOST_ARCS = 2**29
 _REFUSED_HINT = "the separators of this graph are too large for a hierarchy: use `delta-stepping` or `auto`"
 
@@ -71,7 +72,7 @@ def completion_of(graph: CsrGraph) -> Completion:
     Raises
     ------
     InputError
-        It has more than `MOST_TRIANGLES` triangles or `MOST_ARCS` arcs, or the graph is too large for METIS.
+        It has too many triangles or more than `MOST_ARCS` arcs (`too_large`), or the graph is too large for METIS.
     SsspError
         METIS failed.
     """
@@ -94,17 +95,18 @@ def complete(
         None means one for each usable core.
     """
     counted = count(offsets, neighbours, order, n_threads)
-    if (reason := too_large(counted.n_arcs, counted.n_triangles)) is not None:
+    if (reason := too_large(len(counted.ranks), counted.n_arcs, counted.n_triangles)) is not None:
         raise InputError(reason, hint=_REFUSED_HINT)
     return fill(offsets, neighbours, counted, n_threads)
 
 
-def too_large(n_arcs: int, n_triangles: int | None) -> str | None:
+def too_large(n_vertices: int, n_arcs: int, n_triangles: int | None) -> str | None:
     """Return why a hierarchy of this size is refused, or None; `n_triangles` is None if `n_arcs` is not all of them."""
     if n_triangles is None or n_arcs > MOST_ARCS:
         return f"the hierarchy of this graph has more than {min(n_arcs, MOST_ARCS):,} arcs, the most that are allowed"
-    if n_triangles > MOST_TRIANGLES:
-        return f"the hierarchy of this graph has {n_triangles:,} triangles, more than the allowed {MOST_TRIANGLES:,}"
+    most = max(MOST_TRIANGLES, MOST_TRIANGLES_A_VERTEX * n_vertices)
+    if n_triangles > most:
+        return f"the hierarchy of this graph has {n_triangles:,} triangles, more than the allowed {most:,}"
     return None
 
 

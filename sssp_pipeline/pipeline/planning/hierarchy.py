@@ -38,7 +38,7 @@ def why_never(traits: GraphTraits, options: SolveOptions, free_bytes: int) -> st
         return None
     known = traits.hierarchy
     if known is not None and known.n_arcs is not None:
-        reason = too_large(known.n_arcs, known.n_triangles)
+        reason = too_large(traits.n_vertices, known.n_arcs, known.n_triangles)
         if reason is not None:
             return reason
     if (needed := costs.build_bytes(traits)) > free_bytes:
@@ -66,7 +66,7 @@ def why_not(work: Work, machine: Machine, free_bytes: int) -> str | None:
     with_s, without_s = min(able), min(others)
     prepare_s = costs.left_s(traits)
     n_arcs, n_triangles = costs.expected_size(traits)
-    if (reason := too_large(n_arcs, n_triangles)) is not None:
+    if (reason := too_large(traits.n_vertices, n_arcs, n_triangles)) is not None:
         return f"as far as its core tells, {reason}"
     if without_s - with_s < max(_LEAST_S, _LEAST_SHARE * without_s):
         sources = plural(work.n_sources, "source")

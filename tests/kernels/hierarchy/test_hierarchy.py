@@ -198,14 +198,22 @@ def test_the_order_is_the_same_every_time():
 
 
 @pytest.mark.parametrize(
-    ("limit", "message"),
+    ("limits", "message"),
     [
-        ("MOST_ARCS", "the hierarchy of this graph has more than 100 arcs, the most that are allowed"),
-        ("MOST_TRIANGLES", r"the hierarchy of this graph has [\d,]+ triangles, more than the allowed 100"),
+        ({"MOST_ARCS": 100}, "the hierarchy of this graph has more than 100 arcs, the most that are allowed"),
+        (
+            {"MOST_TRIANGLES": 100, "MOST_TRIANGLES_A_VERTEX": 0},
+            r"the hierarchy of this graph has [\d,]+ triangles, more than the allowed 100$",
+        ),
+        (
+            {"MOST_TRIANGLES": 100, "MOST_TRIANGLES_A_VERTEX": 1},
+            r"the hierarchy of this graph has [\d,]+ triangles, more than the allowed 400$",
+        ),
     ],
 )
-def test_separators_that_are_too_large_are_refused(monkeypatch, limit, message):
-    monkeypatch.setattr(completion, limit, 100)
+def test_separators_that_are_too_large_are_refused(monkeypatch, limits, message):
+    for name, limit in limits.items():
+        monkeypatch.setattr(completion, name, limit)
     with pytest.raises(InputError, match=message) as caught:
         completion_of(graph_of(grid(20, 20)))
     assert "use `delta-stepping` or `auto`" in caught.value.hint
