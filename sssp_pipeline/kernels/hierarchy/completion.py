@@ -31,8 +31,8 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.numba_cache import njit
 
-#: The most lower triangles of a hierarchy: so many, or so many for each vertex if that is more. Customization takes
-#: some nanoseconds for each. Roads have 10 to 40 a vertex, made ones of 24 million vertices 1,300.
+#: The most lower triangles of a hierarchy: the first number, or the second for each vertex if that is more.
+#: Customization takes some nanoseconds for each. Roads have 10 to 40 a vertex, made ones of 24 million vertices 1,300.
 MOST_TRIANGLES, MOST_TRIANGLES_A_VERTEX = 4 * 10**9, 2000
 #: The most arcs.
 MOST_ARCS = 2**29

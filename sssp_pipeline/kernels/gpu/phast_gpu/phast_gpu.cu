@@ -164,7 +164,7 @@ climb_kernel(const word32* sources, const word32* places, const word32* chunks_o
 constexpr word32 kAcross = 128;
 constexpr word32 kSeedParts = 4;
 constexpr word32 kSeedBlock = kAcross * kSeedParts;
-// The seeds of the top are made by so many blocks.
+// Blocks that make the seeds of the top.
 constexpr word32 kTopBlocks = 4;
 // The most vertices of a chunk of the last band.
 constexpr word32 kMostLow = 64;

@@ -42,7 +42,7 @@ _BLOCK, _SEED_BLOCK = 256, 512
 #: How many lanes a thread may have, the most first; with words of 64 bits, at the second place.
 LANES_EACH = ((4, 2, 1), (2, 1))
 _WARPS = _BLOCK // 32
-#: Up to so many sources, the climb has more threads than a source needs when all are busy.
+#: Calls of at most this many sources climb with 1,024 threads a source. In larger calls the other sources fill the GPU.
 _FEW = 256
 #: Blocks of the seeds of the top.
 _TOP_BLOCKS = 4
