@@ -67,7 +67,7 @@ def prepared(graph: CsrGraph) -> dict[str, Any]:
 
 @contextmanager
 def on_cores(n_cores: int) -> Iterator[None]:
-    """Let this process and its children use so many cores, as long as the block runs."""
+    """Within the block, limit this process and its children to this number of cores."""
     usable = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(usable)[:n_cores])
     try:

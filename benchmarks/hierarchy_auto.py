@@ -52,7 +52,7 @@ NAME = "hierarchy_auto"
 OPTIONS = SolveOptions(kept=Nothing())
 #: Sources that are measured: of a solver that takes one at a time, and at most.
 FEW, MANY = 8, 256
-#: The least of so many measurements counts.
+#: Measurements of each time. The least counts.
 REPEATS = 3
 
 

@@ -129,7 +129,7 @@ class Distances:
         return self._rows
 
     def cupy(self) -> Any:
-        """Return the distances as an array of CuPy: those that stay on the GPU, or else a copy of `numpy()`.
+        """Return the distances as an array of CuPy. If they are not on the GPU already, they are copied there.
 
         The copy is in the memory of the current GPU.
 

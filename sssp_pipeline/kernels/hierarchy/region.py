@@ -1,4 +1,4 @@
-"""The vertices that a sweep computes: all, or those that the distances to some targets need."""
+"""The part of a hierarchy that a sweep computes: all vertices, or the ancestors of some targets."""
 
 from __future__ import annotations
 

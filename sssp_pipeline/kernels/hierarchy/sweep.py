@@ -58,7 +58,7 @@ from sssp_pipeline.numba_cache import njit
 MOST_LANES = 64
 #: The most bytes of the rows of a sweep, unless the fewest lanes take more.
 MOST_BYTES = 2**30
-#: How many rows ahead are fetched: those that a sweep writes, and those that a copy reads. 16 to 64 took the same time.
+#: How many rows ahead a sweep and a copy fetch. 16 to 64 took the same time.
 _AHEAD: Any = np.uint64(32)
 #: Columns that a copy collects before it writes them. Their rows and the buffer fit the first cache.
 _COLUMNS: Any = np.uint64(32)

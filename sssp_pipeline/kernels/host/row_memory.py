@@ -38,7 +38,7 @@ class RowMemory:
 
 
 class _Lent:
-    """The owner of lent memory. The array and its views keep it alive."""
+    """Owns the memory of an array that was handed out. The array and its views keep this object alive."""
 
     def __init__(self, memory: np.ndarray, idle: deque[np.ndarray]) -> None:
         self._memory, self._idle = memory, weakref.ref(idle)

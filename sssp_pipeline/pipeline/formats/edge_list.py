@@ -48,7 +48,7 @@ class ReadOptions:
     max_line_bytes: int = MAX_LINE_BYTES
     #: The number of bytes of text, or of an array, that are read into one chunk.
     block_bytes: int = 16 << 20
-    #: Arrow cannot read a row of a table that is longer than a block: blocks of tables have at least so many bytes.
+    #: The least bytes of a block of a table. Arrow cannot read a row that is longer than a block.
     table_row_bytes: int = 0
 
     @property
