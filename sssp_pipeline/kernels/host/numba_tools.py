@@ -134,6 +134,16 @@ def bytes_at(typing_context: Any, array: Any, index: Any) -> Any:
     return types.uint64(array, index), generate
 
 
+@intrinsic
+def pointer_to(typing_context: Any, address: Any) -> Any:
+    """Return the address of an array in memory, an integer, as the pointer that `numba.carray` takes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(address), generate
+
+
 # ---- memory that several threads write ----
 #
 # The memory orders are named as in C++. A relaxed access is never torn, and guarantees no more. A load that acquires

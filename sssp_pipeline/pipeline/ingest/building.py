@@ -32,7 +32,7 @@ from sssp_pipeline.pipeline.graph_store.manifest import (
 from sssp_pipeline.pipeline.ingest import csr_build
 from sssp_pipeline.pipeline.ingest.edge_runs import (
     EdgeRun,
-    edges_between,
+    RunTable,
     keep_run,
     limits_between,
     with_vertices,
@@ -159,7 +159,7 @@ class ReadEdges:
         )
         # Without an edge, a run of an input with weights has none either.
         default = np.zeros(1) if job.edge_list.has_weights else default_weight(job.spec.weights)
-        make = partial(self._rows_between, default=default, keys=random_keys())
+        make = partial(self._rows_between, table=RunTable(runs), default=default, keys=random_keys())
         for rows in map_in_order(lambda r: make(*r), ranges, job.threads):
             self._n_edges += len(rows.col_indices)
             if self._reverse_difference is not None and rows.reverse_difference is not None:
@@ -169,11 +169,16 @@ class ReadEdges:
             yield rows
 
     def _rows_between(
-        self, codes: tuple[int, int], vertices: tuple[int, int], default: np.ndarray, keys: np.ndarray
+        self,
+        codes: tuple[int, int],
+        vertices: tuple[int, int],
+        table: RunTable,
+        default: np.ndarray,
+        keys: np.ndarray,
     ) -> Rows:
         """Return the rows of the vertices [first, last), whose codes are in the range `codes`."""
         job = self.job
-        src, dst, weights = edges_between(self.runs, *codes, self.dtype, default)
+        src, dst, weights = table.edges_between(*codes, self.dtype, default)
         if not job.ids.has_chunks:
             src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
         rows = csr_build.rows_between(

@@ -88,6 +88,9 @@ def grouped_by_source(
         low = high
     n_bits: Any = np.int64(bit_length(np.uint64(high - low)))
     shift = np.uint32(max(0, n_bits - _GROUP_BITS))
+    low = (
+        low >> shift
+    ) << shift  # so the groups of most runs have the same limits, and a range reads no half group
     n_groups: Any = np.int64((high - low) >> shift) + 1
     starts = np.zeros(n_groups + 1, np.int64)
     for i in range(len(src)):

@@ -7,9 +7,13 @@ the groups that all runs have in this range. Memory holds where the groups of ea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numba import carray
 
+from sssp_pipeline.kernels.host.numba_tools import pointer_to
+from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, IdCollector
 from sssp_pipeline.pipeline.ingest.spill import Kept, Spill
@@ -31,11 +35,10 @@ class EdgeRun:
     #: The chunk in which the codes are valid.
     chunk: int
 
-    def groups_between(self, first: int, last: int) -> tuple[int, int]:
-        """Return the positions of the groups that may have sources in [first, last)."""
-        begin = max(0, int(np.searchsorted(self.limits, first, "right")) - 1)
-        end = int(np.searchsorted(self.limits, last, "left"))
-        return int(self.starts[begin]), int(self.starts[max(begin, end)])
+    @property
+    def columns(self) -> tuple[Kept, ...]:
+        """Sources, targets, and the weights if there are any."""
+        return (self.src, self.dst) if self.weights is None else (self.src, self.dst, self.weights)
 
 
 def keep_run(
@@ -85,27 +88,97 @@ def limits_between(runs: list[EdgeRun], edges_a_range: int) -> np.ndarray:
     return found[found > 0]
 
 
-def edges_between(
-    runs: list[EdgeRun], first: int, last: int, dtype: np.dtype, default: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sources, targets and weights of all edges with a source in [first, last), and of some others.
+class RunTable:
+    """All runs, of which compiled loops read the edges of a range: a loop of Python would take longer on many cores."""
 
-    The weights have the type `dtype`. Those of a run without weights are `default`, (1,).
+    def __init__(self, runs: list[EdgeRun]) -> None:
+        self._runs = runs
+        self._limits = np.concatenate([np.empty(0, np.int64), *(run.limits for run in runs)])
+        self._starts = np.concatenate([np.empty(0, np.int64), *(run.starts for run in runs)])
+        #: (R + 1,) the first group of each run.
+        self._groups = np.cumsum([0, *(len(run.limits) for run in runs)])
+        #: (3, R) where the columns of each run are in memory; 0 for those on disk.
+        self._addresses = np.zeros((3, len(runs)), np.int64)
+        self._on_disk: list[tuple[int, int, Kept]] = []
+        self._of_dtype: dict[np.dtype, list[int]] = {}
+        for r, run in enumerate(runs):
+            for c, kept in enumerate(run.columns):
+                if kept.in_memory:
+                    self._addresses[c, r] = kept.read().ctypes.data
+                else:
+                    self._on_disk.append((c, r, kept))
+            if run.weights is not None:
+                self._of_dtype.setdefault(run.weights.dtype, []).append(r)
+
+    def edges_between(
+        self, first: int, last: int, dtype: np.dtype, default: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return sources, targets and weights of all edges with a source in [first, last), and of some others.
+
+        The weights have the type `dtype`. If no run has weights, they are `default`, (1,).
+        """
+        places = np.empty((3, len(self._runs)), np.int64)
+        n = _find_groups(self._limits, self._starts, self._groups, first, last, places)
+        begins, addresses, held = np.tile(places[0], (3, 1)), self._addresses.copy(), []
+        for c, r, kept in self._on_disk:
+            if size := int(places[1, r]):
+                begin = int(begins[c, r])
+                held.append(kept.read(begin, begin + size))
+                addresses[c, r], begins[c, r] = held[-1].ctypes.data, 0
+        src, dst, weights = np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n, dtype)
+        every, is_float = np.arange(len(self._runs)), dtype.kind == "f"
+        _gather(addresses[0], begins[0], places, every, src[:0], False, src)
+        _gather(addresses[1], begins[1], places, every, dst[:0], False, dst)
+        for given, which in self._of_dtype.items():
+            # The same weight may be an integer in one chunk and a decimal in another. Both go through float64, so that
+            # both are rounded in the same way.
+            _gather(addresses[2], begins[2], places, np.array(which), np.empty(0, given), is_float, weights)
+        if not self._of_dtype:
+            weights[:] = default.astype(np.float64) if is_float else default
+        return src, dst, weights
+
+
+@njit(nogil=True)
+def _find_groups(
+    limits: np.ndarray, starts: np.ndarray, groups: np.ndarray, first: int, last: int, places: np.ndarray
+) -> int:
+    """Find the groups of each run that may have sources in [first, last), and return the number of their edges.
+
+    `places` (3, R) gets the first of these edges in each run, their number, and the number of those in the runs before.
     """
-    places = [run.groups_between(first, last) for run in runs]
-    n = sum(end - begin for begin, end in places)
-    src, dst, weights = np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n, dtype)
-    at = 0
-    for run, (begin, end) in zip(runs, places, strict=True):
-        if begin == end:
+    total = 0
+    for r in range(len(groups) - 1):
+        own, own_starts = limits[groups[r] : groups[r + 1]], starts[groups[r] + r : groups[r + 1] + r + 1]
+        begin: Any = max(0, np.searchsorted(own, first, "right") - 1)
+        end: Any = max(begin, np.searchsorted(own, last, "left"))
+        places[0, r], places[1, r], places[2, r] = (
+            own_starts[begin],
+            own_starts[end] - own_starts[begin],
+            total,
+        )
+        total += places[1, r]
+    return total
+
+
+@njit(nogil=True)
+def _gather(
+    addresses: np.ndarray,
+    begins: np.ndarray,
+    places: np.ndarray,
+    which: np.ndarray,
+    like: np.ndarray,
+    through_float64: bool,
+    out: np.ndarray,
+) -> None:
+    """Copy the edges of the runs `which` to their places in `out`; their type at `addresses` is that of `like`."""
+    for r in which:
+        n, at = places[1, r], places[2, r]
+        if n == 0:
             continue
-        here = slice(at, at + end - begin)
-        src[here], dst[here] = run.src.read(begin, end), run.dst.read(begin, end)
-        given = default if run.weights is None else run.weights.read(begin, end)
-        if dtype.kind == "f":
-            # The same weight may be an integer in one chunk and a decimal in another. Both go through float64, so
-            # that both are rounded in the same way.
-            given = given.astype(np.float64)
-        np.copyto(weights[here], given, casting="unsafe")
-        at = here.stop
-    return src, dst, weights
+        values = carray(pointer_to(addresses[r]), (begins[r] + n,), like.dtype)[begins[r] :]
+        if through_float64:
+            for i in range(n):
+                out[at + i] = float(values[i])
+        else:
+            for i in range(n):
+                out[at + i] = values[i]
