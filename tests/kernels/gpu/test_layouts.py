@@ -99,10 +99,11 @@ def lanes(*, narrow: bool) -> Mirrored:
     )
 
 
-def sweeps(*, wide: bool) -> Mirrored:
+def climbs(*, wide: bool) -> Mirrored:
     return Mirrored(
-        phast_gpu.sweep_unit(wide=wide),
+        phast_gpu.climb_unit(wide=wide),
         {
+            "Call": phast_gpu._CALL,
             "Chunk": device_hierarchy._CHUNK,
             "Tile": device_hierarchy._TILE,
             "Climbed": phast_gpu._CLIMBED,
@@ -115,6 +116,15 @@ def sweeps(*, wide: bool) -> Mirrored:
             "kMostEntries": max(chunks.MOST_TOP, chunks.MOST_OWN),
             "kTopBlocks": phast_gpu._TOP_BLOCKS,
             "kSeedBlock": phast_gpu._SEED_BLOCK,
+        },
+    )
+
+
+def sweeps(*, wide: bool) -> Mirrored:
+    return Mirrored(
+        phast_gpu.sweep_unit(wide=wide),
+        {},
+        {
             "kSweepBlock": phast_gpu._BLOCK,
             "kRowsBlock": phast_gpu._BLOCK,
             "kSide": phast_gpu._SIDE,
@@ -214,6 +224,8 @@ MIRRORED = {
             "kNoVertex": NO_VERTEX,
         },
     ),
+    "phast-gpu-climb": climbs(wide=False),
+    "phast-gpu-climb-wide": climbs(wide=True),
     "phast-gpu": sweeps(wide=False),
     "phast-gpu-wide": sweeps(wide=True),
     "reduce": Mirrored(
@@ -246,6 +258,7 @@ MIRRORED = {
 KIND = """
 template <class T> constexpr int test_kind = static_cast<T>(0.5f) != T(0) ? 'f' : static_cast<T>(-1) < T(0) ? 'i' : 'u';
 template <class T, int n> constexpr int test_kind<T[n]> = test_kind<T>;
+template <class T> constexpr int test_kind<T*> = 'u';
 """
 
 

@@ -12,7 +12,6 @@ from sssp_pipeline.kernels import SOLVERS
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import device_graph
 from sssp_pipeline.kernels.gpu.phast_gpu import phast_gpu
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
-    TILE_BYTES,
     HostHierarchy,
     device_hierarchy,
     host_hierarchy,
@@ -61,7 +60,6 @@ def test_lanes_hold_the_sources_and_few_more(n):
 def test_tiles_cover_every_place_once_and_bands_every_tile(made):
     host = HostHierarchy(completion := completion_of(graph_of(made)), cut(completion))
     tiles, bands = host.tiles
-    assert tiles.itemsize == TILE_BYTES
     places = [
         place
         for first, n in zip(tiles["first_place"].tolist(), tiles["n_rows"].tolist(), strict=True)

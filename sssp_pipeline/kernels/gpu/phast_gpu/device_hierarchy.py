@@ -51,7 +51,6 @@ _TILE = np.dtype(
         ("n_rows", "u4"),
     ]
 )
-TILE_BYTES = _TILE.itemsize
 
 
 def customize_unit(*, wide: bool) -> Unit:
@@ -163,7 +162,7 @@ def host_hierarchy(graph: CsrGraph) -> HostHierarchy:
 
 @dataclass(frozen=True, eq=False)
 class DeviceHierarchy:
-    """A hierarchy on one device, in the layout of `phast_gpu.cu`; never written to."""
+    """A hierarchy on one device, in the layout of `Call`; never written to."""
 
     #: Whether words have 64 bits.
     wide: bool

@@ -1,6 +1,6 @@
 """Many sources at once on graphs with small separators, by min-plus products instead of searches.
 
-`phast_gpu.cu` explains the kernels, `device_hierarchy.py` has what they read.
+`climb.cu` and `phast_gpu.cu` explain the kernels, `device_hierarchy.py` has what they read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.gpu.common.solvers.batch_solver import BatchNeeds, BatchSearch, GpuBatchSolver
 from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     MOST_NARROW,
-    TILE_BYTES,
     DeviceHierarchy,
     customize_unit,
     device_hierarchy,
@@ -37,7 +36,7 @@ from sssp_pipeline.kernels.solver import SolveOptions
 
 #: Sources of a full device batch.
 _FULL = 1024
-#: Threads of a block of the sweep and of the rows, and of the seeds; as in `phast_gpu.cu`.
+#: Threads of a block of the sweep and of the rows, and of the seeds; as in the `.cu` files.
 _BLOCK, _SEED_BLOCK = 256, 512
 #: How many lanes a thread may have, the most first; with words of 64 bits, at the second place.
 LANES_EACH = ((4, 2, 1), (2, 1))
@@ -53,14 +52,59 @@ _SHARED_BYTES = 40 * 2**10
 #: Bytes of `Segment` and `Climbed`.
 _SEGMENT_BYTES = 16
 _CLIMBED = np.dtype([("entries", "u8"), ("words", "u8")])
+#: The fields of `Call` that are addresses: of the hierarchy, of scratch memory, and those of a batch.
+_OF_HIERARCHY = (
+    "places",
+    "chunks_of_places",
+    "next_chunks",
+    "shapes",
+    "boundary",
+    "marks",
+    "to_boundary",
+    "from_boundary",
+    "from_own",
+    "tiles",
+    "edges_before",
+)
+_SCRATCH = (
+    "kept",
+    "entry_places",
+    "entry_distances",
+    "segments",
+    "climbed",
+    "seeded",
+    "low_seeds",
+    "rows",
+    "columns",
+)
+_OF_BATCH = ("sources", "summaries", "rows_by_source")
+_COUNTS = (
+    "n_columns",
+    "n_sources",
+    "n_lanes",
+    "n_depths",
+    "n_segments",
+    "is_shared",
+    "first_low",
+    "first_low_tile",
+    "n_tiles",
+    "writes",
+)
+_CALL = np.dtype(
+    [(name, "u8") for name in (*_OF_HIERARCHY, *_SCRATCH, *_OF_BATCH, "limit", "beyond")]
+    + [(name, "u4") for name in _COUNTS]
+)
+
+
+def climb_unit(*, wide: bool) -> Unit:
+    """Return the unit of the kernels that find seeds, with words of 64 bits if `wide`."""
+    return Unit("climb", ("climb_kernel", "seed_kernel"), (("SSSP_WIDE", int(wide)),))
 
 
 def sweep_unit(*, wide: bool) -> Unit:
-    """Return the unit of the kernels of a call, with words of 64 bits if `wide`."""
+    """Return the unit of the kernels that make rows of seeds, with words of 64 bits if `wide`."""
     sweeps = tuple(f"{name}_{each}_kernel" for name in ("sweep", "last") for each in LANES_EACH[wide])
-    return Unit(
-        "phast_gpu", ("climb_kernel", "seed_kernel", *sweeps, "rows_kernel"), (("SSSP_WIDE", int(wide)),)
-    )
+    return Unit("phast_gpu", (*sweeps, "rows_kernel"), (("SSSP_WIDE", int(wide)),))
 
 
 class PhastGpu(GpuBatchSolver):
@@ -75,7 +119,9 @@ class PhastGpu(GpuBatchSolver):
     @property
     def units(self) -> tuple[Unit, ...]:
         return tuple(
-            unit(wide=wide) for wide in (False, True) for unit in (sweep_unit, customize_unit, matrices_unit)
+            unit(wide=wide)
+            for wide in (False, True)
+            for unit in (climb_unit, sweep_unit, customize_unit, matrices_unit)
         )
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
@@ -185,159 +231,115 @@ class _Sweep(BatchSearch):
         n_sources: int,
     ) -> None:
         cupy = cupy_module()
-        self._name, self._hierarchy, self._work = name, hierarchy, work
+        self._name, self._hierarchy = name, hierarchy
         self.writes_kept = work.writes_kept
-        unreached = unreached_distance(on_device.dtype).view(bits_type(on_device.dtype))
-        limit = int(limit_bits(on_device.dtype, options.cutoff))
-        self._limit = hierarchy.word.type(limit if hierarchy.wide else min(limit, MOST_NARROW + 1))
-        self._unreached = unreached
         self._deadline_s = options.deadline_s
-        self._kernels = load_kernels(sweep_unit(wide=hierarchy.wide), on_device.dtype)
+        self._kernels = {
+            name: kernel
+            for unit in (climb_unit, sweep_unit)
+            for name, kernel in load_kernels(unit(wide=hierarchy.wide), on_device.dtype).items()
+        }
         self._n_resident = {
             each: self._kernels[f"last_{each}_kernel"].resident_blocks(_BLOCK)
             for each in LANES_EACH[hierarchy.wide]
         }
-        self._targets = None if work.targets is None else Sent(hierarchy.host_places[work.targets])
-        self._places = hierarchy.places if self._targets is None else self._targets.on_device
-        self._shared_bytes = hierarchy.n_depths * hierarchy.word.itemsize
-        self._is_shared = self._shared_bytes <= _SHARED_BYTES
+        targets = None if work.targets is None else Sent(hierarchy.host_places[work.targets])
+        shared_bytes = hierarchy.n_depths * hierarchy.word.itemsize
+        is_shared = shared_bytes <= _SHARED_BYTES
+        self._shared_bytes = shared_bytes if is_shared else 0
         n_lanes, n_up, word = lanes_for(n_sources), n_sources * hierarchy.n_depths, hierarchy.word
-        self._rows = cupy.empty(
-            n_lanes * (hierarchy.n_vertices if work.writes_all else hierarchy.n_upper), word
-        )
-        self._low_seeds = cupy.empty(n_lanes * MOST_LOW, word)
-        self._kept = cupy.empty(0 if self._is_shared else n_up, word)
-        self._entry_places, self._entry_distances = cupy.empty(n_up, np.uint32), cupy.empty(n_up, word)
-        self._segments = cupy.empty(n_sources * hierarchy.n_segments * _SEGMENT_BYTES, np.uint8)
-        self._climbed = cupy.empty(n_sources * _CLIMBED.itemsize, np.uint8)
-        self._seeded = cupy.empty(hierarchy.n_chunks * n_lanes // 32, np.uint32)
+        #: Device memory, by the names in `Call`.
+        self._scratch: dict[str, Any] = {
+            "kept": cupy.empty(0 if is_shared else n_up, word),
+            "entry_places": cupy.empty(n_up, np.uint32),
+            "entry_distances": cupy.empty(n_up, word),
+            "segments": cupy.empty(n_sources * hierarchy.n_segments * _SEGMENT_BYTES, np.uint8),
+            "climbed": cupy.empty(n_sources * _CLIMBED.itemsize, np.uint8),
+            "seeded": cupy.empty(hierarchy.n_chunks * n_lanes // 32, np.uint32),
+            "low_seeds": cupy.empty(n_lanes * MOST_LOW, word),
+            "rows": cupy.empty(
+                n_lanes * (hierarchy.n_vertices if work.writes_all else hierarchy.n_upper), word
+            ),
+            "columns": hierarchy.places if targets is None else targets.on_device,
+        }
+        self._sent_targets = targets
+        limit = int(limit_bits(on_device.dtype, options.cutoff))
+        self._call = np.zeros(1, _CALL)
+        for values in (
+            {name: getattr(hierarchy, name).data.ptr for name in _OF_HIERARCHY},
+            {name: memory.data.ptr for name, memory in self._scratch.items()},
+            {
+                "limit": limit if hierarchy.wide else min(limit, MOST_NARROW + 1),
+                "beyond": unreached_distance(on_device.dtype).view(bits_type(on_device.dtype)),
+                "n_columns": len(self._scratch["columns"]),
+                "n_depths": hierarchy.n_depths,
+                "n_segments": hierarchy.n_segments,
+                "is_shared": is_shared,
+                "first_low": hierarchy.first_low,
+                "first_low_tile": hierarchy.bands[hierarchy.n_upper_bands - 1][1],
+                "n_tiles": hierarchy.bands[-1][1],
+                "writes": work.writes_all,
+            },
+        ):
+            for name, value in values.items():
+                self._call[name] = value
+
+        #: What the kernels get. CuPy lists the fields of a record at every launch, but passes bytes as they are.
+        self._bytes = self._call.view(np.uint8)
 
     def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
         cupy = cupy_module()
+        hierarchy, n_sources = self._hierarchy, len(sources)
         sent = Sent(sources)
+        n_lanes = lanes_for(n_sources)
+        for name, value in (
+            ("sources", sent.on_device.data.ptr),
+            ("summaries", summaries.data.ptr),
+            ("rows_by_source", rows.data.ptr),
+            ("n_sources", n_sources),
+            ("n_lanes", n_lanes),
+        ):
+            self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
-        climbed = self._climb(sent)
-        self._sweep(len(sources), summaries)
-        n_columns = rows.shape[1]
-        if n_columns:
-            self._kernels["rows_kernel"](
-                -(-n_columns // _SIDE) * -(-len(sources) // _LANES_SIDE[self._hierarchy.wide]),
-                _BLOCK,
-                (
-                    self._rows,
-                    self._places,
-                    np.uint32(n_columns),
-                    np.uint32(len(sources)),
-                    np.uint32(lanes_for(len(sources))),
-                    self._limit,
-                    self._unreached,
-                    rows,
-                ),
-            )
+        self._scratch["seeded"].data.memset_async(0, 4 * hierarchy.n_chunks * n_lanes // 32)
+        self._kernels["climb_kernel"](
+            n_sources,
+            1024 if n_sources <= _FEW else 256,
+            (self._bytes,),
+            shared_bytes=self._shared_bytes,
+        )
+        self._kernels["seed_kernel"](
+            n_sources * (hierarchy.n_segments - 1 + _TOP_BLOCKS), _SEED_BLOCK, (self._bytes,)
+        )
+        self._sweep(n_lanes)
+        if rows.shape[1]:
+            squares = -(-rows.shape[1] // _SIDE) * -(-n_sources // _LANES_SIDE[hierarchy.wide])
+            self._kernels["rows_kernel"](squares, _BLOCK, (self._bytes,))
         ended.record()
+        climbed = fetch(self._scratch["climbed"][: n_sources * _CLIMBED.itemsize])
 
         def counts(sent: Sent = sent) -> SearchCounts:  # `sent` has to be kept until here
             if cupy.cuda.get_elapsed_time(began, ended) / 1e3 > self._deadline_s:
-                raise DeadlineError(
-                    self._name, f"sources 0 to {len(sources) - 1} of a batch", self._deadline_s
-                )
+                raise DeadlineError(self._name, f"sources 0 to {n_sources - 1} of a batch", self._deadline_s)
             found = climbed.view(_CLIMBED)
-            hierarchy = self._hierarchy
             return SearchCounts(
                 hierarchy.n_vertices + found["entries"], hierarchy.n_products + found["words"]
             )
 
         return counts
 
-    def _climb(self, sources: Sent) -> np.ndarray:
-        """Enqueue the climb from `sources` and its seeds; return the host memory that will hold what it counts."""
-        hierarchy, n_sources = self._hierarchy, len(sources.on_device)
-        n_lanes = lanes_for(n_sources)
-        seeded = self._seeded[: hierarchy.n_chunks * n_lanes // 32]
-        seeded.data.memset_async(0, seeded.nbytes)
-        n_depths, n_segments = np.uint32(hierarchy.n_depths), np.uint32(hierarchy.n_segments)
-        self._kernels["climb_kernel"](
-            n_sources,
-            1024 if n_sources <= _FEW else 256,
-            (
-                sources.on_device,
-                hierarchy.places,
-                hierarchy.chunks_of_places,
-                hierarchy.next_chunks,
-                hierarchy.shapes,
-                hierarchy.boundary,
-                hierarchy.marks,
-                hierarchy.to_boundary,
-                n_depths,
-                n_segments,
-                np.uint32(self._is_shared),
-                self._kept,
-                self._entry_places,
-                self._entry_distances,
-                self._segments,
-                self._climbed,
-            ),
-            shared_bytes=self._shared_bytes if self._is_shared else 0,
-        )
-        self._kernels["seed_kernel"](
-            n_sources * (hierarchy.n_segments - 1 + _TOP_BLOCKS),
-            _SEED_BLOCK,
-            (
-                self._segments,
-                n_segments,
-                self._entry_places,
-                self._entry_distances,
-                n_depths,
-                hierarchy.shapes,
-                hierarchy.from_own,
-                np.uint32(hierarchy.first_low),
-                np.uint32(n_lanes),
-                self._rows,
-                self._low_seeds,
-                seeded,
-            ),
-        )
-        return fetch(self._climbed[: n_sources * _CLIMBED.itemsize])
-
-    def _sweep(self, n_sources: int, summaries: Any) -> None:
+    def _sweep(self, n_lanes: int) -> None:
         """Enqueue the sweep of all bands from the top down."""
-        hierarchy, n_lanes = self._hierarchy, lanes_for(n_sources)
+        hierarchy = self._hierarchy
         each = next(each for each in LANES_EACH[hierarchy.wide] if n_lanes % (32 * each) == 0)
         blocks_of_lanes = n_lanes // (32 * each)
         for first, end in hierarchy.bands[1 : hierarchy.n_upper_bands]:
+            n_groups = -(-(end - first) // _WARPS)
             self._kernels[f"sweep_{each}_kernel"](
-                blocks_of_lanes * -(-(end - first) // _WARPS),
-                _BLOCK,
-                (
-                    hierarchy.tiles[first * TILE_BYTES :],
-                    np.uint32(end - first),
-                    hierarchy.boundary,
-                    hierarchy.from_boundary,
-                    self._seeded,
-                    np.uint32(n_lanes),
-                    self._rows,
-                ),
+                blocks_of_lanes * n_groups, _BLOCK, (self._bytes, np.uint32(first), np.uint32(end))
             )
-        n_tiles = hierarchy.bands[-1][1]
-        n_groups = min(-(-n_tiles // _WARPS), max(1, self._n_resident[each] // blocks_of_lanes))
-        self._kernels[f"last_{each}_kernel"](
-            blocks_of_lanes * n_groups,
-            _BLOCK,
-            (
-                hierarchy.tiles,
-                np.uint32(n_tiles),
-                np.uint32(hierarchy.bands[hierarchy.n_upper_bands - 1][1]),
-                hierarchy.boundary,
-                hierarchy.from_boundary,
-                self._seeded,
-                self._low_seeds,
-                hierarchy.edges_before,
-                np.uint32(n_sources),
-                np.uint32(n_lanes),
-                self._limit,
-                np.uint32(self._work.writes_all),
-                self._rows,
-                summaries,
-            ),
+        n_groups = min(
+            -(-hierarchy.bands[-1][1] // _WARPS), max(1, self._n_resident[each] // blocks_of_lanes)
         )
+        self._kernels[f"last_{each}_kernel"](blocks_of_lanes * n_groups, _BLOCK, (self._bytes,))

@@ -1,0 +1,77 @@
+// What the kernels of a call share: `climb.cu` and `phast_gpu.cu`.
+#pragma once
+
+#include "summary.cuh"
+#include "sweep_words.cuh"
+
+constexpr word32 kTile = 8;
+// The most vertices of a chunk of the last band.
+constexpr word32 kMostLow = 64;
+
+// The entries first to end - 1 of a source, in one chunk.
+struct Segment {
+    word32 chunk;
+    word32 first;
+    word32 end;
+    word32 unused;
+};
+
+struct Tile {
+    word64 matrix;  // its first word in from_boundary
+    word32 first_boundary;
+    word32 n_boundary;
+    word32 chunk;
+    word32 first_place;
+    word32 first_local;  // first_place, counted from that of the chunk
+    word32 n_rows;
+};
+
+// What a way up read: entries, and words of matrices.
+struct Climbed {
+    word64 entries;
+    word64 words;
+};
+
+// What all launches of a batch get. One argument takes less of the host's time than twenty.
+struct Call {
+    // The hierarchy.
+    const word32* places;            // (V,): the place of each vertex
+    const word32* chunks_of_places;  // (V,)
+    const word32* next_chunks;       // (V,): the chunk above each place
+    const Chunk* shapes;             // of all chunks
+    const word32* boundary;          // places
+    const uint2* marks;              // the depth and the chunk of each boundary vertex
+    const sweep_word* to_boundary;
+    const sweep_word* from_boundary;
+    const sweep_word* from_own;
+    const Tile* tiles;
+    const word64* edges_before;      // (V+1,): how many edges leave the vertices of lower places
+    // Memory of the call. A source is a lane.
+    sweep_word* kept;                // (n_sources, n_depths), used if not is_shared
+    word32* entry_places;            // (n_sources, n_depths), counted from the first of the chunk
+    sweep_word* entry_distances;     // (n_sources, n_depths)
+    Segment* segments;               // (n_sources, n_segments): those of each chunk, the top last
+    Climbed* climbed;                // (n_sources,)
+    word32* seeded;                  // (C, n_lanes / 32), a bit for each chunk and lane
+    sweep_word* low_seeds;           // (n_lanes, kMostLow)
+    sweep_word* rows;                // by place, (V, n_lanes)
+    const word32* columns;           // (n_columns,): the places of the vertices whose distances are returned
+    // The batch.
+    const word32* sources;           // (n_sources,)
+    Summary* summaries;              // (n_sources,)
+    distance_bits* rows_by_source;   // (n_sources, n_columns)
+    word64 limit;                    // what is at least this long counts as unreached
+    word64 beyond;                   // ... and is returned as this
+    word32 n_columns;
+    word32 n_sources;
+    word32 n_lanes;
+    word32 n_depths;
+    word32 n_segments;
+    word32 is_shared;
+    word32 first_low;                // the first chunk of the last band
+    word32 first_low_tile;
+    word32 n_tiles;
+    word32 writes;                   // whether the last band is written
+};
+
+static_assert(sizeof(Segment) == 16 && sizeof(Tile) == 32 && sizeof(Climbed) == 16, "as Python reads and writes them");

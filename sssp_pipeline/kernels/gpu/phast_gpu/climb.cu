@@ -1,0 +1,177 @@
+// The ways up from the sources of a batch, and the seeds that they leave in the chunks on them.
+//
+// Idea:
+//   1. climb_kernel: a block follows its source from chunk to chunk up to the top. In a chunk it knows distances of
+//      some own vertices, its entries. Distances of the boundary follow by the matrix to the boundary; some of them are
+//      the entries of the next chunk. All are ancestors of the source, so one distance is kept for each depth.
+//   2. seed_kernel: the least ways over entries to the own vertices of a chunk are its seeds, by `from_own`.
+//
+// Needs: `seeded` of zero.
+// Keeps
+//     I1. What a way up knows of vertices above a chunk is in the boundary of that chunk, since upper neighbours of a
+//         vertex are also upper neighbours of its parent, or the parent.
+// Memory order: relaxed; launches follow each other on one stream.
+
+#include "call.cuh"
+
+// Where a matrix to the boundary of a chunk has the words of a boundary vertex, and there those of an own vertex.
+__device__ __forceinline__ const sweep_word* column_of(const sweep_word* matrix, word32 boundary) {
+    return matrix + boundary * kTile;
+}
+
+__device__ __forceinline__ word64 in_column(const Chunk& chunk, word32 own) {
+    return own / kTile * (word64{kTile} * chunk.n_boundary) + own % kTile;
+}
+
+constexpr word32 kMostThreads = 1024;
+constexpr word32 kMostEntries = 512;
+
+// A block for each source, of any number of warps.
+extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Call call) {
+    extern __shared__ sweep_word shared[];
+    __shared__ word32 locals[kMostEntries];
+    __shared__ sweep_word distances[kMostEntries];
+    __shared__ word32 n_next;
+    const word32 thread = threadIdx.x;
+    const word32 n_segments = call.n_segments;
+    const word64 from = static_cast<word64>(blockIdx.x) * call.n_depths;
+    sweep_word* d = call.is_shared ? shared : call.kept + from;
+    word32* entry_places = call.entry_places + from;
+    sweep_word* entry_distances = call.entry_distances + from;
+    Segment* segments = call.segments + static_cast<word64>(blockIdx.x) * n_segments;
+
+    word32 place = call.places[call.sources[blockIdx.x]];
+    word32 c = call.chunks_of_places[place];
+    Chunk chunk = call.shapes[c];
+    for (word32 i = thread; i < n_segments; i += blockDim.x) {
+        segments[i] = {0, 0, 0, 0};
+    }
+    for (word32 depth = thread; depth < call.n_depths; depth += blockDim.x) {
+        d[depth] = kInfinity;
+    }
+    if (thread == 0) {
+        locals[0] = place - chunk.first_place;
+        distances[0] = 0;
+    }
+    __syncthreads();
+    const word32 local = place - chunk.first_place;
+    word32 n = 1;
+    word32 n_entries = 0;
+    word64 n_words = 0;
+    for (word32 i = 0;; ++i) {
+        for (word32 entry = thread; entry < n; entry += blockDim.x) {
+            entry_places[n_entries + entry] = locals[entry];
+            entry_distances[n_entries + entry] = distances[entry];
+        }
+        if (thread == 0) {
+            segments[c == 0 ? n_segments - 1 : i] = {c, n_entries, n_entries + n, 0};
+        }
+        n_entries += n;
+        const word32 next = c == 0 ? kNoVertex : call.next_chunks[place];
+        if (next == kNoVertex) {
+            break;
+        }
+        n_words += static_cast<word64>(n) * chunk.n_boundary;
+        const Chunk above = call.shapes[next];
+        const sweep_word* matrix = call.to_boundary + chunk.boundary_words;
+        __syncthreads();
+        if (thread == 0) {
+            n_next = 0;
+        }
+        // Threads for each boundary vertex share the entries.
+        const word32 n_across = min((chunk.n_boundary + 31) / 32 * 32, blockDim.x);
+        const word32 n_parts = blockDim.x / n_across;
+        for (word32 b = thread % n_across; b < chunk.n_boundary && thread / n_across < n_parts; b += n_across) {
+            sweep_word least = kInfinity;
+            const sweep_word* column = column_of(matrix, b);
+#pragma unroll 8
+            for (word32 entry = thread / n_across; entry < n; entry += n_parts) {
+                least = lower(least, distances[entry], column[in_column(chunk, locals[entry])]);
+            }
+            atomicMin(&d[call.marks[chunk.first_boundary + b].x], least);
+        }
+        __syncthreads();
+        for (word32 b = thread; b < chunk.n_boundary; b += blockDim.x) {
+            const uint2 mark = call.marks[chunk.first_boundary + b];
+            const sweep_word least = d[mark.x];
+            // The first chunk may have several roots. Vertices above the others have depths of ancestors too.
+            const bool is_above = i > 0 || column_of(matrix, b)[in_column(chunk, local)] < kInfinity;
+            if (mark.y == next && least < kInfinity && is_above) {
+                const word32 entry = atomicAdd(&n_next, 1);
+                locals[entry] = call.boundary[chunk.first_boundary + b] - above.first_place;
+                distances[entry] = least;
+            }
+        }
+        __syncthreads();
+        n = n_next;
+        c = next;
+        chunk = above;
+        place = above.first_place;
+    }
+    if (thread == 0) {
+        call.climbed[blockIdx.x] = {n_entries, n_words};
+    }
+}
+
+// Threads of a block: kSeedParts for each of kAcross own vertices, which share the entries.
+constexpr word32 kAcross = 128;
+constexpr word32 kSeedParts = 4;
+constexpr word32 kSeedBlock = kAcross * kSeedParts;
+// Blocks that make the seeds of the top.
+constexpr word32 kTopBlocks = 4;
+
+// Blocks for the segments of each source, the last kTopBlocks for the top. Source s is lane s.
+//
+// Writes the seeds of its chunk to `rows`, or to low_seeds (n_lanes, kMostLow) if it is `first_low` or a later chunk,
+// and sets the bit of the chunk and the lane.
+extern "C" __global__ void __launch_bounds__(kSeedBlock) seed_kernel(const Call call) {
+    __shared__ word32 places[kMostEntries];
+    __shared__ sweep_word distances[kMostEntries];
+    __shared__ sweep_word seeds[kAcross];
+    const word32 n_segments = call.n_segments;
+    const word32 n_lanes = call.n_lanes;
+    const word32 n_blocks = n_segments - 1 + kTopBlocks;
+    const word32 lane = blockIdx.x / n_blocks;
+    const word32 part = blockIdx.x % n_blocks;
+    const bool is_top = part >= n_segments - 1;
+    const Segment segment = call.segments[static_cast<word64>(lane) * n_segments + min(part, n_segments - 1)];
+    if (segment.first == segment.end && !is_top) {
+        return;
+    }
+    const Chunk chunk = call.shapes[segment.chunk];
+    const sweep_word* from_own = call.from_own + chunk.own_words;
+    const word64 from = static_cast<word64>(lane) * call.n_depths + segment.first;
+    const word32 n = segment.end - segment.first;
+    for (word32 i = threadIdx.x; i < n; i += kSeedBlock) {
+        places[i] = call.entry_places[from + i];
+        distances[i] = call.entry_distances[from + i];
+    }
+    const word32 x = threadIdx.x % kAcross;
+    for (word32 begin = is_top ? (part - (n_segments - 1)) * kAcross : 0; begin < chunk.n_own;
+         begin += is_top ? kTopBlocks * kAcross : kAcross) {
+        if (threadIdx.x < kAcross) {
+            seeds[x] = kInfinity;
+        }
+        __syncthreads();
+        const word32 own = begin + x;
+        if (own < chunk.n_own) {
+            sweep_word least = kInfinity;
+#pragma unroll 8
+            for (word32 i = threadIdx.x / kAcross; i < n; i += kSeedParts) {
+                least = lower(least, distances[i], from_own[places[i] * chunk.n_own + own]);
+            }
+            atomicMin(&seeds[x], least);
+        }
+        __syncthreads();
+        if (threadIdx.x < kAcross && own < chunk.n_own) {
+            if (segment.chunk >= call.first_low) {
+                call.low_seeds[lane * kMostLow + own] = seeds[x];
+            } else {
+                call.rows[static_cast<word64>(chunk.first_place + own) * n_lanes + lane] = seeds[x];
+            }
+        }
+    }
+    if (threadIdx.x == 0) {
+        atomicOr(&call.seeded[segment.chunk * (n_lanes / 32) + lane / 32], 1u << lane % 32);
+    }
+}
