@@ -27,7 +27,8 @@ from typing import Any  # noqa: E402
 _INGEST, _FORMATS = "sssp_pipeline.pipeline.ingest", "sssp_pipeline.pipeline.formats"
 #: The steps: the module and name of a function, as its caller looks it up.
 STEPS = {
-    "read blocks": f"{_FORMATS}.parsing.line_reader:read_blocks",
+    "read: parts": f"{_FORMATS}.parsing.file_parts:FilePart.read",
+    "read: streams": f"{_FORMATS}.parsing.file_parts:read_blocks",
     "parse": f"{_FORMATS}.parsing.line_reader:scan_block",
     "parse: control": f"{_FORMATS}.parsing.tokenizer:control_at",
     "prepare": f"{_INGEST}.building:_prepared",

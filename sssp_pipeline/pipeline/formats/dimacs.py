@@ -12,7 +12,6 @@ edge once. Coordinates are in a separate file with the header `p aux sp co V` an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -22,7 +21,6 @@ from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import (
     MAX_LINE_BYTES,
     Coordinates,
-    EdgeChunk,
     EdgeList,
     ReadOptions,
 )
@@ -31,13 +29,13 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
+    DeclaredEdges,
     common_n_vertices,
     declared_count,
     declared_reading,
     header_lines,
     line_excerpt,
     numbered_syntax,
-    read_declared,
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import Fault, line_place
@@ -73,16 +71,13 @@ def open_dimacs(urls: list[str], options: ReadOptions) -> EdgeList:
     refuse_columns(options, "DIMACS files have")
     has_weights = is_sp and options.weight_column != "none"
     syntax = numbered_syntax(options, b"c", n_vertices, 3 if is_sp else 2, has_weights, letter)
-
-    def read(n_threads: int) -> Iterator[EdgeChunk]:
-        for _, file, _, n_edges in headers:
-            yield from read_declared(file, n_edges, syntax, options, n_threads)
-
+    edges = DeclaredEdges([(file, n_edges) for _, file, _, n_edges in headers], syntax, options)
     co = options.coordinates
     return EdgeList(
         declared_reading("dimacs", IDS_WHY),
         has_weights,
-        read,
+        edges.read,
+        read_and_work=edges.read_and_work,
         n_vertices=n_vertices,
         first_id=1,
         symmetric="as-listed" if is_sp else "mirror",

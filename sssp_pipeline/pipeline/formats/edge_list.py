@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.vertex_ids import VertexIds
 
 #: The default of `graph.max_line_bytes`.
 MAX_LINE_BYTES = 16 << 20
 
+Result = TypeVar("Result")
 Coordinates: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
@@ -110,6 +112,15 @@ class EdgeChunk:
     def __len__(self) -> int:
         return len(self.src)
 
+    def reversed(self) -> EdgeChunk:
+        """Return the edges in the other direction, with the same arrays."""
+        return EdgeChunk(self.dst, self.src, self.weights)
+
+    def copy(self) -> EdgeChunk:
+        """Return the edges with arrays of their own."""
+        src, dst = (end if isinstance(end, pa.Array) else end.copy() for end in (self.src, self.dst))
+        return EdgeChunk(src, dst, None if self.weights is None else self.weights.copy())
+
 
 @dataclass(frozen=True, eq=False)
 class EdgeList:
@@ -121,6 +132,9 @@ class EdgeList:
     has_weights: bool
     #: A function that gives the chunks, read with a number of threads.
     read: Callable[[int], Iterator[EdgeChunk]]
+    #: A function that gives `work(chunk)` for each chunk, where the thread that read a chunk works on it; None if the
+    #: format has none.
+    read_and_work: Callable[[Callable[[EdgeChunk], Any], int], Iterator[Any]] | None = None
     #: The number that the format declares, or None. If it is declared, the reader checks that all ids are in `first_id
     #: .. first_id + n_vertices - 1`.
     n_vertices: int | None = None
@@ -154,6 +168,15 @@ class EdgeList:
             row, and the value.
         """
         return self.read(n_threads)
+
+    def map_chunks(self, work: Callable[[EdgeChunk], Result], n_threads: int) -> Iterator[Result]:
+        """Give `work(chunk)` for each chunk in file order, made by `n_threads` threads; raises as `chunks`.
+
+        `work` may not keep the arrays of the chunk: the memory is used again.
+        """
+        if self.read_and_work is not None:
+            return self.read_and_work(work, n_threads)
+        return map_in_order(work, self.read(n_threads), n_threads)
 
     def coordinates(self) -> Coordinates | None:
         """Return x and y, (V,) int64 or float64 each, in vertex order; None if the input has no coordinates.

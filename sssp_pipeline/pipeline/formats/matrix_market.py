@@ -6,8 +6,6 @@ reverse edges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
@@ -15,13 +13,13 @@ from sssp_pipeline.pipeline.formats.parsing.byte_streams import BYTE_ORDER_MARK,
 from sssp_pipeline.pipeline.formats.parsing.declared import (
     IDS_WHY,
     MAX_EDGES,
+    DeclaredEdges,
     common_n_vertices,
     declared_count,
     declared_reading,
     header_lines,
     line_excerpt,
     numbered_syntax,
-    read_declared,
     refuse_columns,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import line_place
@@ -54,20 +52,19 @@ def open_matrix_market(urls: list[str], options: ReadOptions) -> EdgeList:
     has_weights = field != "pattern" and options.weight_column != "none"
     syntax = numbered_syntax(options, b"%", n_vertices, 2 if field == "pattern" else 3, has_weights)
 
-    def read(n_threads: int) -> Iterator[EdgeChunk]:
-        for file, _, n_entries in sizes:
-            for chunk in read_declared(file, n_entries, syntax, options, n_threads):
-                if field == "integer" and chunk.weights is not None and chunk.weights.dtype.kind == "f":
-                    raise InputError(
-                        f"`{storage.redacted(file.url)}` says that its values are integers, but some have decimals",
-                        hint="write `real` instead of `integer` in its first line",
-                    )
-                yield chunk
+    def check(file: LineFile, chunk: EdgeChunk) -> None:
+        if field == "integer" and chunk.weights is not None and chunk.weights.dtype.kind == "f":
+            raise InputError(
+                f"`{storage.redacted(file.url)}` says that its values are integers, but some have decimals",
+                hint="write `real` instead of `integer` in its first line",
+            )
 
+    edges = DeclaredEdges([(file, n_entries) for file, _, n_entries in sizes], syntax, options, check)
     return EdgeList(
         declared_reading("matrix-market", IDS_WHY),
         has_weights,
-        read,
+        edges.read,
+        read_and_work=edges.read_and_work,
         n_vertices=n_vertices,
         first_id=1,
         symmetric="mirror" if symmetry == "symmetric" else "as-listed",

@@ -6,7 +6,8 @@ may name the columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import (
@@ -23,7 +24,7 @@ from sssp_pipeline.pipeline.formats.parsing.layout import (
     decide_layout,
     read_sample,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges
+from sssp_pipeline.pipeline.formats.parsing.line_reader import MAX_ID, read_edges, work_on_edges
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import COMMA, POINT
 from sssp_pipeline.pipeline.formats.parsing.tables import check_same_columns
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
@@ -63,9 +64,14 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
     )
     files = [_rows_of(layout, options) for layout in layouts]
     skipped = SkippedRows()
+    left_out = skipped if options.skips else None
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
-        return read_edges(files, syntax, options.block_bytes, n_threads, skipped if options.skips else None)
+        return read_edges(files, syntax, options.block_bytes, n_threads, left_out)
+
+    def read_and_work(work: Callable[[EdgeChunk], Any], n_threads: int) -> Iterator[Any]:
+        found = work_on_edges(work, files, syntax, options.block_bytes, n_threads, left_out)
+        return (result for _, result in found)
 
     return EdgeList(
         Reading(
@@ -79,6 +85,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
         ),
         columns.weight is not None,
         read,
+        read_and_work=read_and_work,
         skipped=skipped,
     )
 

@@ -41,7 +41,6 @@ from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, IdCollector, co
 from sssp_pipeline.pipeline.ingest.input import (
     SAMPLE_EDGES,
     adds_reverses,
-    chunks_of,
     complete_reading,
     open_input,
     open_positions,
@@ -333,8 +332,7 @@ def _read_runs(job: Job) -> tuple[list[EdgeRun], WeightRange, int, list[tuple]]:
     n_loops = 0
     if not job.edge_list.has_weights:
         seen.add(default_weight(job.spec.weights))
-    chunks = chunks_of(job.edge_list, job.spec, job.threads)
-    for done in map_in_order(partial(_prepared, job), chunks, job.threads):
+    for done in job.edge_list.map_chunks(partial(_prepared, job), job.threads):
         if isinstance(done, EdgeChunk):
             # It has a fault, whose message needs the number of edges before it.
             _checked(job, done, job.ids.add(done.src, done.dst), seen.n_edges)
@@ -355,12 +353,14 @@ def _read_runs(job: Job) -> tuple[list[EdgeRun], WeightRange, int, list[tuple]]:
 
 
 def _prepared(job: Job, chunk: EdgeChunk) -> _Prepared | EdgeChunk:
-    """Check a chunk and keep it; return it as it is if it has a fault."""
+    """Check a chunk and keep it; return a copy of it if it has a fault."""
+    if job.spec.directed == "reversed":
+        chunk = chunk.reversed()
     ends = job.ids.add(chunk.src, chunk.dst)
     try:
         weights = _checked(job, chunk, ends, 0)
     except InputError:
-        return chunk
+        return chunk.copy()
     seen = WeightRange()
     if weights is not None:
         weights = seen.add(weights)

@@ -119,10 +119,7 @@ def _has_position_table(spec: workflow.Graph) -> bool:
 def chunks_of(edge_list: EdgeList, spec: workflow.Graph, n_threads: int) -> Iterator[EdgeChunk]:
     """Give all edges, reversed if `spec` asks for that; raises as `EdgeList.chunks` does."""
     for chunk in edge_list.chunks(n_threads):
-        if spec.directed == "reversed":
-            yield EdgeChunk(chunk.dst, chunk.src, chunk.weights)
-        else:
-            yield chunk
+        yield chunk.reversed() if spec.directed == "reversed" else chunk
 
 
 def adds_reverses(edge_list: EdgeList, spec: workflow.Graph) -> bool:

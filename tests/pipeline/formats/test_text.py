@@ -68,7 +68,7 @@ def test_several_files_follow_one_another(write, read):
 
 
 def test_string_ids(write, read):
-    found = read(write("e.txt", "Köln Bonn 30\nBonn #1 28\n"), block_bytes=16)
+    found = read(write("e.txt", "Köln Bonn 30\nBonn #1 28\n"), block_bytes=8)
     assert found.edge_list.reading.ids == "string"
     assert found.n_chunks == 2
     assert found.rows() == [("Köln", "Bonn", 30), ("Bonn", "#1", 28)]

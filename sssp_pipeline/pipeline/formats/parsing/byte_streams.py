@@ -338,8 +338,8 @@ def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
             buffer[: len(carry)] = carry
             got = read_exactly(stream, buffer.data[len(carry) : -1])
             filled = len(carry) + got
-            found = _LINE_END.search(buffer.data, len(carry), filled)
-            if (found.end() if found else filled) > file.max_line_bytes:
+            found = first_newline(buffer, len(carry), filled)
+            if (found + 1 or filled) > file.max_line_bytes:
                 place = f"`{storage.redacted(file.url)}`: the line that begins after {n_given:,} bytes"
                 raise long_line_error(place, file.max_line_bytes)
             if got < room:
@@ -349,14 +349,20 @@ def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
                 if filled:
                     yield buffer[:filled]
                 return
-            end = _after_last_newline(buffer, len(carry), filled)
+            end = after_last_newline(buffer, len(carry), filled)
             carry = buffer[end:filled].copy()
             n_given += end
             if end:
                 yield buffer[:end]
 
 
-def _after_last_newline(buffer: np.ndarray, start: int, stop: int) -> int:
+def first_newline(buffer: np.ndarray, start: int, stop: int) -> int:
+    """Return the position of the first line end in `buffer[start:stop]`, or -1 when there is none."""
+    found = _LINE_END.search(buffer.data, start, stop)
+    return found.start() if found else -1
+
+
+def after_last_newline(buffer: np.ndarray, start: int, stop: int) -> int:
     """Return the position after the last line end in `buffer[start:stop]`, or 0 when there is none."""
     window = 4096
     while stop > start:

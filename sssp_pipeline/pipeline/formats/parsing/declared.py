@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from sssp_pipeline.errors import InputError
-from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, EdgeChunk, ReadOptions
+from sssp_pipeline.pipeline.formats.edge_list import MAX_LINE_BYTES, EdgeChunk, ReadOptions, Result
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     BYTE_ORDER_MARK,
     LineFile,
     check_not_endless,
     read_lines,
 )
-from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges
+from sssp_pipeline.pipeline.formats.parsing.line_reader import read_edges, work_on_edges
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import LineSyntax
 from sssp_pipeline.pipeline.formats.reading import Reading
 from sssp_pipeline.pipeline.storage import files as storage
@@ -118,27 +119,48 @@ def numbered_syntax(
     )
 
 
-def read_declared(
-    file: LineFile, declared: int, syntax: LineSyntax, options: ReadOptions, n_threads: int
-) -> Iterator[EdgeChunk]:
-    """Give the edges of a file that declares their number.
+@dataclass(frozen=True)
+class DeclaredEdges:
+    """The edges of files that declare their number.
 
-    Raises
-    ------
-    InputError
-        The file has more or fewer edges than it declares; or as `read_edges`.
+    Both functions raise `InputError` if a file has more or fewer edges than it declares; or as `read_edges`.
     """
+
+    #: The rows of each file, and the number of edges that it declares.
+    files: list[tuple[LineFile, int]]
+    syntax: LineSyntax
+    options: ReadOptions
+    #: A function that raises `InputError` if a chunk of a file cannot be right.
+    check: Callable[[LineFile, EdgeChunk], None] = lambda file, chunk: None
+
+    def read(self, n_threads: int) -> Iterator[EdgeChunk]:
+        """Give the chunks: `EdgeList.read`."""
+        for file, declared in self.files:
+            chunks = read_edges([file], self.syntax, self.options.block_bytes, n_threads)
+            for chunk in _counted(((len(chunk), chunk) for chunk in chunks), file, declared):
+                self.check(file, chunk)
+                yield chunk
+
+    def read_and_work(self, work: Callable[[EdgeChunk], Result], n_threads: int) -> Iterator[Result]:
+        """Give `work(chunk)` for each chunk: `EdgeList.read_and_work`."""
+        for file, declared in self.files:
+
+            def checked(chunk: EdgeChunk, file: LineFile = file) -> Result:
+                self.check(file, chunk)
+                return work(chunk)
+
+            found = work_on_edges(checked, [file], self.syntax, self.options.block_bytes, n_threads)
+            yield from _counted(found, file, declared)
+
+
+def _counted(found: Iterator[tuple[int, Result]], file: LineFile, declared: int) -> Iterator[Result]:
+    """Give the results of a file, each of which comes with its number of edges, and check the sum of these."""
     n_read = 0
-    for chunk in read_edges([file], syntax, options.block_bytes, n_threads):
-        n_read += len(chunk)
+    place = f"`{storage.redacted(file.url)}` declares {declared} edges but lists"
+    for n_edges, result in found:
+        n_read += n_edges
         if n_read > declared:
-            raise InputError(
-                f"`{storage.redacted(file.url)}` declares {declared} edges but lists {n_read} or more",
-                hint="correct the count at its beginning",
-            )
-        yield chunk
+            raise InputError(f"{place} {n_read} or more", hint="correct the count at its beginning")
+        yield result
     if n_read < declared:
-        raise InputError(
-            f"`{storage.redacted(file.url)}` declares {declared} edges but lists {n_read}",
-            hint="the file may be cut short: fetch it again",
-        )
+        raise InputError(f"{place} {n_read}", hint="the file may be cut short: fetch it again")

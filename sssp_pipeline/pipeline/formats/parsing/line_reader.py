@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
+from sssp_pipeline.errors import InputError
 from sssp_pipeline.lazy import LazyModule
-from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, SkippedRows
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, Result, SkippedRows
 from sssp_pipeline.pipeline.formats.parsing import numbers_in_text as faults
 from sssp_pipeline.pipeline.formats.parsing import tokenizer
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
     NEWLINE,
     LineFile,
     TextBlock,
-    read_blocks,
 )
 from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     Fault,
@@ -31,6 +31,7 @@ from sssp_pipeline.pipeline.formats.parsing.fault_errors import (
     mark_error,
     token_at,
 )
+from sssp_pipeline.pipeline.formats.parsing.file_parts import FilePart, read_parts
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.formats.parsing.tokenizer import (
     FLOAT,
@@ -38,6 +39,7 @@ from sssp_pipeline.pipeline.formats.parsing.tokenizer import (
     UNSIGNED,
     LineSyntax,
 )
+from sssp_pipeline.pipeline.scratch import Scratch
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -84,6 +86,31 @@ def read_edges(
             yield chunk
 
 
+def work_on_edges(
+    work: Callable[[EdgeChunk], Result],
+    files: list[LineFile],
+    syntax: LineSyntax,
+    block_bytes: int,
+    n_threads: int,
+    skipped: SkippedRows | None = None,
+) -> Iterator[tuple[int, Result]]:
+    """Give the number of edges and `work(chunk)` for each chunk of `read_edges`, with one task for each; raises as it.
+
+    The thread that reads a chunk works on it while it is in its cache. `work` may not keep the arrays of the chunk.
+    """
+    scratch = Scratch()
+
+    def scan(data: np.ndarray) -> Scanned[tuple[int, Result | None]]:
+        done = scan_block(data, syntax, skipped is not None, scratch)
+        chunk = done.found
+        result = work(chunk) if len(chunk) and done.fault is None else None
+        return Scanned((len(chunk), result), done.n_lines, done.fault, done.skipped)
+
+    for n_edges, result in scan_files(files, scan, syntax, block_bytes, n_threads, skipped):
+        if n_edges:
+            yield n_edges, cast("Result", result)
+
+
 def scan_files(
     files: list[LineFile],
     scan: Callable[[np.ndarray], Scanned[Found]],
@@ -94,17 +121,26 @@ def scan_files(
 ) -> Iterator[Found]:
     """Give what `scan` finds in each block of `files`, in order; add left-out rows to `skipped`.
 
+    What `scan` returns may not share memory with the block.
+
     Raises
     ------
     InputError
         A fault stopped the scan of a block; the results of the blocks before it have been given.
     """
+    scratch = Scratch()
 
-    def work(block: TextBlock) -> tuple[TextBlock, Scanned[Found], int]:
-        return block, scan(block.data), tokenizer.control_at(block.data)
+    def work(part: FilePart | TextBlock) -> tuple[TextBlock, Scanned[Found], int, InputError | None]:
+        block, error = part.read(scratch) if isinstance(part, FilePart) else (part, None)
+        scanned, control = scan(block.data), tokenizer.control_at(block.data)
+        if isinstance(part, FilePart):
+            # The thread reads its next part into the same memory; only messages need the text.
+            is_needed = control >= 0 or scanned.fault or scanned.skipped
+            block = replace(block, data=block.data.copy() if is_needed else block.data[:0])
+        return block, scanned, control, error
 
     n_lines = 0
-    for block, scanned, control in map_in_order(work, read_blocks(files, block_bytes), n_threads):
+    for block, scanned, control, error in map_in_order(work, read_parts(files, block_bytes), n_threads):
         if block.is_first:
             n_lines = block.file.n_lines
         if control >= 0 and (scanned.fault is None or control <= scanned.fault.position):
@@ -120,17 +156,26 @@ def scan_files(
             )
         n_lines += scanned.n_lines
         yield scanned.found
+        if error is not None:
+            raise error
 
 
-def scan_block(data: np.ndarray, syntax: LineSyntax, skips: bool = False) -> Scanned[EdgeChunk]:
+def scan_block(
+    data: np.ndarray, syntax: LineSyntax, skips: bool = False, scratch: Scratch | None = None
+) -> Scanned[EdgeChunk]:
     """Return the edges in `data`, (n,) uint8 that ends with a line end, and the first fault among them.
 
-    With `skips` a row with a fault is left out, and the scan goes on after it.
+    With `skips` a row with a fault is left out, and the scan goes on after it. With `scratch` the arrays are in its
+    memory; otherwise they are new.
     """
-    most_rows = tokenizer.n_lines_of(data)
-    src = np.empty(most_rows, np.int64)
-    dst = np.empty(most_rows, np.int64)
-    weights = np.empty(most_rows if syntax.weight_column >= 0 else 0, np.int64)
+    if scratch is None:
+        most_rows = tokenizer.n_lines_of(data)
+        src, dst, weights = (np.empty(most_rows, np.int64) for _ in range(3))
+    else:
+        # Each column has at least one byte, and one after it.
+        most_rows = len(data) // (2 * syntax.n_columns) + 1
+        src, dst, weights = (scratch.array(name, most_rows, np.int64) for name in ("src", "dst", "weights"))
+    weights = weights if syntax.weight_column >= 0 else weights[:0]
     doubtful = np.empty((2, 0), np.int64)
     mode = INTEGER
     skipped: list[Fault] = []
