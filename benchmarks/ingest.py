@@ -111,8 +111,8 @@ def measure_ingest(given: argparse.Namespace, text: Path, packed: Path) -> None:
     shutil.rmtree(store)
 
 
-def measure(what: str, text: Path, command: list[str], **facts: Any) -> None:
-    """Run `command`, and record its rate and its peak memory."""
+def measured(command: list[str]) -> tuple[dict[str, Any], str]:
+    """Run `command`, and return its seconds and the peak memory of its largest process, and what it printed."""
     # The peak of all ended children is the highest of them: a process between has one child alone.
     between = (
         "import json, resource, subprocess, sys, time\n"
@@ -127,20 +127,19 @@ def measure(what: str, text: Path, command: list[str], **facts: Any) -> None:
     )
     first, _, answer = done.stdout.partition("\n")
     wall_s, peak_bytes, cpu_s = json.loads(first)
+    return {"wall_s": round(wall_s, 3), "cpu_s": round(cpu_s, 3), "peak_bytes": peak_bytes}, answer
+
+
+def measure(what: str, text: Path, command: list[str], **facts: Any) -> None:
+    """Run `command`, and record its rate and its peak memory."""
+    used, answer = measured(command)
     if what == "ingest":
         manifest = json.loads(answer)
         facts |= {key: manifest[key] for key in ("n_vertices", "n_edges")}
         facts["csr_bytes"] = 8 * (manifest["n_vertices"] + 1) + 8 * manifest["n_edges"]
-    record(
-        "ingest",
-        what=what,
-        **facts,
-        input_bytes=text.stat().st_size,
-        wall_s=round(wall_s, 3),
-        cpu_s=round(cpu_s, 3),
-        mb_per_s=round(text.stat().st_size / wall_s / 1e6, 1),
-        peak_bytes=peak_bytes,
-    )
+    size = text.stat().st_size
+    rate = round(size / used["wall_s"] / 1e6, 1)
+    record("ingest", what=what, **facts, input_bytes=size, **used, mb_per_s=rate)
 
 
 if __name__ == "__main__":
