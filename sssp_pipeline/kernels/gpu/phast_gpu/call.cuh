@@ -62,6 +62,7 @@ struct Call {
     distance_bits* rows_by_source;   // (n_sources, n_columns)
     word64 limit;                    // what is at least this long counts as unreached
     word64 beyond;                   // ... and is returned as this
+    word32 n_chunks;
     word32 n_columns;
     word32 n_sources;
     word32 n_lanes;

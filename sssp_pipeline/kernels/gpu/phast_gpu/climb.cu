@@ -6,7 +6,6 @@
 //      the entries of the next chunk. All are ancestors of the source, so one distance is kept for each depth.
 //   2. seed_kernel: the least ways over entries to the own vertices of a chunk are its seeds, by `from_own`.
 //
-// Needs: `seeded` of zero.
 // Keeps
 //     I1. What a way up knows of vertices above a chunk is in the boundary of that chunk, since upper neighbours of a
 //         vertex are also upper neighbours of its parent, or the parent.
@@ -26,7 +25,7 @@ __device__ __forceinline__ word64 in_column(const Chunk& chunk, word32 own) {
 constexpr word32 kMostThreads = 1024;
 constexpr word32 kMostEntries = 512;
 
-// A block for each source, of any number of warps.
+// A block for each source, of any number of warps. All of them together clear `seeded`.
 extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Call call) {
     extern __shared__ sweep_word shared[];
     __shared__ word32 locals[kMostEntries];
@@ -40,6 +39,10 @@ extern "C" __global__ void __launch_bounds__(kMostThreads) climb_kernel(const Ca
     sweep_word* entry_distances = call.entry_distances + from;
     Segment* segments = call.segments + static_cast<word64>(blockIdx.x) * n_segments;
 
+    const word32 n_seeded = call.n_chunks * (call.n_lanes / 32);
+    for (word32 i = blockIdx.x * blockDim.x + thread; i < n_seeded; i += gridDim.x * blockDim.x) {
+        call.seeded[i] = 0;
+    }
     word32 place = call.places[call.sources[blockIdx.x]];
     word32 c = call.chunks_of_places[place];
     Chunk chunk = call.shapes[c];

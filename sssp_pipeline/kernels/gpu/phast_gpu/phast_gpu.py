@@ -79,6 +79,7 @@ _SCRATCH = (
 )
 _OF_BATCH = ("sources", "summaries", "rows_by_source")
 _COUNTS = (
+    "n_chunks",
     "n_columns",
     "n_sources",
     "n_lanes",
@@ -92,7 +93,8 @@ _COUNTS = (
 )
 _CALL = np.dtype(
     [(name, "u8") for name in (*_OF_HIERARCHY, *_SCRATCH, *_OF_BATCH, "limit", "beyond")]
-    + [(name, "u4") for name in _COUNTS]
+    + [(name, "u4") for name in _COUNTS],
+    align=True,
 )
 
 
@@ -271,6 +273,7 @@ class _Sweep(BatchSearch):
             {
                 "limit": limit if hierarchy.wide else min(limit, MOST_NARROW + 1),
                 "beyond": unreached_distance(on_device.dtype).view(bits_type(on_device.dtype)),
+                "n_chunks": hierarchy.n_chunks,
                 "n_columns": len(self._scratch["columns"]),
                 "n_depths": hierarchy.n_depths,
                 "n_segments": hierarchy.n_segments,
@@ -284,8 +287,8 @@ class _Sweep(BatchSearch):
             for name, value in values.items():
                 self._call[name] = value
 
-        #: What the kernels get. CuPy lists the fields of a record at every launch, but passes bytes as they are.
-        self._bytes = self._call.view(np.uint8)
+        #: What the kernels get. CuPy lists the fields of a record at every launch, but not of bytes.
+        self._bytes = self._call.view(f"V{_CALL.itemsize}")
 
     def launch(self, rows: Any, sources: np.ndarray, summaries: Any) -> Callable[[], SearchCounts]:
         cupy = cupy_module()
@@ -302,7 +305,6 @@ class _Sweep(BatchSearch):
             self._call[name] = value
         began, ended = cupy.cuda.Event(), cupy.cuda.Event()
         began.record()
-        self._scratch["seeded"].data.memset_async(0, 4 * hierarchy.n_chunks * n_lanes // 32)
         self._kernels["climb_kernel"](
             n_sources,
             1024 if n_sources <= _FEW else 256,

@@ -26,7 +26,7 @@ class Sent:
         #: The device array (n,).
         self.on_device = cupy.empty(len(values), self._staged.dtype)
         if len(values):
-            self.on_device.set(self._staged, stream=cupy.cuda.get_current_stream())
+            self.on_device.data.copy_from_host_async(self._staged.ctypes.data, self._staged.nbytes)
 
 
 def fetch(words: Any) -> np.ndarray:
