@@ -17,6 +17,7 @@ from isal.isal_zlib import crc32
 
 from sssp_pipeline.csr import GraphTraits
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.arrow_arrays import arrow_array, number_bytes
 from sssp_pipeline.pipeline.graph_store.manifest import Part, StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import (
     MANIFEST,
@@ -262,7 +263,7 @@ class _Cut:
         self._offsets, self._n_offsets, self._first_offset = [], 0, first + self._n_offsets
 
         def write() -> None:
-            table = pa.table({"row_offset": np.concatenate(pieces)})
+            table = pa.table({"row_offset": arrow_array(np.concatenate(pieces))})
             part = self._writer.write_part("row_offsets", number, table, first, first + len(table))
             self._parts["row_offsets"][number] = part
 
@@ -292,11 +293,13 @@ class _Cut:
             if len(weights):
                 self._sums[number] = _WeightSums.of(weights)
             if layout.structure:
-                table = {"col_index": col_indices} | ({} if layout.several_weights else {"weight": weights})
+                table = {"col_index": arrow_array(col_indices)}
+                if not layout.several_weights:
+                    table["weight"] = arrow_array(weights)
                 part = self._writer.write_part("edges", number, pa.table(table), first, last)
                 self._parts["edges"][number] = part
             if layout.several_weights:
-                table = pa.table({"weight": weights})
+                table = pa.table({"weight": arrow_array(weights)})
                 at = self._writer.first_weight_part + number
                 part = self._writer.write_part("edge_weights", at, table, first, last, crc32(col_indices))
                 self._parts["edge_weights"][number] = part
@@ -351,7 +354,7 @@ def _content_crc32(table: pa.Table, checksum: int = 0) -> int:
     for column in table.columns:
         for chunk in column.chunks:
             if not pa.types.is_large_string(chunk.type):
-                checksum = crc32(chunk.to_numpy().data, checksum)
+                checksum = crc32(number_bytes(chunk), checksum)
                 continue
             # That of the strings with a zero byte between two, of which memory holds a few at a time.
             for begin in range(0, len(chunk), _STRINGS):

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.lazy import LazyModule
+from sssp_pipeline.pipeline.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
 from sssp_pipeline.pipeline.ingest.spill import Column, Kept, Spill
 
@@ -129,7 +130,7 @@ class IntegerRuns(Runs):
 
     def table(self) -> pa.Array:
         """Return the ids that were appended and merged, int64."""
-        return pa.array(self._column.array())
+        return arrow_array(self._column.array())
 
     def _merged(self, pieces: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         return unique_integers(np.concatenate(pieces))

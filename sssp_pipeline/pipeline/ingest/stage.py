@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.arrow_arrays import arrow_array
 from sssp_pipeline.pipeline.formats.edge_list import SkippedRows
 from sssp_pipeline.pipeline.graph_store.manifest import (
     FORMAT,
@@ -235,7 +236,7 @@ def _write_graph(
     written = _written(edges, writer, layout, None if shared is None else shared.add)
     columns = {} if vertex_ids.table is None else {"original_id": vertex_ids.table}
     if edges.coordinates is not None:
-        columns |= {"x": pa.array(edges.coordinates[0]), "y": pa.array(edges.coordinates[1])}
+        columns |= {"x": arrow_array(edges.coordinates[0]), "y": arrow_array(edges.coordinates[1])}
     # A table is in degrees. A file of DIMACS and a generator do not say what their numbers are.
     says_nothing = edges.coordinates is None or job.edge_list.read_coordinates
     return Manifest(

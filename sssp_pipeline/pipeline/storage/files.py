@@ -31,6 +31,7 @@ from sssp_pipeline.pipeline.storage.error_texts import writing as writing
 from sssp_pipeline.pipeline.storage.file_locks import remove_if_free
 from sssp_pipeline.pipeline.storage.filesystems import CHOOSE_A_FOLDER as CHOOSE_A_FOLDER
 from sssp_pipeline.pipeline.storage.filesystems import HTTP_SCHEMES, call, is_of_machine, is_s3, pipe_copy
+from sssp_pipeline.pipeline.storage.filesystems import descriptor_of as descriptor_of
 from sssp_pipeline.pipeline.storage.filesystems import filesystem as filesystem
 from sssp_pipeline.pipeline.storage.filesystems import is_local as is_local
 from sssp_pipeline.pipeline.storage.filesystems import is_object_store as is_object_store

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import fsspec
 from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.local import LocalFileOpener, LocalFileSystem
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage import pipes
@@ -124,6 +125,14 @@ def is_local(url: str) -> bool:
     """Return whether `url` is on this machine's own filesystem."""
     fs, _ = filesystem(url)
     return is_of_machine(fs)
+
+
+def descriptor_of(handle: Any) -> int | None:
+    """Return the file descriptor of a regular file that `files.open_read` has opened here; None for others."""
+    if not isinstance(handle, LocalFileOpener):
+        return None
+    number = int(handle.fileno())
+    return number if stat.S_ISREG(os.fstat(number).st_mode) else None
 
 
 def is_of_machine(fs: Any) -> bool:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
 
 import numpy as np
-from fsspec.implementations.local import LocalFileOpener
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import (
@@ -39,8 +36,8 @@ _TAIL_BYTES = 4096
 class _Descriptor:
     """An open local file that is closed when nothing refers to it."""
 
-    def __init__(self, stream: LocalFileOpener) -> None:
-        self.number = os.dup(stream.fileno())
+    def __init__(self, number: int) -> None:
+        self.number = os.dup(number)
 
     def __del__(self) -> None:
         os.close(self.number)
@@ -128,9 +125,6 @@ def read_parts(files: list[LineFile], block_bytes: int) -> Iterator[FilePart | T
 def _plain_file(file: LineFile) -> _Descriptor | None:
     """Return the descriptor of a local file whose bytes are the text; None for others."""
     with open_decompressed(file.url, file.encoding) as stream:
-        raw: IO[bytes] | None = (
-            getattr(stream, "raw", None) if isinstance(stream, io.BufferedReader) else None
-        )
-        if isinstance(raw, LocalFileOpener) and stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
-            return _Descriptor(raw)
-    return None
+        # What comes through another stream is decompressed or converted.
+        number = storage.descriptor_of(stream.raw) if isinstance(stream, io.BufferedReader) else None
+        return None if number is None else _Descriptor(number)
