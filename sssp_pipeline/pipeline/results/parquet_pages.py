@@ -212,9 +212,10 @@ class Known:
 
     #: The least and the largest value.
     limits: tuple[Any, Any]
-    #: (k,) uint32 and (k,) int64: remainders (`crc32.py`) and lengths of the parts that the values' bytes consist of.
+    #: (k,) uint32 and (k,) int64: remainders (`crc32.py`) and lengths in bits of the parts of a page behind the header of
+    #: its definition levels: first those of their bits, if a value is NULL, then those of the values.
     remainders: np.ndarray | None = None
-    n_bytes: np.ndarray | None = None
+    n_bits: np.ndarray | None = None
 
 
 def plain_chunk(
@@ -409,7 +410,7 @@ def _page(
         body = [memoryview(codec.compress(b"".join(body), asbytes=True))]
     n_body = sum(len(part) for part in body)
     if compression == "none" and known is not None and known.remainders is not None:
-        checksum = appended(_crc32_of(levels), known.remainders, known.n_bytes)
+        checksum = appended(_crc32_of(levels[:1]), known.remainders, known.n_bits)
     else:
         checksum = _crc32_of(body)
     if kind == _DICTIONARY_PAGE:
