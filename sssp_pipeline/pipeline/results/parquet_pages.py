@@ -212,8 +212,8 @@ class Known:
 
     #: The least and the largest value.
     limits: tuple[Any, Any]
-    #: (k,) uint32 and (k,) int64: remainders (`crc32.py`) and lengths in bits of the parts of a page behind the header of
-    #: its definition levels: first those of their bits, if a value is NULL, then those of the values.
+    #: (k,) uint32 and (k,) int64: remainders (`crc32.py`) and lengths in bits of the parts of a page behind the header
+    #: of its definition levels: first those of their bits, if a value is NULL, then those of the values.
     remainders: np.ndarray | None = None
     n_bits: np.ndarray | None = None
 
