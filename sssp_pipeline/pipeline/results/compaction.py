@@ -69,29 +69,24 @@ def joined_bits(bits: np.ndarray, n_present: np.ndarray, lengths: np.ndarray) ->
         (S * K,) int64: how many values of each segment are present, and how many it has.
     """
     n_bits = int(np.sum(lengths))
-    # A shifted word may have its upper half behind all others.
+    # The upper half of the last shifted word may be behind all bits.
     words = np.empty(n_bits // 32 + 2, np.uint32)
     per_row = len(lengths) // len(bits)
     at = first = 0
     for k in range(len(lengths)):
         first = 0 if k % per_row == 0 else first
-        n_words, shift, into = (lengths[k] + 31) // 32, at % 32, at // 32
-        segment = bits[k // per_row, first : first + n_words]
+        n_words, shift = (lengths[k] + 31) // 32, at % 32
+        segment, into = bits[k // per_row, first : first + n_words], words[at // 32 : at // 32 + n_words + 1]
         if n_present[k] == lengths[k]:
             segment = np.full(n_words, 0xFFFFFFFF, np.uint32)
-        last = segment[n_words - 1] & np.uint32(0xFFFFFFFF >> (32 * n_words - lengths[k]))
         if shift == 0:
-            words[into : into + n_words - 1] = segment[: n_words - 1]
-            words[into + n_words - 1] = last
+            into[:n_words] = segment
         else:
-            words[into] |= np.uint32((last if n_words == 1 else segment[0]) << shift)
-            # No step depends on the one before, so several are done by one instruction.
-            for j in range(1, n_words - 1):
-                words[into + j] = np.uint32(segment[j] << shift | segment[j - 1] >> (32 - shift))
-            before = last if n_words == 1 else segment[n_words - 2]
-            if n_words > 1:
-                words[into + n_words - 1] = np.uint32(last << shift | before >> (32 - shift))
-            words[into + n_words] = np.uint32(last >> (32 - shift))
+            into[0] |= np.uint32(segment[0] << shift)
+            for j in range(1, n_words):  # vector instructions: no step needs the one before
+                into[j] = np.uint32(segment[j] << shift | segment[j - 1] >> (32 - shift))
+            into[n_words] = np.uint32(segment[n_words - 1] >> (32 - shift))
         at += lengths[k]
         first += n_words
+        words[at // 32] &= np.uint32((1 << at % 32) - 1)  # what is behind the last value of a segment
     return words.view(np.uint8)[: (n_bits + 7) // 8]

@@ -183,11 +183,12 @@ def _packed_chunk(row: np.ndarray, facts: RowFacts, lengths: np.ndarray, compres
     assert facts.remainders is not None, "a GPU that packs finds them"
     assert facts.bit_remainders is not None, "and those of the bits"
     n_present = facts.n_present.ravel().astype(np.int64)
-    begins = np.cumsum(lengths) - lengths
-    present = [row[begin : begin + n] for begin, n in zip(begins.tolist(), n_present.tolist(), strict=True)]
+    begins = row.itemsize * (np.cumsum(lengths) - lengths)
+    content, ends = row.data.cast("B"), begins + row.itemsize * n_present
+    present = [content[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
     bits, known = np.empty(0, np.uint8), None
     remainders, n_bits = facts.remainders.ravel(), 8 * row.itemsize * n_present
-    if int(np.sum(n_present)) < len(row):
+    if (n_values := int(np.sum(n_present))) < len(row):
         bits = compaction.joined_bits(facts.bits, n_present, lengths)
         # Zeros fill the last byte.
         remainders = np.concatenate([facts.bit_remainders.ravel(), np.zeros(1, np.uint32), remainders])
@@ -195,7 +196,7 @@ def _packed_chunk(row: np.ndarray, facts: RowFacts, lengths: np.ndarray, compres
     if (has_values := n_present > 0).any():
         limits = facts.least.ravel()[has_values].min(), facts.largest.ravel()[has_values].max()
         known = pages.Known(limits, remainders, n_bits)
-    return pages.packed_chunk(present, len(row), bits, compression, known)
+    return pages.packed_chunk(present, n_values, len(row), bits, compression, known)
 
 
 def with_stand_in(values: np.ndarray, unreached: float) -> np.ndarray:
