@@ -19,6 +19,7 @@ from sssp_pipeline.api.object_graphs import ObjectEdges, edges_of, library_of
 from sssp_pipeline.api.wording import naming, of_store
 from sssp_pipeline.csr import WEIGHT_DTYPES, CsrGraph
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.kernels.gpu.common.graphs.callers_graph import callers_graph
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import set_origin
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, ReadOptions
 from sssp_pipeline.pipeline.formats.parquet import table_of, to_chunk
@@ -182,8 +183,13 @@ def _of_table(
 
 
 def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None) -> NamedGraph:
-    row_offsets, col_indices, values = edges_of_matrix(matrix)
     is_csr_of_cupy = is_of_cupy(matrix) and getattr(matrix, "format", None) == "csr"
+    if is_csr_of_cupy and not unweighted and not mirror and dtype in (None, matrix.dtype):
+        shape = 2 * (len(matrix.indptr) - 1,)
+        found = callers_graph(matrix.indptr, matrix.indices, matrix.data) if shape == matrix.shape else None
+        if found is not None:
+            return NamedGraph(found, _row_numbers(found))
+    row_offsets, col_indices, values = edges_of_matrix(matrix)
     graph = CsrGraph(row_offsets, col_indices, _ones(len(col_indices), dtype))
     if not unweighted:
         chunk = EdgeChunk(sources_of_edges(graph), col_indices, values)
@@ -193,8 +199,11 @@ def _of_matrix(matrix: Any, unweighted: bool, mirror: bool, dtype: Dtype | None)
         n_edges, is_same = graph.n_edges, graph.weight_dtype == matrix.data.dtype and not unweighted
         weights = matrix.data[:n_edges] if is_same else graph.weights
         set_origin(graph, matrix.indptr, matrix.indices[:n_edges], weights)
-    ids = VertexIds(IdMapping(kind="offset", type="int64"), None, graph.n_vertices)
-    return NamedGraph(csr_with_reverses(graph) if mirror else graph, ids)
+    return NamedGraph(csr_with_reverses(graph) if mirror else graph, _row_numbers(graph))
+
+
+def _row_numbers(graph: CsrGraph) -> VertexIds:
+    return VertexIds(IdMapping(kind="offset", type="int64"), None, graph.n_vertices)
 
 
 def _of_objects(edges: ObjectEdges, dtype: Dtype | None) -> NamedGraph:

@@ -49,8 +49,8 @@ def solve(
         One of these, which is not changed:
 
         - a sparse matrix of SciPy or CuPy, or a dense array. Entry (i, j) is the weight of an edge from i to j; stored
-          zeros of a sparse one are edges of weight 0. Ids are row numbers. A GPU takes a CSR matrix of CuPy from its
-          own memory; the host checks a copy.
+          zeros of a sparse one are edges of weight 0. Ids are row numbers. A GPU checks a CSR matrix of CuPy in
+          its own memory and takes it from there.
         - a NetworkX graph. Ids are its nodes.
         - an igraph graph. Ids are the names of its vertices, or their numbers if they have no names.
         - a rustworkx graph. Ids are the indices of its nodes.

@@ -21,8 +21,8 @@ from sssp_pipeline.kernels import distribution
 from sssp_pipeline.kernels.gpu.common.rows.distribution_on_device import DistributionOnDevice
 from sssp_pipeline.kernels.gpu.common.rows.reduce import (
     SEGMENT,
+    Amounts,
     ReduceOnDevice,
-    amounts_dtype,
     partial_sums,
 )
 from sssp_pipeline.kernels.host.mean import exact_sum, mantissa_bits, sums
@@ -106,9 +106,9 @@ class Reductions(Kept):
             into[self._n_sums + len(counts) :] = found.view(bits.dtype)
 
     def on_device(self, n_rows: int, n_vertices: int, weight_dtype: np.dtype) -> DeviceReduction:
-        amounts = np.empty((0, n_vertices), np.int64) if self.amounts is None else self.amounts
-        limits, n_words, dtype = self._limits(weight_dtype), self.n_columns(n_vertices), self._amounts_dtype
-        reduce = ReduceOnDevice(limits, amounts, dtype, n_rows, n_words, harmonic=self.harmonic)
+        amounts = self._amounts or Amounts(np.empty((0, n_vertices), np.int64))
+        limits, n_words = self._limits(weight_dtype), self.n_columns(n_vertices)
+        reduce = ReduceOnDevice(limits, amounts, n_rows, n_words, harmonic=self.harmonic)
         if not self.bounds and not self.shares:
             return reduce
         distribute = DistributionOnDevice(
@@ -132,9 +132,9 @@ class Reductions(Kept):
         return 8 * numbers + self.part_bytes(n_vertices, np.dtype(np.float64))  # no type has more words
 
     @cached_property
-    def _amounts_dtype(self) -> np.dtype:
-        """The type of the amounts on a device. It is kept, as a call makes several reductions."""
-        return np.dtype(np.int64) if self.amounts is None else amounts_dtype(self.amounts)
+    def _amounts(self) -> Amounts | None:
+        """The amounts for devices, kept for all reductions of all calls."""
+        return None if self.amounts is None else Amounts(self.amounts)
 
     def _limits(self, dtype: np.dtype) -> np.ndarray:
         """Return the limits (R,) of `dtype`: a vertex is within a radius if its distance is below the limit."""

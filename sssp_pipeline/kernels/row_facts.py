@@ -26,6 +26,8 @@ class RowFacts:
     remainders: np.ndarray | None
     #: (S, K) uint32: how many values of the segment are present. None if the rows are not packed.
     n_present: np.ndarray | None = None
+    #: (S, K) uint32: the remainder of the segment's bits, one for each value. None if the rows are not packed.
+    bit_remainders: np.ndarray | None = None
     #: (S, `n_words`) uint32: a bit for each value, the lowest first: 1 if it is present. Without meaning in a segment
     #: whose values are all present. None if that is so everywhere, or if the rows are not packed.
     bits: np.ndarray | None = None

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from sssp_pipeline.csr import WEIGHT_DTYPES, unreached_distance
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels import reductions
-from sssp_pipeline.kernels.gpu.common.rows.reduce import amounts_dtype
+from sssp_pipeline.kernels.gpu.common.rows.reduce import Amounts
 from sssp_pipeline.kernels.reductions import Reductions, SumTooLargeError
 
 EVERY_DTYPE = pytest.mark.parametrize("dtype", WEIGHT_DTYPES, ids=lambda dtype: dtype.name)
@@ -151,7 +151,7 @@ def test_amounts_of_another_graph_are_refused():
     ids=["most", "one-more", "two", "two-wide", "negative", "large", "no-vertices"],
 )
 def test_amounts_have_32_bits_on_a_device_if_every_sum_fits(amounts, expected):
-    assert amounts_dtype(np.array(amounts, np.int64)) == expected
+    assert Amounts(np.array(amounts, np.int64)).dtype == expected
 
 
 def test_the_device_holds_words_partial_sums_and_amounts():

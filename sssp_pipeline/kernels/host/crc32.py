@@ -22,6 +22,8 @@ from sssp_pipeline.numba_cache import njit
 _POLYNOMIAL = np.uint32(0xEDB88320)
 _ONE = np.uint32(1 << 31)
 _ALL = np.uint32(0xFFFFFFFF)
+#: x to this power has the remainder 1.
+_ORDER = 2**32 - 1
 
 
 @njit()
@@ -49,23 +51,45 @@ def power_of_x(n_bits: int) -> np.uint32:
 
 
 @njit()
-def appended(checksum: int, remainders: np.ndarray, n_bytes: np.ndarray) -> int:
-    """Return the checksum of some bytes, whose own is `checksum`, followed by parts.
+def appended(checksum: int, remainders: np.ndarray, n_bits: np.ndarray) -> int:
+    """Return the checksum of some bytes, whose own is `checksum`, followed by parts. These need not be whole bytes.
 
     Parameters
     ----------
     remainders
         (k,) uint32, of the parts.
-    n_bytes
+    n_bits
         (k,) int64, their lengths.
     """
     state = np.uint32(checksum) ^ _ALL
     known, power = np.int64(0), _ONE  # parts often have equal lengths
     for i in range(len(remainders)):
-        if n_bytes[i] != known:
-            known, power = n_bytes[i], power_of_x(8 * n_bytes[i])
+        if n_bits[i] != known:
+            known, power = n_bits[i], power_of_x(n_bits[i])
         state = times(state, power) ^ remainders[i]
     return int(state ^ _ALL)
+
+
+@njit()
+def of_ones(n_bits: int) -> np.uint32:
+    """Return the remainder of `n_bits` bits that are all set."""
+    ones, power = np.uint32(0), _ONE
+    length, left = _ONE >> np.uint32(1), n_bits  # x to the number of bits of `doubled`
+    doubled = _ONE
+    while left > 0:
+        if left & 1:
+            ones ^= times(doubled, power)
+            power = times(power, length)
+        doubled ^= times(doubled, length)
+        length = times(length, length)
+        left >>= 1
+    return times(ones, _POLYNOMIAL)
+
+
+@njit()
+def power_without_zeros(n_bits: int) -> np.uint32:
+    """Return what multiplies a remainder to leave out the last `n_bits` bits, which are 0."""
+    return power_of_x(_ORDER - n_bits)
 
 
 @njit()

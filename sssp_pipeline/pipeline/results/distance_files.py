@@ -167,7 +167,7 @@ class _Rows:
             return pages.plain_chunk(row, compression, null=unreached)
         if facts.remainders is None:
             return pages.plain_chunk(row, compression, pages.Known(limits))
-        known = pages.Known(limits, facts.remainders.ravel(), lengths * row.itemsize)
+        known = pages.Known(limits, facts.remainders.ravel(), 8 * row.itemsize * lengths)
         return pages.plain_chunk(row, compression, known)
 
     @cached_property
@@ -181,15 +181,22 @@ def _packed_chunk(row: np.ndarray, facts: RowFacts, lengths: np.ndarray, compres
     """Return the chunk of the packed values `row` (n,) with `facts` about its segments, which have `lengths` (k,)."""
     assert facts.n_present is not None, "packed rows have it"
     assert facts.remainders is not None, "a GPU that packs finds them"
+    assert facts.bit_remainders is not None, "and those of the bits"
     n_present = facts.n_present.ravel().astype(np.int64)
-    begins = np.cumsum(lengths) - lengths
-    present = [row[begin : begin + n] for begin, n in zip(begins.tolist(), n_present.tolist(), strict=True)]
-    known = None
+    begins = row.itemsize * (np.cumsum(lengths) - lengths)
+    content, ends = row.data.cast("B"), begins + row.itemsize * n_present
+    present = [content[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    bits, known = np.empty(0, np.uint8), None
+    remainders, n_bits = facts.remainders.ravel(), 8 * row.itemsize * n_present
+    if (n_values := int(np.sum(n_present))) < len(row):
+        bits = compaction.joined_bits(facts.bits, n_present, lengths)
+        # Zeros fill the last byte.
+        remainders = np.concatenate([facts.bit_remainders.ravel(), np.zeros(1, np.uint32), remainders])
+        n_bits = np.concatenate([lengths, [-len(row) % 8], n_bits])
     if (has_values := n_present > 0).any():
         limits = facts.least.ravel()[has_values].min(), facts.largest.ravel()[has_values].max()
-        known = pages.Known(limits, facts.remainders.ravel(), n_present * row.itemsize)
-    bits = compaction.joined_bits(facts.bits, n_present, lengths)
-    return pages.packed_chunk(present, len(row), bits, compression, known)
+        known = pages.Known(limits, remainders, n_bits)
+    return pages.packed_chunk(present, n_values, len(row), bits, compression, known)
 
 
 def with_stand_in(values: np.ndarray, unreached: float) -> np.ndarray:

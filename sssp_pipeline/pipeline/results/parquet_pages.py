@@ -167,8 +167,7 @@ class PageWriter:
 
     def _write_chunk(self, name: str, kind: str, chunk: Chunk) -> Value:
         begin = self._at
-        for buffer in chunk.buffers:
-            self._write(buffer)
+        self._write(*chunk.buffers)
         if chunk.scratch is not None:
             self._scratch.append(chunk.scratch)
         statistics = {3: thrift.i64(chunk.n_null)}
@@ -191,10 +190,11 @@ class PageWriter:
         )
         return thrift.struct({2: thrift.i64(0), 3: metadata})
 
-    def _write(self, buffer: memoryview) -> None:
-        self._pending.append(buffer)
-        self._at += len(buffer)
-        self._n_pending += len(buffer)
+    def _write(self, *buffers: memoryview) -> None:
+        n_bytes = sum(map(len, buffers))
+        self._pending += buffers
+        self._at += n_bytes
+        self._n_pending += n_bytes
         if self._n_pending > _AT_ONCE:
             self._flush()
 
@@ -212,9 +212,10 @@ class Known:
 
     #: The least and the largest value.
     limits: tuple[Any, Any]
-    #: (k,) uint32 and (k,) int64: remainders (`crc32.py`) and lengths of the parts that the values' bytes consist of.
+    #: (k,) uint32 and (k,) int64: remainders (`crc32.py`) and lengths in bits of the parts of a page behind the header
+    #: of its definition levels: first those of their bits, if a value is NULL, then those of the values.
     remainders: np.ndarray | None = None
-    n_bytes: np.ndarray | None = None
+    n_bits: np.ndarray | None = None
 
 
 def plain_chunk(
@@ -250,23 +251,25 @@ def plain_chunk(
         present = present[: compaction.compact(values, null, bits, present)]
     if known is None and len(present):
         known = Known((present.min(), present.max()))
-    return packed_chunk([present], n_values, bits, compression, known, scratch)
+    content = [present.data.cast("B")] if len(present) else []
+    return packed_chunk(content, len(present), n_values, bits, compression, known, scratch)
 
 
 def packed_chunk(
-    present: Sequence[np.ndarray],
+    present: Sequence[memoryview],
+    n_present: int,
     n_values: int,
     bits: np.ndarray,
     compression: str,
     known: Known | None,
     scratch: np.ndarray | None = None,
 ) -> Chunk:
-    """Return the chunk of `n_values` values in PLAIN encoding. `present` has those that are not NULL.
+    """Return the chunk of `n_values` values in PLAIN encoding, of which `n_present` are not NULL.
 
     Parameters
     ----------
     present
-        One or more arrays, one after the other. The chunk refers to them if nothing is compressed.
+        The bytes of those that are not NULL, in pieces. The chunk refers to them if nothing is compressed.
     bits
         (ceil(n_values / 8),) uint8: a bit for each value, the lowest first: 1 if it is not NULL. It is not read if all
         values are present.
@@ -275,14 +278,12 @@ def packed_chunk(
     scratch
         As in `Chunk`.
     """
-    n_present = sum(map(len, present))
     if n_present == n_values:
         levels = _all_there(n_values)
     else:  # a run of bit-packed levels, in groups of eight
         header = varint(len(bits) << 1 | 1)
         levels = [(len(header) + len(bits)).to_bytes(4, "little") + header, bits.data]
-    content = [part.data.cast("B") for part in present if len(part)]
-    page = _page(_DATA_PAGE, _PLAIN, n_values, levels, content, compression, known)
+    page = _page(_DATA_PAGE, _PLAIN, n_values, levels, present, compression, known)
     return Chunk(
         page.buffers,
         n_values,
@@ -409,7 +410,7 @@ def _page(
         body = [memoryview(codec.compress(b"".join(body), asbytes=True))]
     n_body = sum(len(part) for part in body)
     if compression == "none" and known is not None and known.remainders is not None:
-        checksum = appended(_crc32_of(levels), known.remainders, known.n_bytes)
+        checksum = appended(_crc32_of(levels[:1]), known.remainders, known.n_bits)
     else:
         checksum = _crc32_of(body)
     if kind == _DICTIONARY_PAGE:

@@ -61,6 +61,7 @@ def i32(value: int) -> Value:
     return _I32, _zigzag(value)
 
 
+@lru_cache(2**12)
 def i64(value: int) -> Value:
     """Return a number of 64 bits."""
     return _I64, _zigzag(value)

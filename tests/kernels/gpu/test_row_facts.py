@@ -44,7 +44,18 @@ def rows_of(dtype: str, n_columns: int) -> np.ndarray:
 def assert_same_remainders(row: np.ndarray, remainders: np.ndarray, n_present: np.ndarray) -> None:
     """`row` has the values that are present, without gaps."""
     wanted = zlib.crc32(b"levels" + row.tobytes())
-    assert appended(zlib.crc32(b"levels"), remainders, n_present.astype(np.int64) * row.itemsize) == wanted
+    assert (
+        appended(zlib.crc32(b"levels"), remainders, 8 * row.itemsize * n_present.astype(np.int64)) == wanted
+    )
+
+
+def assert_same_bits(row: np.ndarray, facts: row_facts.RowFacts, i: int, segment: int) -> None:
+    """`row` is number `i` before it was packed. Its bits follow each other without gaps between segments."""
+    is_present = row != unreached_distance(row.dtype)
+    lengths = np.diff([*range(0, len(row), segment), len(row)])
+    remainders, n_bits = np.append(facts.bit_remainders[i], np.uint32(0)), np.append(lengths, -len(row) % 8)
+    wanted = zlib.crc32(b"levels" + np.packbits(is_present, bitorder="little").tobytes())
+    assert appended(zlib.crc32(b"levels"), remainders, n_bits) == wanted
 
 
 @pytest.mark.parametrize("n_columns", [1, 255, 256, 257, 1000, 5000])
@@ -81,8 +92,11 @@ def test_packed_rows_have_no_unreached_vertices(monkeypatch, dtype, segment, n_c
             assert_array_equal(packed[i, begin : begin + len(part)], part)
             if len(part):
                 assert (facts.least[i, k], facts.largest[i, k]) == (part.min(), part.max())
-    for row, remainders, n_present in zip(rows, facts.remainders, facts.n_present, strict=True):
+    for i, (row, remainders, n_present) in enumerate(
+        zip(rows, facts.remainders, facts.n_present, strict=True)
+    ):
         assert_same_remainders(row[row != unreached], remainders, n_present)
+        assert_same_bits(row, facts, i, segment)
 
 
 def test_facts_of_a_large_row():
@@ -92,3 +106,5 @@ def test_facts_of_a_large_row():
     assert_array_equal(facts.unpacked(packed, unreached_distance(rows.dtype)), rows)
     for row, remainders, n_present in zip(rows, facts.remainders, facts.n_present, strict=True):
         assert_same_remainders(row[row != 2**32 - 1], remainders, n_present)
+    for i, row in enumerate(rows):
+        assert_same_bits(row, facts, i, row_facts.SEGMENT)

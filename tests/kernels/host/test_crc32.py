@@ -8,7 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sssp_pipeline.kernels.host.crc32 import advancing, appended, power_of_x, times
+from sssp_pipeline.kernels.host.crc32 import (
+    advancing,
+    appended,
+    of_ones,
+    power_of_x,
+    power_without_zeros,
+    times,
+)
 
 ALL = 2**32 - 1
 #: The first call of a function compiles it.
@@ -25,14 +32,52 @@ def remainder(part: bytes) -> int:
 @given(before=st.binary(max_size=20), parts=st.lists(st.binary(max_size=30), max_size=6))
 def test_the_checksum_of_parts_is_that_of_the_whole(before, parts):
     remainders = np.array([remainder(part) for part in parts], np.uint32)
-    n_bytes = np.array([len(part) for part in parts], np.int64)
-    assert appended(zlib.crc32(before), remainders, n_bytes) == zlib.crc32(before + b"".join(parts))
+    n_bits = np.array([8 * len(part) for part in parts], np.int64)
+    assert appended(zlib.crc32(before), remainders, n_bits) == zlib.crc32(before + b"".join(parts))
 
 
 def test_parts_of_many_bytes():
     part = np.random.default_rng(1).bytes(3_000_001)
     remainders = np.full(3, remainder(part), np.uint32)
-    assert appended(zlib.crc32(b"x"), remainders, np.full(3, len(part))) == zlib.crc32(b"x" + 3 * part)
+    assert appended(zlib.crc32(b"x"), remainders, np.full(3, 8 * len(part))) == zlib.crc32(b"x" + 3 * part)
+
+
+def remainder_of_bits(bits: list[bool]) -> np.uint32:
+    """Return the remainder of `bits`, one after the other."""
+    state = 0
+    for bit in bits:
+        state ^= bit
+        state = (state >> 1) ^ (0xEDB88320 if state & 1 else 0)
+    return np.uint32(state)
+
+
+def test_bits_are_those_of_bytes_from_the_lowest():
+    part = np.frombuffer(b"some bytes", np.uint8)
+    assert remainder_of_bits(np.unpackbits(part, bitorder="little").tolist()) == remainder(part.tobytes())
+
+
+@PATIENT
+@given(before=st.binary(max_size=9), parts=st.lists(st.lists(st.booleans(), max_size=40), max_size=6))
+def test_the_checksum_of_bits_is_that_of_the_bytes_that_they_fill(before, parts):
+    padding = [False] * (-sum(map(len, parts)) % 8)
+    parts = [*parts, padding]
+    remainders = np.array([remainder_of_bits(part) for part in parts], np.uint32)
+    n_bits = np.array([len(part) for part in parts], np.int64)
+    whole = np.packbits(np.array([bit for part in parts for bit in part], bool), bitorder="little").tobytes()
+    assert appended(zlib.crc32(before), remainders, n_bits) == zlib.crc32(before + whole)
+
+
+@PATIENT
+@given(bits=st.lists(st.booleans(), max_size=40), n_zeros=st.integers(0, 70))
+def test_zeros_at_the_end_are_left_out(bits, n_zeros):
+    padded = remainder_of_bits([*bits, *[False] * n_zeros])
+    assert times(padded, power_without_zeros(n_zeros)) == remainder_of_bits(bits)
+
+
+def test_ones():
+    for n_bits in (*range(70), 1000):
+        assert of_ones(n_bits) == remainder_of_bits([True] * n_bits)
+    assert of_ones(2**19) == remainder(b"\xff" * 2**16)
 
 
 @PATIENT

@@ -23,6 +23,7 @@ from written_files import write_file
 
 from sssp_pipeline.csr import NO_VERTEX, unreached_distance
 from sssp_pipeline.kernels import row_facts
+from sssp_pipeline.kernels.host import crc32
 from sssp_pipeline.kernels.row_facts import RowFacts
 from sssp_pipeline.kernels.solver import Solution
 from sssp_pipeline.pipeline.results import distance_files, parquet_pages
@@ -272,16 +273,22 @@ def remainder(values: np.ndarray) -> int:
     return zlib.crc32(values.tobytes(), 2**32 - 1) ^ (2**32 - 1)
 
 
+def remainder_of_bits(bits: np.ndarray) -> np.uint32:
+    """Return the remainder of `bits` (n,)."""
+    padded = remainder(np.packbits(bits, bitorder="little"))
+    return crc32.times(np.uint32(padded), crc32.power_without_zeros(-len(bits) % 8))
+
+
 def packed(distances: np.ndarray) -> Solution:
     """Return the solution with the rows (S, n) packed, as a GPU packs them; what has no meaning is random."""
     rng, unreached = np.random.default_rng(0), unreached_distance(distances.dtype)
     rows, facts = distances.copy(), facts_of(distances)
-    n_present = np.empty(facts.least.shape, np.uint32)
+    n_present, of_bits = np.empty(facts.least.shape, np.uint32), np.empty(facts.least.shape, np.uint32)
     bits = rng.integers(0, 2**32, (len(rows), row_facts.n_words(rows.shape[1])), np.uint32)
     for i, k in np.ndindex(n_present.shape):
         segment = rows[i, k * row_facts.SEGMENT : (k + 1) * row_facts.SEGMENT]
         present = segment[is_there := segment != unreached]
-        n_present[i, k] = len(present)
+        n_present[i, k], of_bits[i, k] = len(present), remainder_of_bits(is_there)
         if len(present) == len(segment):
             continue
         words = np.packbits(np.append(is_there, np.zeros(-len(segment) % 32, bool)), bitorder="little")
@@ -294,7 +301,8 @@ def packed(distances: np.ndarray) -> Solution:
         else:
             facts.least[i, k], facts.largest[i, k] = unreached, 0
     is_complete = (distances != unreached).all()
-    return Solution(rows, None, [], replace(facts, n_present=n_present, bits=None if is_complete else bits))
+    bits = None if is_complete else bits
+    return Solution(rows, None, [], replace(facts, n_present=n_present, bit_remainders=of_bits, bits=bits))
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

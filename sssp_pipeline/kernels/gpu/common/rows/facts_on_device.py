@@ -13,10 +13,20 @@ from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.host import crc32
 from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts, n_segments, n_words
+from sssp_pipeline.numba_cache import njit
 
 #: As in `row_facts.cu`.
 _BLOCK, _PACK_BLOCK = 256, 512
-_FACTS = np.dtype([("least", "u8"), ("largest", "u8"), ("remainder", "u4"), ("n_present", "u4")])
+_FACTS = np.dtype(
+    [
+        ("least", "u8"),
+        ("largest", "u8"),
+        ("remainder", "u4"),
+        ("n_present", "u4"),
+        ("bit_remainder", "u4"),
+        ("unused", "u4"),
+    ]
+)
 
 ROW_FACTS = Unit("row_facts", ("row_facts_kernel", "pack_kernel"))
 
@@ -44,10 +54,8 @@ class FactsOnDevice:
         sizes = np.uint64(self._n_columns), np.uint32(self._n_segments), np.uint32(SEGMENT)
         self._find(n_blocks, rows, *sizes, is_packed=False)
         if self.bits is not None:
-            words_a_row = np.uint64(self.bits.shape[1])
-            self._kernels["pack_kernel"](
-                n_blocks, _PACK_BLOCK, (rows, *sizes, words_a_row, self._facts, self.bits)
-            )
+            args = (rows, *sizes, np.uint64(self.bits.shape[1]), self._facts, self.bits)
+            self._kernels["pack_kernel"](n_blocks, _PACK_BLOCK, args)
             self._find(n_blocks, rows, *sizes, is_packed=True)
         words = fetch(self._facts[: n_blocks * _FACTS.itemsize])
 
@@ -55,14 +63,34 @@ class FactsOnDevice:
             found = words.view(_FACTS).reshape(len(rows), self._n_segments)
             bits = bits_type(self._dtype)
             least, largest = (found[name].astype(bits).view(self._dtype) for name in ("least", "largest"))
-            n_present = None if self.bits is None else found["n_present"]
-            return RowFacts(least, largest, found["remainder"], n_present)
+            if self.bits is None:
+                return RowFacts(least, largest, found["remainder"])
+            n_present, of_bits = found["n_present"], found["bit_remainder"].copy()
+            _correct(of_bits, n_present, self._n_columns, SEGMENT, 8 * self._dtype.itemsize)
+            return RowFacts(least, largest, found["remainder"], n_present, of_bits)
 
         return facts
 
     def _find(self, n_blocks: int, rows: Any, *sizes: np.generic, is_packed: bool) -> None:
-        args = (rows, *sizes, np.uint32(is_packed), self._tables.on_device, self._facts)
+        bits = (None, np.uint64(0)) if self.bits is None else (self.bits, np.uint64(self.bits.shape[1]))
+        args = (rows, *sizes, np.uint32(is_packed), self._tables.on_device, *bits, self._facts)
         self._kernels["row_facts_kernel"](n_blocks, _BLOCK, args)
+
+
+@njit()
+def _correct(remainders: np.ndarray, n_present: np.ndarray, n_columns: int, segment: int, width: int) -> None:
+    """Make the remainders (n, K) of the bits of segments of those of a kernel.
+
+    Its bits end with zeros up to a multiple of `width`, and it has no bits of segments that are complete.
+    """
+    for k in range(remainders.shape[1]):
+        length = min(segment, n_columns - k * segment)
+        ones, power = crc32.of_ones(length), crc32.power_without_zeros(-length % width)
+        for i in range(len(remainders)):
+            if n_present[i, k] == length:
+                remainders[i, k] = ones
+            else:
+                remainders[i, k] = crc32.times(remainders[i, k], power)
 
 
 def facts_bytes(n_columns: int) -> int:

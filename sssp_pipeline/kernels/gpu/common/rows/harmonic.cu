@@ -46,10 +46,13 @@ extern "C" __global__ void harmonic_partials_kernel(const distance_bits* rows, w
     const word64 first = static_cast<word64>(blockIdx.x % blocks_a_row) * (blockDim.x / 32) + threadIdx.x / 32;
     for (word64 segment = first; segment < n_segments; segment += n_warps) {
         double sum = 0.0;
-#pragma unroll 8
-        for (word32 j = 0; j < kSegment; j += 32) {
-            const word64 v = segment * kSegment + j + lane;
-            sum = __dadd_rn(sum, reciprocal(v < n_vertices ? distances[v] : kUnreached));
+        for (word32 j = 0; j < kSegment; j += 32 * kAhead) {
+            distance_bits ahead[kAhead];
+            read_ahead(distances, segment * kSegment + j + lane, n_vertices, kUnreached, ahead);
+#pragma unroll
+            for (word32 i = 0; i < kAhead; ++i) {
+                sum = __dadd_rn(sum, reciprocal(ahead[i]));
+            }
         }
         sum = sum_of_lanes(sum);
         if (lane == 0) {

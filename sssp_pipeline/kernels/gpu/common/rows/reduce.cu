@@ -2,15 +2,15 @@
 //
 // Returns: for each row the words of `reductions.py`: those of its Summary, how many distances are below each limit, and
 //     the sums of the amounts of these vertices.
-// Idea: counts and amounts are integers, so warps may add them in any order. A thread loads the amount of every vertex,
-//     counted or not: loads behind a branch are not issued ahead, and the thread waits for each. Amounts of 32 bits take
-//     half the loads, and half the registers for their sums. The harmonic sum has kernels of its own (`harmonic.cu`).
-//     One kernel for both needs so many registers that only half as many blocks are resident, and it takes longer than
-//     two kernels.
+// Idea: counts and amounts are integers, so warps may add them in any order. A thread reads several distances, and the
+//     amounts of these vertices, before it uses the first (`read_ahead`): the kernel takes as long as its reads. So
+//     amounts are read whether or not the vertex counts. Amounts of 32 bits halve the reads, and the registers of sums.
+//     The harmonic sum has kernels of its own (`harmonic.cu`). One kernel for both would read the rows once instead of
+//     twice. But its threads would have so many registers that half as many blocks would be resident, and it was slower.
 // Needs: distances of zero or more, so their bits have the order of the distances; the words of each row zero; the
 //     Summary of each row. SSSP_RADII, SSSP_AMOUNTS: how many limits and amounts there are. Each gives every thread
 //     counters in registers; where there are too many, the compiler moves them to local memory. SSSP_AMOUNT_BITS: 64,
-//     or 32 if amounts are zero or more, and all amounts of one kind together are below 2^32 (`ReduceOnDevice`).
+//     or 32 if amounts are zero or more, and all amounts of one kind together are below 2^32 (`Amounts`).
 // Launch: blocks_a_row blocks for each row, blocks of a multiple of 32 threads.
 
 #include "relax.cuh"
@@ -60,25 +60,31 @@ extern "C" __global__ void reduce_kernel(const distance_bits* rows, word32 n_ver
         limit[r] = limits[r];
     }
     for (word64 segment = first; segment < n_segments; segment += n_warps) {
-#pragma unroll 8
-        for (word32 j = 0; j < kSegment; j += 32) {
+        for (word32 j = 0; j < kSegment; j += 32 * kAhead) {
             const word64 v = segment * kSegment + j + lane;
-            const distance_bits d = v < n_vertices ? distances[v] : kUnreached;
-#pragma unroll
-            for (word32 r = 0; r < kRadii; ++r) {
-                counts[r] += d < limit[r];
-            }
+            distance_bits ahead[kAhead];
+            read_ahead(distances, v, n_vertices, kUnreached, ahead);
 #if SSSP_AMOUNTS
 #pragma unroll
             for (word32 a = 0; a < kAmounts; ++a) {
-                const amount_word amount =
-                    v < n_vertices ? __ldg(amounts + static_cast<word64>(a) * n_vertices + v) : 0;
+                amount_word amount[kAhead];
+                read_ahead(amounts + static_cast<word64>(a) * n_vertices, v, n_vertices, amount_word{0}, amount);
 #pragma unroll
                 for (word32 r = 0; r < kRadii; ++r) {
-                    sums[r][a] += d < limit[r] ? amount : 0;
+#pragma unroll
+                    for (word32 i = 0; i < kAhead; ++i) {
+                        sums[r][a] += ahead[i] < limit[r] ? amount[i] : 0;
+                    }
                 }
             }
 #endif
+#pragma unroll
+            for (word32 r = 0; r < kRadii; ++r) {
+#pragma unroll
+                for (word32 i = 0; i < kAhead; ++i) {
+                    counts[r] += ahead[i] < limit[r];
+                }
+            }
         }
     }
 #pragma unroll

@@ -4,7 +4,8 @@
 // share it.
 //
 // Returns: facts (n, segments_a_row), by rows. `pack_kernel` also returns bits (n, words_a_row), the lowest bit first.
-//     Segments without unreached vertices get no bits.
+//     Segments without unreached vertices get no bits, and no remainder of bits. The remainder of the others is that of
+//     the bits and of zeros behind them, as many as fill a word of the size of a value.
 // Idea
 //     Remainder: the bytes of a segment are a polynomial over {0, 1}. A thread takes every 256th value. It multiplies
 //     its remainder by x to the number of bits between two of its values, with four look-ups, and adds the next value.
@@ -35,6 +36,8 @@ struct Facts {
     word64 largest;
     word32 remainder;
     word32 n_present;  // values, those of unreached vertices left out once the segment is packed
+    word32 bit_remainder;
+    word32 unused;
 };
 
 // Multipliers, in the order of `row_facts.py`.
@@ -60,9 +63,27 @@ __device__ __forceinline__ word32 product(word32 a, word32 b) {
     return sum;
 }
 
+// The part of this thread of the remainder of n values; `read` gives the value with a number.
+template <typename Read>
+__device__ __forceinline__ word32 remainder_part(word32 n, const word32 (*stride)[256], const word32 (*word)[256],
+                                                 const Tables* tables, Read read) {
+    word32 remainder = 0;
+    word32 last = 0;
+    for (word32 i = threadIdx.x; i < n; i += kThreads) {
+        const distance_bits value = read(i);
+        remainder = looked_up(stride, remainder);
+        if constexpr (kWords == 2) {
+            remainder ^= looked_up(word, static_cast<word32>(value));
+        }
+        remainder ^= static_cast<word32>(static_cast<word64>(value) >> (SSSP_BITS - 32));
+        last = i;
+    }
+    return threadIdx.x < n ? product(remainder, tables->behind[n - 1 - last]) : 0;
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads)
     row_facts_kernel(const distance_bits* rows, word64 n_columns, word32 segments_a_row, word32 segment_size,
-                     word32 is_packed, const Tables* tables, Facts* facts) {
+                     word32 is_packed, const Tables* tables, const word32* bits, word64 words_a_row, Facts* facts) {
     if (is_packed && facts[blockIdx.x].largest != kUnreached) {
         return;
     }
@@ -76,36 +97,39 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 
     const word64 row = blockIdx.x / segments_a_row;
     const word64 begin = static_cast<word64>(blockIdx.x % segments_a_row) * segment_size;
-    const word32 n = is_packed ? facts[blockIdx.x].n_present
-                               : static_cast<word32>(min(static_cast<word64>(segment_size), n_columns - begin));
+    const word32 length = static_cast<word32>(min(static_cast<word64>(segment_size), n_columns - begin));
+    const word32 n = is_packed ? facts[blockIdx.x].n_present : length;
     const distance_bits* const values = rows + row * n_columns + begin;
     word64 least = ~word64{0};
     word64 largest = 0;
-    word32 remainder = 0;
-    word32 last = 0;
-    for (word32 i = threadIdx.x; i < n; i += kThreads) {
+    word32 remainder = remainder_part(n, stride, word, tables, [&](word32 i) {
         const distance_bits value = values[i];
         least = min(least, static_cast<word64>(value));
         largest = max(largest, static_cast<word64>(value));
-        remainder = looked_up(stride, remainder);
-        if constexpr (kWords == 2) {
-            remainder ^= looked_up(word, static_cast<word32>(value));
-        }
-        remainder ^= static_cast<word32>(static_cast<word64>(value) >> (SSSP_BITS - 32));
-        last = i;
-    }
-    if (threadIdx.x < n) {
-        remainder = product(remainder, tables->behind[n - 1 - last]);
+        return value;
+    });
+    word32 bit_remainder = 0;
+    if (is_packed) {
+        const word32* const words = bits + row * words_a_row + begin / 32;
+        const word32 n_words = (length + 31) / 32;
+        bit_remainder = remainder_part((n_words + kWords - 1) / kWords, stride, word, tables, [&](word32 i) {
+            word64 value = words[kWords * i];
+            if (kWords == 2 && kWords * i + 1 < n_words) {
+                value |= static_cast<word64>(words[kWords * i + 1]) << 32;
+            }
+            return static_cast<distance_bits>(value);
+        });
     }
 
     for (int by = 16; by > 0; by /= 2) {
         least = min(least, __shfl_down_sync(0xffffffffu, least, by));
         largest = max(largest, __shfl_down_sync(0xffffffffu, largest, by));
         remainder ^= __shfl_down_sync(0xffffffffu, remainder, by);
+        bit_remainder ^= __shfl_down_sync(0xffffffffu, bit_remainder, by);
     }
     __shared__ Facts of_warps[kThreads / 32];
     if (threadIdx.x % 32 == 0) {
-        of_warps[threadIdx.x / 32] = {least, largest, remainder, n};
+        of_warps[threadIdx.x / 32] = {least, largest, remainder, n, bit_remainder, 0};
     }
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -113,8 +137,9 @@ extern "C" __global__ void __launch_bounds__(kThreads)
             least = min(least, of_warps[warp].least);
             largest = max(largest, of_warps[warp].largest);
             remainder ^= of_warps[warp].remainder;
+            bit_remainder ^= of_warps[warp].bit_remainder;
         }
-        facts[blockIdx.x] = {least, largest, remainder, n};
+        facts[blockIdx.x] = {least, largest, remainder, n, bit_remainder, 0};
     }
 }
 

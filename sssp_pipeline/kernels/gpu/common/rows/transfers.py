@@ -14,14 +14,11 @@ from sssp_pipeline.kernels.gpu.common.rows.pinned_memory import pinned_memory
 
 
 class Sent:
-    """An array (n,) of which a copy on the device is enqueued. The memory of both is kept as long as this is.
+    """An array (n,) of which a copy on the device is enqueued. The memory of both is kept as long as this is."""
 
-    The copy has the type of `values`, or the given `dtype`, which must hold them.
-    """
-
-    def __init__(self, values: np.ndarray, dtype: np.dtype | None = None) -> None:
+    def __init__(self, values: np.ndarray) -> None:
         cupy = cupy_module()
-        self._staged = pinned_array((1, len(values)), dtype or values.dtype)[0]
+        self._staged = pinned_array((1, len(values)), values.dtype)[0]
         self._staged[:] = values
         #: The device array (n,).
         self.on_device = cupy.empty(len(values), self._staged.dtype)
