@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -91,7 +91,7 @@ def typed_edge_list(
     format_name: str,
     urls: list[str],
     tables: list[TypedTable],
-    batches_of: list[BatchesOf],
+    batches_of: Sequence[BatchesOf],
     options: ReadOptions,
 ) -> EdgeList:
     """Return the edge list in `tables`, one after the other.
