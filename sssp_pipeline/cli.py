@@ -163,10 +163,16 @@ def ingest(
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
         from sssp_pipeline.pipeline.run import ingest_all
+        from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 
-        manifest = ingest_all(
-            workflow, progress, remove_old_versions=remove_old_versions, hierarchy=hierarchy
-        )
+        with OneCluster(workflow.cluster) as cluster:
+            manifest = ingest_all(
+                workflow,
+                progress,
+                remove_old_versions=remove_old_versions,
+                hierarchy=hierarchy,
+                cluster=cluster,
+            )
         if as_json:
             print_answer(manifest.model_dump_json())
         elif not quiet:

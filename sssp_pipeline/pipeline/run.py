@@ -42,6 +42,7 @@ from sssp_pipeline.pipeline.results.overall import overall_facts, overall_number
 from sssp_pipeline.pipeline.results.run_files import FileShape, faults_of, part_file
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.results.vertex_table import write_vertex_table
+from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.pipeline.storage import files
@@ -74,23 +75,36 @@ def _compile_notice(progress: Progress) -> AbstractContextManager[None]:
     )
 
 
-def ingest_stage(workflow: Workflow, progress: Progress) -> StoredGraph:
-    """Return the graph of a workflow with one weight. Ingest it if the store does not hold it."""
-    return StoredGraph(workflow.store, graph_with(None, ingest_all(workflow, progress), workflow.store))
+def ingest_stage(workflow: Workflow, progress: Progress, cluster: OneCluster | None = None) -> StoredGraph:
+    """Return the graph of a workflow with one weight. Ingest it if the store does not hold it, as `ingest_all`."""
+    stored = ingest_all(workflow, progress, cluster=cluster)
+    return StoredGraph(workflow.store, graph_with(None, stored, workflow.store))
 
 
 def ingest_all(
-    workflow: Workflow, progress: Progress, *, remove_old_versions: bool = False, hierarchy: bool = False
+    workflow: Workflow,
+    progress: Progress,
+    *,
+    remove_old_versions: bool = False,
+    hierarchy: bool = False,
+    cluster: OneCluster | None = None,
 ) -> StoreManifest:
     """Return the manifest of the workflow's store with all weights. Ingest the graph if the store does not hold it.
 
-    With `hierarchy`, make what the store lacks of a hierarchy too.
+    With `hierarchy`, make what the store lacks of a hierarchy too. With a `cluster` of other machines, its workers
+    ingest. Worker processes of this machine do not: threads of this process already use all of its cores.
     """
     if hierarchy:
         check_before_making_hierarchy(workflow)
     with _compile_notice(progress):
         stored, fresh = ingest(
-            workflow.graph, workflow.store, progress, remove_old_versions=remove_old_versions
+            workflow.graph,
+            workflow.store,
+            progress,
+            remove_old_versions=remove_old_versions,
+            workers=None
+            if cluster is None or cluster.is_here
+            else ClusterForIngest(cluster, workflow.solve.retries, progress),
         )
     for name, manifest in stored.by_weight.items():
         if fresh and manifest.reading is not None:
@@ -214,36 +228,42 @@ def run(
     folder = RunFolder(workflow.output.path)
     folder.check_ours()
     check_before_ingest(workflow, progress, overwrite=overwrite)
-    with timings.of("ingest"):
-        begun_with = None if overwrite or may_ingest else folder.graph()
-        if of_several is not None:
-            stored = of_several.graph(begun_with)
-        elif may_ingest:
-            stored = ingest_stage(workflow, progress)
-        else:
-            stored = StoredGraph(workflow.store, version_of(workflow.store, None, begun_with))
-    start_up.end("ingest")
-    with timings.of("plan"):
-        batches, output, skipped, snapper = select_stage(workflow, stored, progress)
-    with _compile_notice(progress), exclusive(folder.url) as still_ours:
-        if overwrite:
-            folder.check_ours()
-            folder.remove()
-        job = _Job(
-            workflow,
-            stored,
-            batches,
-            output,
-            skipped,
-            snapper,
-            folder,
-            timings,
-            start_up,
-            progress,
-            still_ours,
-            of_several,
-        )
-        with nullcontext() if of_several else job.cluster:
+    cluster = OneCluster(workflow.cluster) if of_several is None else of_several.cluster
+    with nullcontext() if of_several else cluster:
+        with timings.of("ingest"):
+            begun_with = None if overwrite or may_ingest else folder.graph()
+            if of_several is not None:
+                stored = of_several.graph(begun_with)
+            elif may_ingest:
+                stored = ingest_stage(workflow, progress, cluster)
+            else:
+                stored = StoredGraph(workflow.store, version_of(workflow.store, None, begun_with))
+        start_up.end("ingest")
+        with timings.of("plan"):
+            batches, output, skipped, snapper = select_stage(workflow, stored, progress)
+        with (
+            _compile_notice(progress),
+            exclusive(folder.url) as still_ours,
+            nullcontext() if of_several else cluster,  # it ends before another process may have the folder
+        ):
+            if overwrite:
+                folder.check_ours()
+                folder.remove()
+            job = _Job(
+                workflow,
+                stored,
+                batches,
+                output,
+                skipped,
+                snapper,
+                folder,
+                timings,
+                start_up,
+                progress,
+                still_ours,
+                of_several,
+                cluster,
+            )
             return folder, job.carry_out(finish)
 
 
@@ -289,6 +309,7 @@ class _Job:
     progress: Progress
     still_ours: Callable[[], None]
     of_several: OfSeveral | None
+    cluster: OneCluster
 
     def __post_init__(self) -> None:
         #: Everything that the bytes of the distances depend on. Another identity is another run.
@@ -302,9 +323,6 @@ class _Job:
             # A run without points has the identity that it always had.
             **({} if (digest := self.snapper.digest) is None else {"snapped": digest}),
         }
-        self.cluster = (
-            OneCluster(self.workflow.cluster) if self.of_several is None else self.of_several.cluster
-        )
         #: Whether no other run needs the cluster.
         self._ends_cluster = self.of_several is None or self.of_several.is_last
         #: The values of a `TaskStage`.

@@ -63,12 +63,14 @@ def run_each(
         with naming_weight(name):
             RunFolder(one.output.path).check_ours()
             check_before_ingest(one, progress, overwrite=overwrite)
-    began_ingest = time.perf_counter()
-    graphs = _Graphs(workflow.store, ingest_all(workflow, progress) if may_ingest else None)
-    ingest_s = time.perf_counter() - began_ingest
-    start_up.end("ingest")
     done: Runs = {}
     with OneCluster(workflow.cluster, keeps=True) as cluster:
+        began_ingest = time.perf_counter()
+        graphs = _Graphs(
+            workflow.store, ingest_all(workflow, progress, cluster=cluster) if may_ingest else None
+        )
+        ingest_s = time.perf_counter() - began_ingest
+        start_up.end("ingest")
         for number, (name, one) in enumerate(alone.items(), start=1):
             progress.say(f"weight {number} of {len(alone)}: {name}", "weight", weight=name)
             is_last = number == len(alone)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -102,39 +103,51 @@ def open_csv(urls: list[str], options: ReadOptions) -> EdgeList:
                 hint="files read together need the same delimiter: set `graph.delimiter`",
             )
     layout = first.layout
-    skipped = SkippedRows()
-    convert = partial(_to_chunk, id_kind=layout.ids)
-
-    def read(n_threads: int) -> Iterator[EdgeChunk]:
-        batches = (rows for table in tables for rows in _read_batches(table, options.block_bytes))
-        found = map_in_order(convert, batches, n_threads)
-        for chunk, left_out in found:
-            skipped.add(len(left_out), left_out)
-            yield chunk
-        for table in tables:
-            for row, text in table.malformed:
-                if "\n" in text:
-                    n_lines = text.count("\n") + 1
-                    raise InputError(
-                        f"{_line_of_row(table, row)}: a quoted cell takes {n_lines} lines, so these are not a row",
-                        hint="end its quotes; only then can the rows after it be read",
-                    )
-            skipped.add(len(table.malformed), (_malformed_row_text(table, *row) for row in table.malformed))
-
-    return EdgeList(
-        Reading(
-            format="csv",
-            encoding=text_encoding(urls[0], options.encoding),
-            delimiter=DELIMITERS[first.delimiter],
-            header=layout.has_header,
-            ids=layout.ids,
-            ids_why=layout.ids_why,
-            **layout.columns.reading_fields(),
-        ),
-        layout.columns.weight is not None,
-        read,
-        skipped=skipped,
+    reading = Reading(
+        format="csv",
+        encoding=text_encoding(urls[0], options.encoding),
+        delimiter=DELIMITERS[first.delimiter],
+        header=layout.has_header,
+        ids=layout.ids,
+        ids_why=layout.ids_why,
+        **layout.columns.reading_fields(),
     )
+
+    def edges_of(tables: list[_Table]) -> EdgeList:
+        skipped = SkippedRows()
+        read = partial(_read_tables, tables, layout.ids, options.block_bytes, skipped)
+        return EdgeList(reading, layout.columns.weight is not None, read, skipped=skipped)
+
+    return replace(edges_of(tables), pieces=tuple(edges_of([table]) for table in tables))
+
+
+def _read_tables(
+    tables: list[_Table], id_kind: str, block_bytes: int, skipped: SkippedRows, n_threads: int
+) -> Iterator[EdgeChunk]:
+    """Give the edges of `tables` in order; add left-out rows to `skipped`, table by table."""
+    batches = (rows for table in tables for rows in _read_batches(table, block_bytes))
+    unfinished = deque(tables)
+    for table, (chunk, left_out) in map_in_order(
+        lambda rows: (rows[0], _to_chunk(rows, id_kind)), batches, n_threads
+    ):
+        while unfinished[0] is not table:
+            _skip_malformed(unfinished.popleft(), skipped)
+        skipped.add(len(left_out), left_out)
+        yield chunk
+    for table in unfinished:
+        _skip_malformed(table, skipped)
+
+
+def _skip_malformed(table: _Table, skipped: SkippedRows) -> None:
+    """Add the rows of a table that were left out for their number of columns to `skipped`."""
+    for row, text in table.malformed:
+        if "\n" in text:
+            n_lines = text.count("\n") + 1
+            raise InputError(
+                f"{_line_of_row(table, row)}: a quoted cell takes {n_lines} lines, so these are not a row",
+                hint="end its quotes; only then can the rows after it be read",
+            )
+    skipped.add(len(table.malformed), (_malformed_row_text(table, *row) for row in table.malformed))
 
 
 def _open_table(url: str, options: ReadOptions) -> _Table:

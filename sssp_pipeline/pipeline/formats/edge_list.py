@@ -155,6 +155,9 @@ class EdgeList:
     read_coordinates: Callable[[], Coordinates | None] | None = None
     #: The rows that were left out so far.
     skipped: SkippedRows = field(default_factory=SkippedRows)
+    #: The edges of each file, in order, as edge lists that can be pickled and read on their own. Empty if the format
+    #: can only be read as a whole.
+    pieces: tuple[EdgeList, ...] = ()
 
     def chunks(self, n_threads: int = 1) -> Iterator[EdgeChunk]:
         """Give all edges in file order; `n_threads` threads parse them, and another thread decompresses the file.

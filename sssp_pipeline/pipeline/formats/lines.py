@@ -82,7 +82,7 @@ def open_lines(urls: list[str], options: ReadOptions) -> EdgeList:
             "lines",
             urls,
             [table_of(table.url, table.schema, options) for table in tables],
-            lambda i, names, rows: tables[i].batches(names, rows),
+            [table.batches for table in tables],
             options,
         )
         return replace(found, reading=replace(found.reading, rules=rules))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 else:
     pc = LazyModule("pyarrow.compute")
 
+#: A function that gives the rows of a table with some columns, in batches of a number of rows.
+BatchesOf: TypeAlias = Callable[[list[str], int], Iterator[pa.RecordBatch]]
 #: Bytes of an edge: source, target and weight of 8 bytes each.
 _EDGE_BYTES = 24
 
@@ -71,16 +73,25 @@ def open_parquet(urls: list[str], options: ReadOptions) -> EdgeList:
     """
     tables = [_open_table(url, options) for url in urls]
 
-    return typed_edge_list(
-        "parquet", urls, tables, lambda i, names, rows: checked_batches(urls[i], rows, names), options
+    batches_of = [partial(_batches_of_file, url) for url in urls]
+    found = typed_edge_list("parquet", urls, tables, batches_of, options)
+    pieces = (
+        replace(found, read=partial(_read_tables, [each], options.block_bytes, skipped), skipped=skipped)
+        for each in zip(tables, batches_of, strict=True)
+        for skipped in (SkippedRows(),)
     )
+    return replace(found, pieces=tuple(pieces))
+
+
+def _batches_of_file(url: str, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    return checked_batches(url, rows, names)
 
 
 def typed_edge_list(
     format_name: str,
     urls: list[str],
     tables: list[TypedTable],
-    batches_of: Callable[[int, list[str], int], Iterator[pa.RecordBatch]],
+    batches_of: Sequence[BatchesOf],
     options: ReadOptions,
 ) -> EdgeList:
     """Return the edge list in `tables`, one after the other.
@@ -88,7 +99,7 @@ def typed_edge_list(
     Parameters
     ----------
     batches_of
-        A function that gives rows of a table, by its index, with some columns, in batches of a number of rows.
+        For each table, a function that gives its rows with some columns, in batches of a number of rows.
 
     Raises
     ------
@@ -109,13 +120,8 @@ def typed_edge_list(
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         n_edges = 0
-        batches = (
-            item
-            for i, table in enumerate(tables)
-            for item in _read_batches(table, partial(batches_of, i), options.block_bytes)
-        )
-        for chunk, left_out in map_in_order(to_chunk, batches, n_threads):
-            skipped.add(len(left_out), left_out)
+        of_tables = list(zip(tables, batches_of, strict=True))
+        for chunk in _read_tables(of_tables, options.block_bytes, skipped, n_threads):
             n_edges += len(chunk)
             yield chunk
         if not n_edges:
@@ -132,6 +138,16 @@ def typed_edge_list(
         weight_dtype=np.result_type(*dtypes) if dtypes else None,
         skipped=skipped,
     )
+
+
+def _read_tables(
+    tables: list[tuple[TypedTable, BatchesOf]], block_bytes: int, skipped: SkippedRows, n_threads: int
+) -> Iterator[EdgeChunk]:
+    """Give the edges of `tables` in order; add left-out rows to `skipped`."""
+    batches = (item for each in tables for item in _read_batches(*each, block_bytes))
+    for chunk, left_out in map_in_order(to_chunk, batches, n_threads):
+        skipped.add(len(left_out), left_out)
+        yield chunk
 
 
 def _open_table(url: str, options: ReadOptions) -> TypedTable:
@@ -260,7 +276,7 @@ def _arrow_errors(url: str) -> Iterator[None]:
 
 
 def _read_batches(
-    table: TypedTable, batches_of: Callable[[list[str], int], Iterator[pa.RecordBatch]], block_bytes: int
+    table: TypedTable, batches_of: BatchesOf, block_bytes: int
 ) -> Iterator[tuple[TypedTable, int, pa.RecordBatch]]:
     n_rows = 0
     rows = max(1, block_bytes // _EDGE_BYTES)

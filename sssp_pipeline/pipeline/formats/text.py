@@ -7,6 +7,8 @@ may name the columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sssp_pipeline.errors import InputError
@@ -62,32 +64,47 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
         rounds=options.rounds,
         scale=options.exact_scale,
     )
-    files = [_rows_of(layout, options) for layout in layouts]
-    skipped = SkippedRows()
-    left_out = skipped if options.skips else None
-
-    def read(n_threads: int) -> Iterator[EdgeChunk]:
-        return read_edges(files, syntax, options.block_bytes, n_threads, left_out)
-
-    def read_and_work(work: Callable[[EdgeChunk], Any], n_threads: int) -> Iterator[Any]:
-        found = work_on_edges(work, files, syntax, options.block_bytes, n_threads, left_out)
-        return (result for _, result in found)
-
-    return EdgeList(
-        Reading(
-            format="text",
-            encoding=text_encoding(urls[0], options.encoding),
-            delimiter="white space",
-            header=first.has_header,
-            ids=first.ids,
-            ids_why=first.ids_why,
-            **columns.reading_fields(),
-        ),
-        columns.weight is not None,
-        read,
-        read_and_work=read_and_work,
-        skipped=skipped,
+    reading = Reading(
+        format="text",
+        encoding=text_encoding(urls[0], options.encoding),
+        delimiter="white space",
+        header=first.has_header,
+        ids=first.ids,
+        ids_why=first.ids_why,
+        **columns.reading_fields(),
     )
+
+    def edges_of(files: list[LineFile]) -> EdgeList:
+        skipped = SkippedRows()
+        given = files, syntax, options.block_bytes, skipped if options.skips else None
+        return EdgeList(
+            reading,
+            columns.weight is not None,
+            partial(_read, *given),
+            read_and_work=partial(_read_and_work, *given),
+            skipped=skipped,
+        )
+
+    files = [_rows_of(layout, options) for layout in layouts]
+    return replace(edges_of(files), pieces=tuple(edges_of([file]) for file in files))
+
+
+def _read(
+    files: list[LineFile], syntax: LineSyntax, block_bytes: int, skipped: SkippedRows | None, n_threads: int
+) -> Iterator[EdgeChunk]:
+    return read_edges(files, syntax, block_bytes, n_threads, skipped)
+
+
+def _read_and_work(
+    files: list[LineFile],
+    syntax: LineSyntax,
+    block_bytes: int,
+    skipped: SkippedRows | None,
+    work: Callable[[EdgeChunk], Any],
+    n_threads: int,
+) -> Iterator[Any]:
+    found = work_on_edges(work, files, syntax, block_bytes, n_threads, skipped)
+    return (result for _, result in found)
 
 
 def refuse_different(urls: list[str], layouts: list[Layout]) -> None:

@@ -99,6 +99,16 @@ class Job:
         return adds_reverses(self.edge_list, self.spec)
 
 
+@dataclass(frozen=True)
+class Range:
+    """Consecutive vertices, whose rows are made together."""
+
+    #: A range of codes that has the codes of all these vertices.
+    codes: tuple[int, int]
+    #: The first vertex, and the first one behind the range.
+    vertices: tuple[int, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """The rows of consecutive vertices, as in a `CsrGraph`."""
@@ -133,8 +143,30 @@ class ReadEdges:
     #: The sum of those of the rows; None as soon as an edge without a reverse is known.
     _reverse_difference: int | None = 0
 
-    def rows(self) -> Iterator[Rows]:
-        """Give the rows of all vertices, range by range in ascending order.
+    def ranges(self, edges_a_range: int, most_vertices: int, within: Range | None = None) -> Iterator[Range]:
+        """Give ranges of about `edges_a_range` edges, and at most `most_vertices` vertices, in ascending order.
+
+        They divide the range `within`, or all vertices.
+        """
+        if within is None:
+            within = Range((0, 2**32), (0, self.vertex_ids.n_vertices))
+        limits = limits_between(self.runs, edges_a_range)
+        limits = limits[(limits > within.codes[0]) & (limits < within.codes[1])]
+        vertices = limits.astype(np.uint32)
+        if not self.job.ids.has_chunks:
+            vertices = self.job.ids.vertices(vertices, EVERYWHERE)
+        vertices = np.clip(vertices, *within.vertices)
+        codes = pairwise([within.codes[0], *limits.tolist(), within.codes[1]])
+        bounds = pairwise([within.vertices[0], *vertices.tolist(), within.vertices[1]])
+        for between, (begin, end) in zip(codes, bounds, strict=True):
+            # A range of many vertices with few edges is divided again.
+            for first in range(begin, end, most_vertices):
+                yield Range(between, (first, min(first + most_vertices, end)))
+
+    def rows(self, within: Range | None = None, keys: np.ndarray | None = None) -> Iterator[Rows]:
+        """Give the rows of the vertices in the range `within`, or of all, range by range in ascending order.
+
+        `keys` are those of `reverse_difference`; without them, they are new.
 
         Raises
         ------
@@ -142,24 +174,13 @@ class ReadEdges:
             Two edges have equal ends, and `graph.duplicates` is `error`.
         """
         self._n_edges, self._reverse_difference = 0, 0
-        runs, job = self.runs, self.job
-        limits = limits_between(runs, job.memory.range_edges)
-        vertices = limits.astype(np.uint32)
-        if not job.ids.has_chunks:
-            vertices = job.ids.vertices(vertices, EVERYWHERE)
-        codes = pairwise([0, *limits.tolist(), 2**32])
-        bounds = pairwise([0, *vertices.tolist(), self.vertex_ids.n_vertices])
-        most = job.memory.range_vertices
-        # A range of many vertices with few edges is divided again.
-        ranges = (
-            (between, (first, min(first + most, end)))
-            for between, (begin, end) in zip(codes, bounds, strict=True)
-            for first in range(begin, end, most)
-        )
+        job = self.job
+        ranges = self.ranges(job.memory.range_edges, job.memory.range_vertices, within)
         # Without an edge, a run of an input with weights has none either.
         default = np.zeros(1) if job.edge_list.has_weights else default_weight(job.spec.weights)
-        make = partial(self._rows_between, table=RunTable(runs), default=default, keys=random_keys())
-        for rows in map_in_order(lambda r: make(*r), ranges, job.threads):
+        keys = random_keys() if keys is None else keys
+        make = partial(self._rows_between, table=RunTable(self.runs), default=default, keys=keys)
+        for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads):
             self._n_edges += len(rows.col_indices)
             if self._reverse_difference is not None and rows.reverse_difference is not None:
                 self._reverse_difference = (self._reverse_difference + rows.reverse_difference) % 2**64
@@ -293,22 +314,24 @@ def read_edges(given: Given, progress: Progress, *, with_positions: bool = True)
     memory = Memory.of(spec.memory, usable_cores())
     edge_list = open_input(spec, given.urls, memory.block_bytes, spec.max_line_bytes)
     if edge_list.n_vertices is not None:
-        _check_vertex_count(edge_list.n_vertices)
+        check_vertex_count(edge_list.n_vertices)
     with Spill(memory.spill_bytes) as spill:
         ids = collector(
             edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id, spill, memory.n_bytes
         )
         job = Job(spec, edge_list, ids, spill, memory, progress)
         positions = open_positions(spec, edge_list) if with_positions else None
-        runs, seen, n_loops, sample = _read_runs(job)
+        progress.stage("read edges")
+        runs, seen, n_loops, sample = read_runs(job)
+        check_all_have_weights(seen)
         dtype, why = seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
         progress.stage("build rows")
         vertex_ids = ids.finish()
-        _check_vertex_count(vertex_ids.n_vertices)
+        check_vertex_count(vertex_ids.n_vertices)
         if ids.has_chunks:
             with ThreadPoolExecutor(job.threads) as pool:
                 runs = list(pool.map(lambda run: with_vertices(run, ids), runs))
-        coordinates = _coordinates(job, positions, vertex_ids) if with_positions else None
+        coordinates = coordinates_of(job, positions, vertex_ids) if with_positions else None
         yield ReadEdges(job, given, runs, seen, n_loops, sample, vertex_ids, dtype, why, coordinates)
 
 
@@ -323,9 +346,11 @@ class _Prepared:
     seen: WeightRange
 
 
-def _read_runs(job: Job) -> tuple[list[EdgeRun], WeightRange, int, list[tuple]]:
-    """Read and keep all edges; return their runs, what their weights need, the self-loops, and the first edges."""
-    job.progress.stage("read edges")
+def read_runs(job: Job, before: int = 0) -> tuple[list[EdgeRun], WeightRange, int, list[tuple]]:
+    """Read and keep all edges; return their runs, what their weights need, the self-loops, and the first edges.
+
+    `before` is the number of edges before these, for messages.
+    """
     seen = WeightRange()
     runs: list[EdgeRun] = []
     sample: list[tuple] = []
@@ -335,7 +360,7 @@ def _read_runs(job: Job) -> tuple[list[EdgeRun], WeightRange, int, list[tuple]]:
     for done in job.edge_list.map_chunks(partial(_prepared, job), job.threads):
         if isinstance(done, EdgeChunk):
             # It has a fault, whose message needs the number of edges before it.
-            _checked(job, done, job.ids.add(done.src, done.dst), seen.n_edges)
+            _checked(job, done, job.ids.add(done.src, done.dst), before + seen.n_edges)
             raise AssertionError("a fault was found only once")
         sample += done.sample[: SAMPLE_EDGES - len(sample)]
         seen.merge(done.seen)
@@ -344,12 +369,16 @@ def _read_runs(job: Job) -> tuple[list[EdgeRun], WeightRange, int, list[tuple]]:
         n_loops += done.n_loops
         runs.append(done.run)
         job.progress.advance(seen.n_edges, None, "edges")
+    return runs, seen, n_loops, sample
+
+
+def check_all_have_weights(seen: WeightRange) -> None:
+    """Raise `InputError` if only some of the edges have a weight."""
     if 0 < seen.n_weighted < seen.n_edges:
         raise InputError(
             f"{seen.n_weighted} edges have a weight and {seen.n_edges - seen.n_weighted} have none",
             hint="name files of one kind, or set `graph.weights.column: none`",
         )
-    return runs, seen, n_loops, sample
 
 
 def _prepared(job: Job, chunk: EdgeChunk) -> _Prepared | EdgeChunk:
@@ -394,7 +423,8 @@ def _checked(
     return weights
 
 
-def _check_vertex_count(n_vertices: int) -> None:
+def check_vertex_count(n_vertices: int) -> None:
+    """Raise `InputError` if a graph cannot have so many vertices."""
     if n_vertices > MAX_VERTICES:
         raise InputError(
             f"the graph has {n_vertices} vertices, at most {MAX_VERTICES} are possible",
@@ -411,7 +441,7 @@ def _first_one_way(graph: CsrGraph, threads: int) -> tuple[int, int]:
     return int(np.searchsorted(graph.row_offsets, edge, side="right")) - 1, int(graph.col_indices[edge])
 
 
-def _coordinates(job: Job, positions: VertexPositions | None, vertex_ids: VertexIds) -> Coordinates | None:
+def coordinates_of(job: Job, positions: VertexPositions | None, vertex_ids: VertexIds) -> Coordinates | None:
     """Return x and y of the vertices, (V,) each; None if the input has no coordinates."""
     if job.edge_list.positions_of is not None:
         return job.edge_list.positions_of(vertex_ids)

@@ -56,7 +56,12 @@ def sources_of_edges(graph: CsrGraph) -> np.ndarray:
 
 @njit(nogil=True)
 def grouped_by_source(
-    src: np.ndarray, dst: np.ndarray, weights: np.ndarray, drop_loops: bool, mirror: bool
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    drop_loops: bool,
+    mirror: bool,
+    group_bits: int = _GROUP_BITS,
 ) -> tuple:
     """Return new arrays of the edges, grouped by ranges of sources: a stable partition by their highest bits.
 
@@ -68,6 +73,8 @@ def grouped_by_source(
         (n,), or (0,) without weights.
     drop_loops, mirror
         Whether self-loops are left out, and whether the reverse of each other edge follows it.
+    group_bits
+        There are at most 2 to the power of so many groups.
 
     Returns
     -------
@@ -87,7 +94,7 @@ def grouped_by_source(
     if len(src) == 0:
         low = high
     n_bits: Any = np.int64(bit_length(np.uint64(high - low)))
-    shift = np.uint32(max(0, n_bits - _GROUP_BITS))
+    shift = np.uint32(max(0, n_bits - group_bits))
     low = (
         low >> shift
     ) << shift  # so the groups of most runs have the same limits, and a range reads no half group

@@ -16,7 +16,7 @@ from sssp_pipeline.kernels.host.numba_tools import pointer_to
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, IdCollector
-from sssp_pipeline.pipeline.ingest.spill import Kept, Spill
+from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +24,10 @@ class EdgeRun:
     """The edges of a chunk, in groups by ascending source; in each group they have the order of the input."""
 
     #: (n,) uint32; codes of `IdCollector`, or vertices.
-    src: Kept
-    dst: Kept
+    src: Readable
+    dst: Readable
     #: (n,), or None if the chunk has no weights.
-    weights: Kept | None
+    weights: Readable | None
     #: (G,) int64 ascending; no source of a group is smaller.
     limits: np.ndarray
     #: (G + 1,) int64; the edges of group `g` are `starts[g]:starts[g + 1]`.
@@ -36,7 +36,7 @@ class EdgeRun:
     chunk: int
 
     @property
-    def columns(self) -> tuple[Kept, ...]:
+    def columns(self) -> tuple[Readable, ...]:
         """Sources, targets, and the weights if there are any."""
         return (self.src, self.dst) if self.weights is None else (self.src, self.dst, self.weights)
 
@@ -72,6 +72,7 @@ def keep_run(
 def with_vertices(run: EdgeRun, ids: IdCollector) -> EdgeRun:
     """Return a run whose codes are replaced, in their place, by vertices; raises as `Spill.keep`."""
     for kept in (run.src, run.dst):
+        assert isinstance(kept, Kept), "the run is on this machine"
         kept.write(0, ids.vertices(kept.read(), run.chunk))
     limits = ids.vertices(run.limits.astype(np.uint32), run.chunk).astype(np.int64)
     return replace(run, limits=limits, chunk=EVERYWHERE)
@@ -103,6 +104,7 @@ class RunTable:
         self._of_dtype: dict[np.dtype, list[int]] = {}
         for r, run in enumerate(runs):
             for c, kept in enumerate(run.columns):
+                assert isinstance(kept, Kept), "the run is on this machine"
                 if kept.in_memory:
                     self._addresses[c, r] = kept.read().ctypes.data
                 else:

@@ -10,6 +10,7 @@ keeps the ids of each chunk, and numbers all of them at the end.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from threading import Lock
 from typing import Any, Protocol
 
@@ -61,6 +62,48 @@ class IdCollector(Protocol):
         ...
 
 
+class Numbering(Protocol):
+    """The vertices of codes that are valid in all chunks."""
+
+    def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        """Return the vertices (n,) uint32 of codes; `chunk` is `EVERYWHERE`."""
+        ...
+
+
+class MarkedIds:
+    """Integer ids that are marked in a bitmap, (W,) uint64; each is its own code."""
+
+    def __init__(self, bits: np.ndarray) -> None:
+        self._bits = bits
+        self._ranks = np.zeros(len(bits) + 1, np.uint32)
+        _count_ones(self._bits, self._ranks)
+
+    def __len__(self) -> int:
+        return int(self._ranks[-1])
+
+    def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        vertices = np.empty(len(codes), np.uint32)
+        _write_ranks(codes, self._bits, self._ranks, vertices)
+        return vertices
+
+    def ends(self) -> tuple[int, int]:
+        """Return the smallest and the largest id; 0 and -1 without any."""
+        used = np.flatnonzero(self._bits)
+        if not len(used):
+            return 0, -1
+        low, high = int(self._bits[used[0]]), int(self._bits[used[-1]])
+        lowest = 64 * int(used[0]) + (low & -low).bit_length() - 1
+        return lowest, 64 * int(used[-1]) + high.bit_length() - 1
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Give all ids in ascending order, (n,) int64, some at a time."""
+        for begin in range(0, len(self._bits), _WORDS):
+            words = self._bits[begin : begin + _WORDS]
+            ids = np.empty(int(self._ranks[begin + len(words)] - self._ranks[begin]), np.int64)
+            _write_marked_ids(words, 64 * begin, ids)
+            yield ids
+
+
 class DeclaredIds:
     """Ids of a format that declares its number of vertices: they count up from `first_id`."""
 
@@ -93,15 +136,24 @@ class IntegerIds:
         self._lock = Lock()
         self._large = IntegerRuns(spill, memory_bytes)
         self._first_id: int | None = None
-        self._ranks = np.zeros(1, np.uint32)
-        self._n_small = 0
+        self._small = MarkedIds(self._bits[:0])
+
+    @property
+    def marked(self) -> np.ndarray:
+        """The bitmap (W,) uint64 of the ids that are their own codes."""
+        return self._bits[: self._n_words]
+
+    def mark(self, bits: np.ndarray) -> None:
+        """Collect the ids of `marked`, of a collector that may take as much memory; only one thread may do so."""
+        self._n_words = max(self._n_words, len(bits))
+        self._bits[: len(bits)] |= bits
 
     def add(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
         codes = np.empty(len(src), np.uint32), np.empty(len(dst), np.uint32)
-        largest = [int(_mark(self._bits, ids, code)) for ids, code in zip((src, dst), codes, strict=True)]
+        found = [_mark(self._bits, ids, code) for ids, code in zip((src, dst), codes, strict=True)]
         with self._lock:
-            self._n_words = max(self._n_words, min(max(largest) // 64 + 1, len(self._bits)))
-        if max(largest) < self._n_ids:
+            self._n_words = max(self._n_words, *(int(n_words) for n_words, _ in found))
+        if max(int(largest) for _, largest in found) < self._n_ids:
             return *codes, EVERYWHERE
         beyond = [np.flatnonzero(ids >= self._n_ids) for ids in (src, dst)]
         unique, places = unique_integers(np.concatenate([src[beyond[0]], dst[beyond[1]]]))
@@ -114,39 +166,24 @@ class IntegerIds:
         return len(self._large) > 0
 
     def finish(self) -> VertexIds:
-        self._bits = self._bits[: self._n_words]
-        self._ranks = np.zeros(len(self._bits) + 1, np.uint32)
-        _count_ones(self._bits, self._ranks)
-        self._n_small = int(self._ranks[-1])
-        first, last = self._ends_of_small()
-        if not self.has_chunks and last - first + 1 == self._n_small:
+        self._small = MarkedIds(self.marked)
+        n_small = len(self._small)
+        first, last = self._small.ends()
+        if not self.has_chunks and last - first + 1 == n_small:
             self._first_id = first
-            return _counted(first, self._n_small)
-        for begin in range(0, len(self._bits), _WORDS):
-            words = self._bits[begin : begin + _WORDS]
-            ids = np.empty(int(self._ranks[begin + len(words)] - self._ranks[begin]), np.int64)
-            _write_marked_ids(words, 64 * begin, ids)
+            return _counted(first, n_small)
+        for ids in self._small.blocks():
             self._large.append(ids)
-        n_vertices = self._n_small + self._large.merge(self._n_small)
+        n_vertices = n_small + self._large.merge(n_small)
         table = self._large.table()
         if table[-1].as_py() - table[0].as_py() + 1 == n_vertices:
             return _counted(table[0].as_py(), n_vertices)
         return VertexIds(IdMapping(kind="table", type="int64"), table, n_vertices)
 
-    def _ends_of_small(self) -> tuple[int, int]:
-        """Return the smallest and the largest id in the bitmap; 0 and -1 without any."""
-        used = np.flatnonzero(self._bits)
-        if not len(used):
-            return 0, -1
-        low, high = int(self._bits[used[0]]), int(self._bits[used[-1]])
-        lowest = 64 * int(used[0]) + (low & -low).bit_length() - 1
-        return lowest, 64 * int(used[-1]) + high.bit_length() - 1
-
     def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
         if self._first_id is not None:
             return _shifted(codes, self._first_id)
-        vertices = np.empty(len(codes), np.uint32)
-        _write_ranks(codes, self._bits, self._ranks, vertices)
+        vertices = self._small.vertices(codes, EVERYWHERE)
         if chunk != EVERYWHERE:
             beyond = np.flatnonzero(codes >= self._n_ids)
             vertices[beyond] = self._large.numbers(chunk)[codes[beyond] - self._n_ids]
@@ -195,22 +232,23 @@ def collector(
 
 @njit(nogil=True)
 def _mark(bits: np.ndarray, ids: np.ndarray, codes: np.ndarray) -> Any:
-    """Set the bits of `ids` and write them to `codes` (n,) uint32; return the largest. Those beyond the bits are left.
+    """Set the bits of `ids` and write them to `codes` (n,) uint32; those beyond the bits are left.
 
-    Several threads may set bits at once.
+    Return the number of words up to the last of these bits, and the largest id. Several threads may set bits at once.
     """
     one = np.uint64(1)
     n_ids = np.uint64(64 * len(bits))
-    largest = np.uint64(0)
+    largest, largest_marked = np.uint64(0), np.int64(-64)
     for i in range(len(ids)):
         v = np.uint64(ids[i])
         largest = max(largest, v)
         codes[i] = v
         if v < n_ids:
+            largest_marked = max(largest_marked, np.int64(v))
             word, bit = v >> np.uint64(6), one << (v & np.uint64(63))
             if not bits[word] & bit:
                 atomic_or(bits, word, bit)
-    return np.int64(largest)
+    return (largest_marked >> 6) + 1, np.int64(largest)
 
 
 @njit(nogil=True)

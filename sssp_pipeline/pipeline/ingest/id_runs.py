@@ -149,7 +149,7 @@ class StringRuns(Runs):
 
     def add(self, unique: pa.Array) -> int:
         """Keep the ids of a chunk, ascending and different; return the number of their run."""
-        ends, content = _buffers(unique)
+        ends, content = buffers_of(unique)
         sample = unique.take(pa.array(np.arange(0, len(unique), SAMPLED_OF))).to_pylist()
         return self._keep(_StringRun(self._spill.keep(ends), self._spill.keep(content), sample))
 
@@ -161,18 +161,18 @@ class StringRuns(Runs):
         ends = self._ends.array()
         for i in range(0, n, 1 << 20):
             begins.append(ends[i : i + (1 << 20)])
-        return _strings(begins.array(), self._content.array())
+        return strings_of(begins.array(), self._content.array())
 
     def _merged(self, pieces: list[pa.Array]) -> tuple[pa.Array, np.ndarray]:
         return unique_strings(pa.concat_arrays(pieces))
 
     def _append(self, unique: pa.Array) -> None:
-        ends, content = _buffers(unique)
+        ends, content = buffers_of(unique)
         self._ends.append(ends[1:] + len(self._content))
         self._content.append(content)
 
 
-def _buffers(strings: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def buffers_of(strings: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds of `strings`, (n + 1,) int64 from 0, and their bytes, (B,) uint8."""
     _, bounds, content = strings.buffers()
     if not len(strings):
@@ -182,7 +182,8 @@ def _buffers(strings: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return first - first[0], all_bytes[first[0] : first[-1]]
 
 
-def _strings(bounds: np.ndarray, content: np.ndarray) -> pa.Array:
+def strings_of(bounds: np.ndarray, content: np.ndarray) -> pa.Array:
+    """Return the large_string array with the bounds (n + 1,) int64 from 0 and the bytes (B,) uint8."""
     return pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(content))
 
 
@@ -234,7 +235,7 @@ class _StringRun(_Run):
 
     def read(self, first: int, last: int) -> pa.Array:
         bounds = self._bounds.read(first, last + 1)
-        return _strings(bounds - bounds[0], self._content.read(int(bounds[0]), int(bounds[-1])))
+        return strings_of(bounds - bounds[0], self._content.read(int(bounds[0]), int(bounds[-1])))
 
     @staticmethod
     def _below(block: pa.Array, value: str) -> int:

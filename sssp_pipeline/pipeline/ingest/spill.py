@@ -9,7 +9,7 @@ import os
 import tempfile
 from contextlib import suppress
 from threading import Lock
-from typing import IO
+from typing import IO, Protocol
 
 import numpy as np
 
@@ -69,14 +69,31 @@ class Spill:
         return Kept(None, dtype, length, self._file.fileno(), begin)
 
 
+class Readable(Protocol):
+    """A one-dimensional array that is kept somewhere."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+    def __len__(self) -> int: ...
+
+    def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
+        """Return the elements [first, last), which the caller does not change; up to the end without `last`."""
+        ...
+
+
 class Kept:
     """A one-dimensional array of a `Spill`, in memory or on disk."""
 
     def __init__(
         self, array: np.ndarray | None, dtype: np.dtype, length: int, file: int = -1, begin: int = 0
     ) -> None:
-        self._array, self.dtype, self._length = array, dtype, length
+        self._array, self._dtype, self._length = array, dtype, length
         self._file, self._begin = file, begin
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._dtype
 
     def __len__(self) -> int:
         return self._length

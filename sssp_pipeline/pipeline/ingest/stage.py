@@ -31,13 +31,14 @@ from sssp_pipeline.pipeline.graph_store.store import (
     remove_older_versions,
 )
 from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter, WrittenEdges
-from sssp_pipeline.pipeline.ingest.building import Given, Job, Rows, read_edges
+from sssp_pipeline.pipeline.ingest.building import Given, Job, Rows
 from sssp_pipeline.pipeline.ingest.cleaning import Edges, cleaned
 from sssp_pipeline.pipeline.ingest.graph_identity import check_same_graph, is_up_to_date, options_of
 from sssp_pipeline.pipeline.ingest.input import (
     input_files,
     open_input,
 )
+from sssp_pipeline.pipeline.ingest.on_workers import EdgeReader, IngestWorkers, edge_reader
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
@@ -52,7 +53,12 @@ _MOST_CHECKED, _CHECKED_BYTES = 100, 1 << 18
 
 
 def ingest(
-    spec: workflow.Graph, store: str, progress: Progress, *, remove_old_versions: bool = False
+    spec: workflow.Graph,
+    store: str,
+    progress: Progress,
+    *,
+    remove_old_versions: bool = False,
+    workers: IngestWorkers | None = None,
 ) -> tuple[StoreManifest, bool]:
     """Return the manifest of the stored graph, and whether it had to be ingested.
 
@@ -60,7 +66,8 @@ def ingest(
     Older versions are kept unless `remove_old_versions` is set. If another process is ingesting into the store, this
     function waits.
 
-    The input is read once for each weight, so that each is read exactly as an only weight is.
+    The input is read once for each weight, so that each is read exactly as an only weight is. With `workers`, they read
+    it and make the rows, if it has several files and is large; the graph store is the same.
 
     Raises
     ------
@@ -81,7 +88,7 @@ def ingest(
 
     with exclusive(store, report_wait) as check_held:
         current = _stored_if_current(given, store)  # another process may have ingested it meanwhile
-        manifest = current or _ingest_into(given, store, check_held, progress)
+        manifest = current or _ingest_into(given, store, check_held, progress, workers)
         if remove_old_versions:
             check_held()
             remove_older_versions(store)
@@ -122,18 +129,25 @@ def _check_inputs(given: dict[str | None, Given]) -> None:
 
 
 def _ingest_into(
-    given: dict[str | None, Given], store: str, check_held: Callable[[], None], progress: Progress
+    given: dict[str | None, Given],
+    store: str,
+    check_held: Callable[[], None],
+    progress: Progress,
+    workers: IngestWorkers | None,
 ) -> StoreManifest:
     """Write the graph of `given` to the store and return its manifest; the caller holds the store."""
     files.check_writable(store)
-    with StoreWriter(store) as writer:
+    with (
+        StoreWriter(store) as writer,
+        edge_reader(workers, store, given.values(), progress) as read_edges,
+    ):
         manifest: StoreManifest
         if None in given:
             with read_edges(given[None], progress) as read:
                 manifest = _write_graph(cleaned(read), store, writer)
                 skipped = read.job.edge_list.skipped
         else:
-            manifest, skipped = _write_weights(given, store, writer, progress)
+            manifest, skipped = _write_weights(given, store, writer, progress, read_edges)
         _check_unchanged(given)
         _write_skipped(store, skipped)
         check_held()  # a commit by a process that lost the store would remove the files of the new holder
@@ -142,7 +156,11 @@ def _ingest_into(
 
 
 def _write_weights(
-    given: dict[str | None, Given], store: str, writer: StoreWriter, progress: Progress
+    given: dict[str | None, Given],
+    store: str,
+    writer: StoreWriter,
+    progress: Progress,
+    read_edges: EdgeReader,
 ) -> tuple[SeveralManifest, SkippedRows]:
     """Write the edges once, and then each weight."""
     graphs: dict[str, Manifest] = {}

@@ -43,7 +43,7 @@ from sssp_pipeline.pipeline.results.batch_metrics import Place
 from sssp_pipeline.pipeline.results.outputs import RowOutput
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving import worker_metrics
-from sssp_pipeline.pipeline.solving.task import Task, TaskDone
+from sssp_pipeline.pipeline.solving.task import Attempt, Task, TaskDone
 from sssp_pipeline.pipeline.solving.workers.interface import Workers
 from sssp_pipeline.pipeline.solving.workers.needs import most_under_way
 from sssp_pipeline.pipeline.solving.workers.process_wide import WhileNeeded
@@ -266,7 +266,7 @@ _WATCH_S = 1.0
 class _TaskState:
     """A task, and what became of its attempts."""
 
-    task: Task
+    task: Attempt
     #: How many attempts ended with an error, and how many workers died while they ran it.
     errors: int = 0
     deaths: int = 0
@@ -276,7 +276,7 @@ class _TaskState:
 
 def scatter(
     workers: Workers,
-    tasks: Iterable[Task],
+    tasks: Iterable[Attempt],
     retries: int,
     on_done: Callable[[Any], None],
     progress: Progress = Quiet(),  # noqa: B008
@@ -368,14 +368,15 @@ def scatter(
             again.append(state)
         report(tried, "retry", "warning", f"will be tried again: {reason}", reason)
 
-    def give_up(task: Task, reason: str) -> None:
+    def give_up(task: Attempt, reason: str) -> None:
         failed.update(dict.fromkeys(task.numbers, reason))
         report(task, "set_aside", "error", f"is set aside: {reason}", reason)
 
-    def report(task: Task, event: str, level: Level, outcome: str, reason: str) -> None:
-        batches = ("batch " if len(task.batches) == 1 else "batches ") + shortened(task.numbers)
-        line = f"{batches} failed at attempt {task.attempt} and {outcome}"
-        progress.say(line, event, level=level, batches=task.numbers, attempt=task.attempt, error=reason)
+    def report(task: Attempt, event: str, level: Level, outcome: str, reason: str) -> None:
+        name = task.noun if len(task.numbers) == 1 else task.plural
+        line = f"{name} {shortened(task.numbers)} failed at attempt {task.attempt} and {outcome}"
+        facts = {task.plural: task.numbers, "attempt": task.attempt, "error": reason}
+        progress.say(line, event, level=level, **facts)
 
     try:
         refill()

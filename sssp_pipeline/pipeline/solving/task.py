@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,7 +36,25 @@ class TaskStage:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Attempt:
+    """What `dispatch.scatter` sends to the workers, again with the next number if it fails."""
+
+    #: Counts from 1.
+    attempt: int = field(default=1, kw_only=True)
+
+    #: What has the numbers, for messages.
+    noun: ClassVar[str] = "batch"
+    #: Their name in events.
+    plural: ClassVar[str] = "batches"
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What this does."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Task(Attempt):
     """Some batches of a run, and where a worker finds what it needs for them."""
 
     #: The graph store and the identity of its graph.
@@ -47,8 +65,6 @@ class Task:
     identity: dict[str, Any]
     #: Numbers, each with its sources (n,) uint32.
     batches: tuple[tuple[int, np.ndarray], ...]
-    #: Counts from 1.
-    attempt: int = field(default=1, kw_only=True)
 
     @property
     def numbers(self) -> tuple[int, ...]:

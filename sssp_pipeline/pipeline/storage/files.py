@@ -442,8 +442,8 @@ def remove_if_empty(url: str) -> None:
 
 
 def remove_temporaries(url: str) -> None:
-    """Remove the half-written files of killed processes from the folder `url`, but not from its sub-folders."""
-    for name in list_files(url, deep=False):
+    """Remove the half-written files and folders of killed processes from the folder `url`."""
+    for name in list_names(url):
         if name.startswith(TEMP_PREFIX):
             remove(join(url, name))
 

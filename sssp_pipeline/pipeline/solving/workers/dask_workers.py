@@ -23,7 +23,7 @@ from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.solving.workers import clusters
 from sssp_pipeline.pipeline.solving.workers.interface import in_flight
 from sssp_pipeline.pipeline.solving.workers.memory import PausedWorker, all_paused, paused_workers
-from sssp_pipeline.pipeline.solving.workers.needs import Needs, with_shared_tasks
+from sssp_pipeline.pipeline.solving.workers.needs import IngestNeeds, Needs, with_shared_tasks
 from sssp_pipeline.pipeline.solving.workers.worker_checks import (
     ANSWER_S,
     WorkerCheck,
@@ -68,7 +68,7 @@ class DaskWorkers:
     With `needs` None no worker is checked: the run has started all of them on this machine.
     """
 
-    def __init__(self, client: Client, spec: Cluster, needs: Needs | None = None) -> None:
+    def __init__(self, client: Client, spec: Cluster, needs: Needs | IngestNeeds | None = None) -> None:
         self._client, self._spec, self._needs = client, spec, needs
         #: Addresses of the workers that passed the checks.
         self._usable: set[str] = set()
@@ -89,7 +89,7 @@ class DaskWorkers:
         threads_of = client.nthreads()
         if needs is not None:
             found = check_workers(client, threads_of, needs)
-            raise_unless_usable(found, needs.solver)
+            raise_unless_usable(found, needs)
             self._left_out = {worker for worker, check in found.items() if check.reason is not None}
         self._active = {worker: n for worker, n in threads_of.items() if worker not in self._left_out}
         self._usable = set(self._active)
@@ -237,7 +237,15 @@ class DaskCluster:
             needs, workers.maximum if isinstance(workers, WorkerRange) else self.machine.n_gpus
         )
 
+    def ingest_faults(self, needs: IngestNeeds) -> tuple[str | None, int]:
+        """Return why a worker cannot ingest, None if all can, and the memory that each has for a task."""
+        found = check_workers(self._client, self._client.nthreads(), needs)
+        faults = [
+            f"{worker}: {check.fault}" for worker, check in sorted(found.items()) if check.fault is not None
+        ]
+        return faults[0] if faults else None, min((check.task_bytes for check in found.values()), default=0)
+
     @contextmanager
-    def workers(self, needs: Needs) -> Iterator[DaskWorkers]:
+    def workers(self, needs: Needs | IngestNeeds) -> Iterator[DaskWorkers]:
         with closing(DaskWorkers(self._client, self._spec, needs)) as workers:
             yield workers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 from sssp_pipeline.kernels import SOLVERS
 
@@ -55,6 +56,18 @@ class Needs:
     def task_memory(self) -> int:
         """Host memory of one task in bytes."""
         return min(self.batches_per_task, most_under_way(self.batch_bytes)) * self.batch_memory
+
+
+@dataclass(frozen=True, eq=False)
+class IngestNeeds:
+    """What the tasks of an ingest need from the workers."""
+
+    #: The folder in which every worker reads and writes, where a file `here` is.
+    folder: str
+    #: Fingerprints of files that every worker can read.
+    inputs: tuple[dict[str, Any], ...]
+    #: Memory of one task.
+    task_bytes: int
 
 
 def most_under_way(batch_bytes: int) -> int:

@@ -10,6 +10,9 @@ from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
 from sssp_pipeline.workflow.cluster import Cluster
 
+#: The kinds whose workers run on this machine.
+_HERE = ("auto", "local-cpu", "local-cuda")
+
 
 @contextmanager
 def worker_source(spec: Cluster, *, keeps: bool = False) -> Iterator[WorkerSource]:
@@ -24,7 +27,7 @@ def worker_source(spec: Cluster, *, keeps: bool = False) -> Iterator[WorkerSourc
         No scheduler answers, no worker joins, a worker runs another release, or the package that starts the cluster is
         not installed.
     """
-    if spec.kind in ("auto", "local-cpu", "local-cuda"):
+    if spec.kind in _HERE:
         with ExitStack() as kept:
             yield ThisMachine(spec, kept if keeps else None)
         return
@@ -52,6 +55,11 @@ class OneCluster:
     def __exit__(self, *raised: Any) -> None:
         self._source = None
         self._resources.__exit__(*raised)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the workers run on this machine."""
+        return self._spec.kind in _HERE
 
     def source(self) -> WorkerSource:
         """Return the source of the workers; raises as `worker_source`."""

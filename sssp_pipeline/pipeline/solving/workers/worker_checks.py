@@ -25,7 +25,7 @@ from sssp_pipeline.pipeline.graph_store.stored_graph import limit_resident_bytes
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
 from sssp_pipeline.pipeline.solving.workers.memory import limit_of, needed_limit, usable_bytes
-from sssp_pipeline.pipeline.solving.workers.needs import Needs
+from sssp_pipeline.pipeline.solving.workers.needs import IngestNeeds, Needs
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.retries import mark_reachable
 from sssp_pipeline.progress import plural
@@ -44,6 +44,8 @@ class WorkerCheck:
     fault: str | None = None
     #: Why the worker has no GPU for a solver that needs one; None if it has one, or needs none.
     no_gpu: str | None = None
+    #: The memory that each thread of the worker has for a task of an ingest.
+    task_bytes: int = 0
 
     @property
     def reason(self) -> str | None:
@@ -82,13 +84,15 @@ def total_of_workers(client: Client) -> Machine:
     return Machine(sum(cores.values()), None, f"no worker has a GPU: {reasons}")
 
 
-def check_workers(client: Client, workers: Iterable[str], needs: Needs) -> dict[str, WorkerCheck]:
+def check_workers(
+    client: Client, workers: Iterable[str], needs: Needs | IngestNeeds
+) -> dict[str, WorkerCheck]:
     """Return the checks of `workers`, by address."""
     found: dict[str, WorkerCheck] = client.sync(_checks_of, client, list(workers), needs)
     return found
 
 
-def start_check(client: Client, worker: str, needs: Needs) -> Future[WorkerCheck]:
+def start_check(client: Client, worker: str, needs: Needs | IngestNeeds) -> Future[WorkerCheck]:
     """Start the checks of `worker` in the background; return the future of the result."""
 
     async def check() -> WorkerCheck:
@@ -97,24 +101,27 @@ def start_check(client: Client, worker: str, needs: Needs) -> Future[WorkerCheck
     return asyncio.run_coroutine_threadsafe(check(), client.loop.asyncio_loop)
 
 
-async def _checks_of(client: Client, workers: list[str], needs: Needs) -> dict[str, WorkerCheck]:
+async def _checks_of(
+    client: Client, workers: list[str], needs: Needs | IngestNeeds
+) -> dict[str, WorkerCheck]:
     found: dict[str, WorkerCheck] = {}
     for worker, answer in (await _run_on_each(client, workers, _releases)).items():
         if (fault := _release_fault(answer)) is not None:
             found[worker] = WorkerCheck(fault)
     rest = [worker for worker in workers if worker not in found]
-    for worker, answer in (await _run_on_each(client, rest, _check_this_worker, needs)).items():
+    check = _check_for_ingest if isinstance(needs, IngestNeeds) else _check_this_worker
+    for worker, answer in (await _run_on_each(client, rest, check, needs)).items():
         found[worker] = WorkerCheck(_reason(answer)) if isinstance(answer, BaseException) else answer
     return found
 
 
-def raise_unless_usable(found: dict[str, WorkerCheck], solver: str) -> None:
-    """Raise `InputError` if workers have faults, or if no worker has a GPU that `solver` needs; name all of them."""
+def raise_unless_usable(found: dict[str, WorkerCheck], needs: Needs | IngestNeeds) -> None:
+    """Raise `InputError` if workers have faults, or if no worker has a GPU that a solver needs; name all of them."""
     _raise_faults({worker: check.fault for worker, check in found.items()})
-    if all(check.no_gpu is not None for check in found.values()):
+    if isinstance(needs, Needs) and all(check.no_gpu is not None for check in found.values()):
         reasons = _each({worker: str(check.no_gpu) for worker, check in found.items()})
         raise InputError(
-            f"solver `{solver}` needs a GPU, and no worker has one: {reasons}",
+            f"solver `{needs.solver}` needs a GPU, and no worker has one: {reasons}",
             hint="start workers on a machine with a GPU, or set `solve.solver: delta-stepping`",
         )
 
@@ -210,3 +217,28 @@ def _check_this_worker(needs: Needs, dask_worker: Worker) -> WorkerCheck:
             no_gpu=f"its GPU has {free / 2**30:.1f} GiB free, and {needs.gpu_bytes / 2**30:.1f} are needed"
         )
     return WorkerCheck()
+
+
+def _check_for_ingest(needs: IngestNeeds, dask_worker: Worker) -> WorkerCheck:
+    """Return whether the worker on which this runs can do tasks of an ingest."""
+    limit, share = limit_of(dask_worker)
+    n_threads = dask_worker.state.nthreads
+    # Half of it, as ingest takes half of what is free on a machine.
+    task_bytes = usable_bytes(limit, share) // (2 * n_threads)
+    if task_bytes < needs.task_bytes:
+        needed = needed_limit(2 * n_threads * needs.task_bytes, share)
+        return WorkerCheck(
+            f"its memory limit is {limit / 1e6:,.0f} MB, and with {plural(n_threads, 'thread')} it needs "
+            f"{needed / 1e6:,.0f} MB to ingest"
+        )
+    mark_reachable(files.redacted(needs.folder))
+    try:
+        if not files.exists(files.join(needs.folder, "here")):
+            return WorkerCheck("the graph store is another folder there")
+        files.check_writable(needs.folder)
+        for before in needs.inputs:
+            if files.has_changed(before, files.fingerprint(before["url"])):
+                return WorkerCheck(f"`{before['url']}` is another file there")
+    except SsspError as error:
+        return WorkerCheck(error.message)
+    return WorkerCheck(task_bytes=task_bytes)

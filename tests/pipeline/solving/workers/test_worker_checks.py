@@ -51,7 +51,7 @@ def check(client, needs, graph_bytes=MB, thread_bytes=MB) -> dict[str, worker_ch
     """Check all workers, and raise as a run does."""
     needs = replace(needs, graph_bytes=graph_bytes, batch_bytes=thread_bytes // 2)
     found = worker_checks.check_workers(client, client.nthreads(), needs)
-    worker_checks.raise_unless_usable(found, needs.solver)
+    worker_checks.raise_unless_usable(found, needs)
     return found
 
 

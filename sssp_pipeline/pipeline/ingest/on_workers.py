@@ -1,0 +1,414 @@
+"""Ingest on workers: tasks read the edges and make the rows, and this process leads them.
+
+The input is divided by files, and the rows by ranges of vertices. The tasks pass their work on through a folder beside
+the parts of the store (`stored_runs.py`). What is done here is done once for the whole graph: ids are numbered, parts
+are cut, and the manifest is written. So the graph store is the same as without workers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
+from sssp_pipeline.pipeline.formats.generated import is_generated
+from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
+from sssp_pipeline.pipeline.ingest.building import (
+    Given,
+    Job,
+    Range,
+    ReadEdges,
+    Rows,
+    check_all_have_weights,
+    check_vertex_count,
+    coordinates_of,
+    random_keys,
+    read_edges,
+    read_runs,
+)
+from sssp_pipeline.pipeline.ingest.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, DeclaredIds, IntegerIds, Numbering, collector
+from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions
+from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.spill import Kept, Spill
+from sssp_pipeline.pipeline.ingest.stored_runs import (
+    NUMBERED,
+    StoredBits,
+    StoredIds,
+    part_of,
+    store_arrays,
+    store_bits,
+)
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.pipeline.ingest.worker_tasks import (
+    FEWEST_EDGES,
+    ByFirstId,
+    ByMarks,
+    EdgesRead,
+    Fault,
+    NumberTask,
+    ReadTask,
+    RowsMade,
+    RowsTask,
+    Settings,
+    edges_of,
+    job_of,
+    joined,
+    number_task,
+    read_edges_task,
+    rows_task,
+    sum_of_differences,
+)
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.progress import Progress, in_bytes
+from sssp_pipeline.vertex_ids import IdMapping, VertexIds
+
+#: Smaller inputs are read before workers have started.
+_LEAST_INPUT_BYTES = 64 << 20
+#: Each thread of the workers gets about so many tasks, so that all end at about one time.
+_TASKS_EACH = 4
+#: The bytes of input of a task, compressed or not.
+_MOST_TASK_BYTES, _FEWEST_TASK_BYTES = 256 << 20, 4 << 20
+#: The fewest edges of the rows of a task.
+_FEWEST_ROW_EDGES = 1 << 18
+#: The name of the folder of an ingest in the store. What a killed ingest leaves is removed as a half-written file is.
+_FOLDER = f"{files.TEMP_PREFIX}ingest-"
+
+Task = TypeVar("Task", bound="_Numbered")
+Result = TypeVar("Result")
+
+
+class _Numbered(Protocol):
+    @property
+    def number(self) -> int: ...
+
+
+class TaskPool(Protocol):
+    """Workers that do the tasks of an ingest."""
+
+    @property
+    def n_threads(self) -> int:
+        """How many tasks are done at a time."""
+        ...
+
+    @property
+    def task_bytes(self) -> int:
+        """The memory that a task may take."""
+        ...
+
+    def do(
+        self, work: Callable[[Task], Result], tasks: Iterable[Task], on_done: Callable[[int, Result], None]
+    ) -> None:
+        """Have the workers do all tasks; `on_done` gets the number of each and its result.
+
+        Tasks are begun in order. A task whose worker died is done again.
+
+        Raises
+        ------
+        InputError
+            A task cannot use the storage.
+        SsspError
+            A task fails on every attempt, or no worker is left.
+        """
+        ...
+
+
+class IngestWorkers(Protocol):
+    """Where an ingest gets its workers from."""
+
+    def pool(self, folder: str, inputs: list[dict[str, Any]]) -> AbstractContextManager[TaskPool | str]:
+        """Give workers that see `folder`, where a file is, and the `inputs`, or the reason why there are none.
+
+        Raises
+        ------
+        SsspError
+            The cluster cannot be started or reached.
+        """
+        ...
+
+
+#: A function like `building.read_edges`.
+EdgeReader = Callable[..., AbstractContextManager[ReadEdges]]
+
+
+@contextmanager
+def edge_reader(
+    workers: IngestWorkers | None, store: str, given: Iterable[Given], progress: Progress
+) -> Iterator[EdgeReader]:
+    """Give the function that reads the edges of each of `given`: on `workers`, if there are any and it is worth it.
+
+    The caller holds the store.
+    """
+    if workers is None:
+        yield read_edges
+        return
+
+    def say(reason: str) -> None:
+        progress.say(f"ingest runs in this process: {reason}", "ingest_here")
+
+    given = list(given)
+    if (reason := _why_here(given)) is not None:
+        say(reason)
+        yield read_edges
+        return
+    files.remove_temporaries(store)  # those of an ingest that was killed may be as large as the graph
+    folder = files.join(store, f"{_FOLDER}{uuid.uuid4().hex[:12]}")
+    try:
+        files.write_atomic(files.join(folder, "here"), b"")
+        with workers.pool(folder, [file for one in given for file in one.inputs]) as pool:
+            if isinstance(pool, str):
+                say(pool)
+                yield read_edges
+            else:
+                yield _OnWorkers(pool, folder, say).read
+    finally:
+        files.remove(folder)
+
+
+def _why_here(given: list[Given]) -> str | None:
+    """Return why workers would not be faster, as far as that is known before they have started."""
+    urls = max((one.urls for one in given), key=len)
+    if any(map(is_generated, urls)):
+        return "it makes the graph itself"
+    if len(urls) == 1:
+        return "the input is one file"
+    n_bytes = sum(file.get("size") or 0 for one in given for file in one.inputs)
+    return f"the input has {in_bytes(n_bytes)}" if n_bytes < _LEAST_INPUT_BYTES else None
+
+
+@dataclass(frozen=True, eq=False)
+class _OnWorkers:
+    pool: TaskPool
+    folder: str
+    say: Callable[[str], None]
+
+    @contextmanager
+    def read(self, given: Given, progress: Progress, *, with_positions: bool = True) -> Iterator[ReadEdges]:
+        """Read the edges as `building.read_edges`, and make their rows; raises as it does."""
+        spec, task_bytes = given.spec, self.pool.task_bytes
+        memory = Memory.of(spec.memory, usable_cores())
+        if spec.memory != "auto":
+            task_bytes = min(task_bytes, memory.n_bytes)
+        settings = Settings(self.folder, spec, task_bytes, min(memory.n_bytes, task_bytes))
+        edge_list = open_input(spec, given.urls, settings.memory.block_bytes, spec.max_line_bytes)
+        if not edge_list.pieces:
+            self.say(f"a {edge_list.reading.format} input is read as a whole")
+            with read_edges(given, progress, with_positions=with_positions) as edges:
+                yield edges
+            return
+        if edge_list.n_vertices is not None:
+            check_vertex_count(edge_list.n_vertices)
+        with Spill(memory.spill_bytes) as spill:
+            ids = collector(
+                edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id, spill, settings.id_bytes
+            )
+            job = Job(spec, edge_list, ids, spill, memory, progress)
+            positions = open_positions(spec, edge_list) if with_positions else None
+            progress.stage("read edges")
+            read = _Reading(job, given, settings, self.pool)
+            read.read()
+            check_all_have_weights(read.seen)
+            dtype, why = read.seen.dtype(spec.weights, edge_list.weight_dtype, job.input_name)
+            progress.stage("build rows")
+            vertex_ids, numbering, runs = _numbered(job, read, settings, self.pool)
+            check_vertex_count(vertex_ids.n_vertices)
+            coordinates = coordinates_of(job, positions, vertex_ids) if with_positions else None
+            job = replace(job, ids=DeclaredIds(vertex_ids.n_vertices, 0))
+            facts = read.seen, read.n_loops, read.sample, vertex_ids, dtype, why, coordinates
+            edges_made = EdgesOnWorkers(job, given, runs, *facts)
+            edges_made.make_rows(settings, self.pool, numbering)
+            yield edges_made
+
+
+class _Reading:
+    """What the tasks that read edges have found, in the order of the input."""
+
+    def __init__(self, job: Job, given: Given, settings: Settings, pool: TaskPool) -> None:
+        self._job, self._settings, self._pool = job, settings, pool
+        self._pieces = _grouped(given, job.edge_list.pieces, pool.n_threads)
+        self.parts: list[EdgesRead] = []
+        self.seen, self.n_loops = WeightRange(), 0
+        self.sample: list[tuple] = []
+
+    def read(self) -> None:
+        """Read all edges; raises as `building.read_runs`."""
+        tasks = (ReadTask(self._settings, i, pieces) for i, pieces in enumerate(self._pieces))
+        n_edges = 0
+
+        def advance(done: EdgesRead) -> None:
+            nonlocal n_edges
+            n_edges += done.seen.n_edges
+            self._job.progress.advance(n_edges, None, "edges")
+
+        self.parts, fault = _results(self._pool, read_edges_task, tasks, advance)
+        for part in self.parts:
+            self.sample += part.sample[: SAMPLE_EDGES - len(self.sample)]
+            self.seen.merge(part.seen)
+            self.seen.n_edges += part.seen.n_edges
+            self.seen.n_weighted += part.seen.n_weighted
+            self.n_loops += part.n_loops
+            self._job.edge_list.skipped.add(part.skipped.count, part.skipped.lines)
+        if fault is not None:
+            # The message needs the number of edges before it. Here it is known.
+            with Spill(self._job.memory.spill_bytes) as spill:
+                pieces = joined(self._pieces[len(self.parts)])
+                read_runs(job_of(self._settings, pieces, spill), self.seen.n_edges)
+            raise fault.error  # only that worker could not read it
+        if not self.seen.n_edges:
+            for _ in self._job.edge_list.chunks():
+                raise AssertionError("an edge appeared")
+
+
+def _grouped(given: Given, pieces: tuple[EdgeList, ...], n_threads: int) -> list[tuple[EdgeList, ...]]:
+    """Return the pieces of each task: consecutive files of about as many bytes."""
+    sizes = [file.get("size") or 0 for file, _ in zip(given.inputs, given.urls, strict=False)]
+    wanted = sum(sizes) // (_TASKS_EACH * n_threads)
+    wanted = min(_MOST_TASK_BYTES, max(_FEWEST_TASK_BYTES, wanted))
+    groups: list[tuple[EdgeList, ...]] = []
+    n_bytes = wanted
+    for piece, size in zip(pieces, sizes, strict=True):
+        if n_bytes + size > wanted:
+            groups.append(())
+            n_bytes = 0
+        groups[-1] += (piece,)
+        n_bytes += size
+    return groups
+
+
+def _results(
+    pool: TaskPool,
+    work: Callable[[Task], Result | Fault],
+    tasks: Iterable[Task],
+    on_done: Callable[[Result], None] = lambda _: None,
+) -> tuple[list[Result], Fault | None]:
+    """Return the results of tasks whose numbers count up, and the first fault; with a fault, those before it."""
+    found: dict[int, Result] = {}
+    faults: dict[int, Fault] = {}
+
+    def remaining() -> Iterator[Task]:
+        for task in tasks:
+            if faults:
+                return
+            yield task
+
+    def keep(number: int, result: Result | Fault) -> None:
+        if isinstance(result, Fault):
+            faults[number] = result
+        else:
+            found[number] = result
+            on_done(result)
+
+    pool.do(work, remaining(), keep)
+    first = min(faults, default=None)
+    return [found[i] for i in sorted(found) if first is None or i < first], (
+        None if first is None else faults[first]
+    )
+
+
+def _numbered(
+    job: Job, read: _Reading, settings: Settings, pool: TaskPool
+) -> tuple[VertexIds, Numbering, list[EdgeRun]]:
+    """Number all ids; return them, the vertices of codes, and the runs, whose limits are vertices."""
+    ids = job.ids
+    codes: dict[int, list[tuple[Kept, int]]] = {}
+    for i, part in enumerate(read.parts):
+        if isinstance(part.ids, StoredBits):
+            assert isinstance(ids, IntegerIds)
+            ids.mark(part.ids.read())
+        elif isinstance(part.ids, StoredIds):
+            codes[i] = []
+            for block in part.ids.blocks():
+                found, _, chunk = ids.add(block, block[:0])
+                codes[i].append((job.spill.keep(found), chunk))
+    vertex_ids = ids.finish()
+
+    def tasks() -> Iterator[NumberTask]:
+        for number, (i, blocks) in enumerate(codes.items()):
+            vertices = np.concatenate([ids.vertices(kept.read(), chunk) for kept, chunk in blocks])
+            stored = store_arrays(settings.folder, "numbers", vertices)[0]
+            yield NumberTask(settings, number, read.parts[i].runs, stored)
+
+    anew, _ = _results(pool, number_task, tasks())
+    runs = [run for runs in anew for run in runs]
+    for i, part in enumerate(read.parts):
+        if i not in codes:
+            for run in part.runs:
+                limits = ids.vertices(run.limits.astype(np.uint32), EVERYWHERE)
+                runs.append(replace(run, limits=limits.astype(np.int64)))
+    numbering: Numbering = ByFirstId(vertex_ids.mapping.first_id)
+    if vertex_ids.table is not None and any(run.chunk != NUMBERED for run in runs):
+        assert isinstance(ids, IntegerIds)
+        numbering = ByMarks(store_bits(settings.folder, ids.marked))
+    return vertex_ids, numbering, runs
+
+
+class EdgesOnWorkers(ReadEdges):
+    """The edges with one weight after workers have read them and made their rows, which are in storage."""
+
+    _made: list[RowsMade]
+
+    def make_rows(self, settings: Settings, pool: TaskPool, numbering: Numbering) -> None:
+        """Have the workers make all rows; raises as `ReadEdges.rows`."""
+        job, n_vertices = self.job, self.vertex_ids.n_vertices
+        total = sum(int(run.starts[-1]) for run in self.runs)
+        n_edges = max(_FEWEST_ROW_EDGES, total // (_TASKS_EACH * pool.n_threads))
+        n_edges = min(n_edges, settings.most_edges, max(FEWEST_EDGES, job.memory.n_bytes // 64))
+        keys = random_keys()
+        # Only this process knows the ids.
+        numbers = VertexIds(IdMapping(kind="offset", type="int64"), None, n_vertices)
+        without_edges = replace(
+            job.edge_list,
+            read=_read_nothing,
+            read_and_work=None,
+            positions_of=None,
+            read_coordinates=None,
+            skipped=SkippedRows(),
+            pieces=(),
+        )
+        ranges = list(self.ranges(n_edges, 4 * n_edges))
+
+        def task(number: int) -> RowsTask:
+            between = ranges[number].vertices
+            return RowsTask(
+                settings,
+                number,
+                without_edges,
+                [part for run in self.runs if (part := part_of(run, *between)).starts[-1]],
+                numbering,
+                numbers,
+                Range(between, between),
+                self.dtype,
+                keys,
+            )
+
+        n_done = 0
+
+        def advance(_: RowsMade) -> None:
+            nonlocal n_done
+            n_done += 1
+            job.progress.advance(n_done, len(ranges), "ranges")
+
+        self._made, fault = _results(pool, rows_task, map(task, range(len(ranges))), advance)
+        if fault is not None:
+            with Spill(0) as spill:
+                named = replace(task(len(self._made)), vertex_ids=self.vertex_ids)
+                for _ in edges_of(named, spill).rows(named.within):
+                    pass
+            raise fault.error
+        self._n_edges = sum(len(made.col_indices) for made in self._made)
+        self._reverse_difference = sum_of_differences(made.reverse_difference for made in self._made)
+
+    def rows(self, within: Range | None = None, keys: np.ndarray | None = None) -> Iterator[Rows]:
+        """Give all rows, range by range in ascending order."""
+        assert within is None, "rows are made once"
+        return map_in_order(RowsMade.rows, iter(self._made), 1)
+
+
+def _read_nothing(_: int) -> Iterator[EdgeChunk]:
+    return iter(())

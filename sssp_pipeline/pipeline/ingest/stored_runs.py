@@ -1,0 +1,213 @@
+"""Stored runs: edge runs, ids and rows in storage, through which the tasks of an ingest on workers pass their work on.
+
+All of them are in one folder for each ingest, which is removed at its end. A file has a new name for each attempt of a
+task, and its place in a `Stored` array is part of what the task returns. So a task may be done twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source
+from sssp_pipeline.pipeline.ingest.edge_runs import EdgeRun
+from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, Numbering
+from sssp_pipeline.pipeline.ingest.id_runs import buffers_of, strings_of
+from sssp_pipeline.pipeline.ingest.spill import Kept, Readable
+from sssp_pipeline.pipeline.storage import files
+
+#: A run is grouped by the highest bits of its sources. The more groups, the less is read twice, and by two tasks.
+_GROUP_BITS = 13
+#: Requests to the storage that a task makes at a time.
+_REQUESTS = 8
+#: The ids that are read at a time.
+_ID_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A one-dimensional array in a file in storage; it is read as `spill.Kept`."""
+
+    url: str
+    #: Its first byte in the file.
+    begin: int
+    length: int
+    dtype: np.dtype
+
+    def __len__(self) -> int:
+        return self.length
+
+    def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
+        """Return the elements [first, last), up to the end without `last`, which the caller does not change.
+
+        Raises
+        ------
+        InputError
+            The file is missing.
+        """
+        last = self.length if last is None else last
+        size = self.dtype.itemsize
+        if first == last:
+            return np.empty(0, self.dtype)
+        content = files.read_range(self.url, self.begin + first * size, self.begin + last * size)
+        return np.frombuffer(content, self.dtype, last - first)
+
+
+def store_arrays(folder: str, name: str, *arrays: np.ndarray) -> list[Stored]:
+    """Write one-dimensional arrays to a new file of `folder`, one after the other; raises as `files.open_atomic`."""
+    url = files.join(folder, f"{name}-{uuid.uuid4().hex[:12]}")
+    places, at = [], 0
+    with files.open_atomic(url, plain=True) as handle:
+        for array in arrays:
+            handle.write(np.ascontiguousarray(array).view(np.uint8).data)
+            places.append(Stored(url, at, len(array), array.dtype))
+            at += array.nbytes
+    return places
+
+
+@dataclass(frozen=True)
+class StoredIds:
+    """Different ids in ascending order: integers, or strings as their bounds (n + 1,) and their bytes."""
+
+    ids: Stored
+    content: Stored | None
+
+    def blocks(self) -> Iterator[np.ndarray | pa.Array]:
+        """Give the ids, some at a time."""
+        n = len(self.ids) - (self.content is not None)
+        for first in range(0, n, _ID_BLOCK):
+            last = min(first + _ID_BLOCK, n)
+            if self.content is None:
+                yield self.ids.read(first, last)
+            else:
+                bounds = self.ids.read(first, last + 1)
+                content = self.content.read(int(bounds[0]), int(bounds[-1]))
+                yield strings_of(bounds - bounds[0], content)
+
+
+def store_ids(folder: str, name: str, ids: pa.Array) -> StoredIds:
+    """Write ids, int64 or large_string, to a new file of `folder`; raises as `files.open_atomic`."""
+    if pa.types.is_integer(ids.type):
+        return StoredIds(store_arrays(folder, name, ids.to_numpy())[0], None)
+    return StoredIds(*store_arrays(folder, name, *buffers_of(ids)))
+
+
+def store_runs(folder: str, name: str, runs: Sequence[EdgeRun], most_edges: int) -> list[EdgeRun]:
+    """Write the edges of `runs`, whose codes are valid in all of them, to new files of `folder`, and return their runs.
+
+    The new runs are few: each has about `most_edges` edges, or those of one run. Raises as `files.open_atomic`.
+    """
+    return [_store_run(folder, name, several) for several in _joined(runs, most_edges)]
+
+
+def _joined(runs: Sequence[EdgeRun], most_edges: int) -> Iterator[list[EdgeRun]]:
+    """Divide `runs` into lists whose weights one type represents exactly."""
+    several: list[EdgeRun] = []
+    n_edges = 0
+    # In the input, integers and decimals may take turns.
+    for run in sorted(runs, key=_kind_of_weights):
+        n = int(run.starts[-1])
+        if several and (n_edges + n > most_edges or _kind_of_weights(run) != _kind_of_weights(several[0])):
+            yield several
+            several, n_edges = [], 0
+        if n:
+            several.append(run)
+            n_edges += n
+    if several:
+        yield several
+
+
+def _kind_of_weights(run: EdgeRun) -> str:
+    """Return a word for the types of weights that have a common type without rounding."""
+    if run.weights is None:
+        return "none"
+    return "uint64" if run.weights.dtype == np.uint64 else run.weights.dtype.kind.replace("u", "i")
+
+
+def _store_run(folder: str, name: str, runs: list[EdgeRun]) -> EdgeRun:
+    src = np.concatenate([run.src.read() for run in runs])
+    dst = np.concatenate([run.dst.read() for run in runs])
+    given = (
+        [np.empty(0, np.uint8)] if runs[0].weights is None else [r.weights.read() for r in runs if r.weights]
+    )
+    values = np.concatenate(given)
+    src, dst, bits, starts, low, shift, _ = grouped_by_source(
+        src, dst, bits_of(values), False, False, _GROUP_BITS
+    )
+    limits = int(low) + (np.arange(len(starts) - 1) << int(shift))
+    stored = store_arrays(folder, name, src, dst, bits.view(values.dtype))
+    return EdgeRun(stored[0], stored[1], stored[2] if len(values) else None, limits, starts, EVERYWHERE)
+
+
+def part_of(run: EdgeRun, first: int, last: int) -> EdgeRun:
+    """Return the groups of a stored run that may have sources in [first, last), as a run of its own."""
+    begin = max(0, int(np.searchsorted(run.limits, first, "right")) - 1)
+    end = max(begin, int(np.searchsorted(run.limits, last, "left")))
+    starts = run.starts[begin : end + 1]
+    edges = int(starts[0]), int(starts[-1])
+    src, dst = _slice(run.src, *edges), _slice(run.dst, *edges)
+    weights = None if run.weights is None else _slice(run.weights, *edges)
+    return replace(
+        run, src=src, dst=dst, weights=weights, limits=run.limits[begin:end], starts=starts - starts[0]
+    )
+
+
+def _slice(column: Readable, first: int, last: int) -> Stored:
+    assert isinstance(column, Stored), "the run is in storage"
+    return replace(column, begin=column.begin + first * column.dtype.itemsize, length=last - first)
+
+
+#: The `chunk` of a stored run whose codes are vertices. The codes of other stored runs are valid `EVERYWHERE`.
+NUMBERED = -2
+
+
+def fetched(runs: Sequence[EdgeRun], numbering: Numbering) -> list[EdgeRun]:
+    """Return stored runs with their edges in memory, and with vertices in place of codes; raises as `Stored.read`."""
+
+    def kept(array: np.ndarray) -> Kept:
+        return Kept(array, array.dtype, len(array))
+
+    def fetch(run: EdgeRun) -> EdgeRun:
+        src, dst = run.src.read(), run.dst.read()
+        if run.chunk != NUMBERED:
+            src, dst = numbering.vertices(src, EVERYWHERE), numbering.vertices(dst, EVERYWHERE)
+        weights = None if run.weights is None else kept(run.weights.read())
+        return replace(run, src=kept(src), dst=kept(dst), weights=weights)
+
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        return list(pool.map(fetch, runs))
+
+
+def numbered(folder: str, name: str, run: EdgeRun, numbers: np.ndarray) -> EdgeRun:
+    """Write a stored run anew with `numbers[code]`, (n,) uint32 ascending, for each code; raises as `store_arrays`."""
+    src, dst = store_arrays(folder, name, numbers[run.src.read()], numbers[run.dst.read()])
+    return replace(run, src=src, dst=dst, limits=numbers[run.limits].astype(np.int64), chunk=NUMBERED)
+
+
+@dataclass(frozen=True)
+class StoredBits:
+    """A bitmap, (W,) uint64, compressed: often few bits are set."""
+
+    content: Stored
+    n_words: int
+
+    def read(self) -> np.ndarray:
+        """Return the bitmap; raises as `Stored.read`."""
+        if not self.n_words:
+            return np.empty(0, np.uint64)
+        content = pa.decompress(pa.py_buffer(self.content.read()), 8 * self.n_words, _CODEC)
+        return np.frombuffer(content, np.uint64)
+
+
+_CODEC = "zstd"
+
+
+def store_bits(folder: str, bits: np.ndarray) -> StoredBits:
+    """Write a bitmap (W,) uint64 to a new file of `folder`; raises as `files.open_atomic`."""
+    content = np.frombuffer(pa.compress(pa.py_buffer(np.ascontiguousarray(bits)), _CODEC), np.uint8)
+    return StoredBits(store_arrays(folder, "bits", content)[0], len(bits))

@@ -1,0 +1,275 @@
+"""The tasks of an ingest on workers. Each reads from storage and writes to storage, and returns a few numbers.
+
+A task may be done several times, and by several workers at once: its files have new names each time, and only those
+that it returns are read. A task does not decide what is wrong with the input: it returns that something is, and the
+process that leads the ingest reads the same edges again, to say it in the words of an ingest without workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
+from sssp_pipeline.pipeline.ingest.building import Given, Job, Range, ReadEdges, Rows, read_runs
+from sssp_pipeline.pipeline.ingest.edge_runs import EdgeRun, with_vertices
+from sssp_pipeline.pipeline.ingest.id_mapping import DeclaredIds, IntegerIds, MarkedIds, Numbering, collector
+from sssp_pipeline.pipeline.ingest.memory import Memory
+from sssp_pipeline.pipeline.ingest.spill import Spill
+from sssp_pipeline.pipeline.ingest.stored_runs import (
+    Stored,
+    StoredBits,
+    StoredIds,
+    fetched,
+    numbered,
+    store_arrays,
+    store_bits,
+    store_ids,
+    store_runs,
+)
+from sssp_pipeline.pipeline.ingest.weight_types import WeightRange
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.retries import mark_reachable
+from sssp_pipeline.progress import Quiet
+from sssp_pipeline.vertex_ids import VertexIds
+from sssp_pipeline.workflow import models as workflow
+
+#: What an edge takes in a task that joins runs or makes rows: twice in memory, with its row or with new groups.
+_EDGE_BYTES = 64
+#: The fewest edges that are worth a file, whatever the memory.
+FEWEST_EDGES = 1 << 10
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What all tasks of an ingest know."""
+
+    #: The folder of their files.
+    folder: str
+    spec: workflow.Graph
+    #: The memory of a task, and that by which the collectors of all tasks choose the ids that are their own codes.
+    task_bytes: int
+    id_bytes: int
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(self.task_bytes, 1)
+
+    @property
+    def most_edges(self) -> int:
+        """The edges of a run, and of the rows of a task."""
+        return max(FEWEST_EDGES, self.task_bytes // (2 * _EDGE_BYTES))
+
+
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """Something is wrong with the input; another attempt would find the same."""
+
+    error: InputError
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ReadTask:
+    """Read some edges, and keep them as runs."""
+
+    settings: Settings
+    number: int
+    pieces: tuple[EdgeList, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgesRead:
+    """What became of a `ReadTask`."""
+
+    #: Their codes are vertices of `ids`, or valid everywhere.
+    runs: list[EdgeRun]
+    #: The ids of the edges: those that are their own codes, or all of them; None if the format declares them.
+    ids: StoredBits | StoredIds | None
+    seen: WeightRange
+    n_loops: int
+    sample: list[tuple]
+    skipped: SkippedRows
+
+
+def read_edges_task(task: ReadTask) -> EdgesRead | Fault:
+    """Read the edges of a task and keep them in storage.
+
+    Raises
+    ------
+    InputError
+        The storage or the temporary folder cannot be used.
+    """
+    settings = task.settings
+    mark_reachable(files.redacted(settings.folder))
+    edge_list = joined(task.pieces)
+    with Spill(settings.memory.spill_bytes) as spill:
+        job = job_of(settings, edge_list, spill)
+        try:
+            runs, seen, n_loops, sample = read_runs(job)
+        except InputError as error:
+            return Fault(error)
+        ids: StoredBits | StoredIds | None = None
+        if isinstance(job.ids, IntegerIds) and not job.ids.has_chunks:
+            ids = store_bits(settings.folder, job.ids.marked)
+        elif not isinstance(job.ids, DeclaredIds):
+            ids = store_ids(settings.folder, "ids", job.ids.finish().column())
+            runs = [with_vertices(run, job.ids) for run in runs]
+        kept = store_runs(settings.folder, "edges", runs, settings.most_edges)
+    return EdgesRead(kept, ids, seen, n_loops, sample, edge_list.skipped)
+
+
+def joined(pieces: Sequence[EdgeList]) -> EdgeList:
+    """Return an edge list of the edges of all `pieces`, one after the other, which is read only once."""
+    skipped = SkippedRows()
+
+    def read(n_threads: int) -> Iterator[EdgeChunk]:
+        for piece in pieces:
+            yield from piece.chunks(n_threads)
+            skipped.add(piece.skipped.count, piece.skipped.lines)
+
+    def read_and_work(work: Callable[[EdgeChunk], Any], n_threads: int) -> Iterator[Any]:
+        for piece in pieces:
+            yield from piece.map_chunks(work, n_threads)
+            skipped.add(piece.skipped.count, piece.skipped.lines)
+
+    return replace(pieces[0], read=read, read_and_work=read_and_work, skipped=skipped)
+
+
+def job_of(settings: Settings, edge_list: EdgeList, spill: Spill) -> Job:
+    """Return the job of a task."""
+    ids = collector(edge_list.reading.ids, edge_list.n_vertices, edge_list.first_id, spill, settings.id_bytes)
+    return Job(settings.spec, edge_list, ids, spill, settings.memory, Quiet())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTask:
+    """Replace the codes of runs by vertices."""
+
+    settings: Settings
+    number: int
+    runs: list[EdgeRun]
+    #: The vertex (n,) uint32 of each code.
+    vertices: Stored
+
+
+def number_task(task: NumberTask) -> list[EdgeRun]:
+    """Return the runs of a task after they were written again; raises as `read_edges_task`."""
+    mark_reachable(files.redacted(task.settings.folder))
+    vertices = task.vertices.read()
+    return [numbered(task.settings.folder, "vertices", run, vertices) for run in task.runs]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ByFirstId:
+    """The vertices of ids that count up: the `Numbering` of most graphs."""
+
+    first_id: int
+
+    def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        return codes - np.uint32(self.first_id) if self.first_id else codes
+
+
+@dataclass(frozen=True)
+class ByMarks:
+    """The vertices of ids that are marked in a bitmap in storage, which each process reads once."""
+
+    bits: StoredBits
+
+    def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        return _marked_ids(self.bits).vertices(codes, chunk)
+
+
+@lru_cache(maxsize=1)
+def _marked_ids(bits: StoredBits) -> MarkedIds:
+    return MarkedIds(bits.read())
+
+
+@dataclass(frozen=True, eq=False)
+class RowsTask:
+    """Make the rows of some vertices."""
+
+    settings: Settings
+    number: int
+    #: Says what an edge list without edges of its own says.
+    edge_list: EdgeList
+    #: All edges from these vertices, and some others.
+    runs: list[EdgeRun]
+    numbering: Numbering
+    vertex_ids: VertexIds
+    #: The range of the vertices; these are their codes too.
+    within: Range
+    dtype: np.dtype
+    #: As for `building.reverse_difference`.
+    keys: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class RowsMade:
+    """The rows of consecutive vertices in storage."""
+
+    first: int
+    #: (R + 1,) int64 from 0.
+    row_offsets: Stored
+    #: (E,).
+    col_indices: Stored
+    weights: Stored
+    #: As for `building.Rows`.
+    reverse_difference: int | None
+
+    def rows(self) -> Rows:
+        """Read the rows; raises as `Stored.read`."""
+        arrays = self.row_offsets.read(), self.col_indices.read(), self.weights.read()
+        return Rows(self.first, *arrays, self.reverse_difference)
+
+
+def rows_task(task: RowsTask) -> RowsMade | Fault:
+    """Make the rows of a task, and keep them in storage; raises as `read_edges_task`."""
+    settings = task.settings
+    mark_reachable(files.redacted(settings.folder))
+    with Spill(0) as spill:
+        edges = edges_of(task, spill)
+        try:
+            made = list(edges.rows(task.within, task.keys))
+        except InputError as error:
+            return Fault(error)
+    differences = [rows.reverse_difference for rows in made]
+    degrees = np.concatenate([np.diff(rows.row_offsets) for rows in made])
+    row_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
+    col_indices = np.concatenate([rows.col_indices for rows in made])
+    weights = np.concatenate([rows.weights for rows in made])
+    places = store_arrays(settings.folder, "rows", row_offsets, col_indices, weights)
+    return RowsMade(made[0].first, places[0], places[1], places[2], sum_of_differences(differences))
+
+
+def edges_of(task: RowsTask, spill: Spill) -> ReadEdges:
+    """Return the edges of a task in memory; raises as `Stored.read`."""
+    settings = task.settings
+    runs = fetched(task.runs, task.numbering)
+    ids = DeclaredIds(task.vertex_ids.n_vertices, 0)
+    job = Job(settings.spec, task.edge_list, ids, spill, settings.memory, Quiet())
+    given = Given(settings.spec, [], [])
+    return ReadEdges(job, given, runs, WeightRange(), 0, [], task.vertex_ids, task.dtype, "", None)
+
+
+def sum_of_differences(differences: Iterable[int | None]) -> int | None:
+    """Return the `reverse_difference` of all rows; None if it is that of some."""
+    total = 0
+    for each in differences:
+        if each is None:
+            return None
+        total = (total + each) % 2**64
+    return total
