@@ -12,12 +12,12 @@ from sssp_pipeline.csr import GraphTraits
 #: Seconds to eliminate vertices of low degree and to find the width of the core: to load the compiled kernels, and for
 #: each vertex and edge.
 _LOAD_S, _LOW_DEGREES_S = 0.1, 25e-9
-#: Seconds of METIS for each vertex and each pair of neighbours of the core.
-_METIS_VERTEX_S, _METIS_PAIR_S = 4e-6, 0.4e-6
+#: Seconds of thinning and METIS for each vertex and each pair of neighbours of the core.
+_METIS_VERTEX_S, _METIS_PAIR_S = 2e-6, 0.5e-6
 #: Seconds to start METIS, and to load the other kernels.
 _START_S = 0.4
 #: Seconds to list an arc, and to find its weights: for each arc and each triangle.
-_LIST_S, _ARC_S, _TRIANGLE_S = 40e-9, 80e-9, 3e-9
+_LIST_S, _ARC_S, _TRIANGLE_S = 40e-9, 80e-9, 1.3e-9
 #: Memory of the process of METIS without a graph.
 _METIS_BYTES = 10**8
 #: Seconds to read a byte of a stored hierarchy.
@@ -115,4 +115,4 @@ def host_bytes(traits: GraphTraits) -> int:
 def build_bytes(traits: GraphTraits) -> int:
     """Return the most memory that making a hierarchy takes, beside the graph."""
     n_arcs, _ = expected_size(traits)
-    return _METIS_BYTES + 300 * traits.n_vertices + 80 * traits.n_edges + 40 * n_arcs
+    return _METIS_BYTES + 300 * traits.n_vertices + 80 * traits.n_edges + 48 * n_arcs

@@ -80,12 +80,24 @@ def customize(completion: Completion, graph: CsrGraph, n_threads: int | None = N
     n_threads
         None means one for each usable core. The result does not depend on it.
     """
+    counts = np.diff(completion.arc_offsets)
+    division = Division.of(completion.parents, counts * counts + ONE, n_threads or usable_cores())
+    (up, keeps_up), (down, keeps_down) = _lowered(completion, graph, division)
+    of_up = _kept(completion, up, keeps_up, division)
+    return Hierarchy(
+        completion, of_up, of_up if down is up else _kept(completion, down, keeps_down, division)
+    )
+
+
+def _lowered(
+    completion: Completion, graph: CsrGraph, division: Division
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Return the weights (A,) of all arcs and whether each is kept, for the way up and the way down."""
     weights = as_searched(graph, graph.weights)
-    up = np.full(completion.n_arcs, np.iinfo(weights.dtype).max, weights.dtype)
+    unreached = np.iinfo(weights.dtype).max
+    up = np.full(completion.n_arcs, unreached, weights.dtype)
     down = up.copy()
     offsets, heads = completion.arc_offsets, completion.arc_heads
-    counts = np.diff(offsets)
-    division = Division.of(completion.parents, counts * counts + ONE, n_threads or usable_cores())
     row_offsets = graph.row_offsets.view(np.uint64)
     edges = (row_offsets, graph.col_indices, weights, completion.ranks)
     division.run_evenly(
@@ -98,15 +110,11 @@ def customize(completion: Completion, graph: CsrGraph, n_threads: int | None = N
     tree = (tops, division.tops_above, offsets, heads, *_arcs_into(completion))
     division.run(lambda taken: _through_ranges_up(taken, ranges, *tree, up, down, is_symmetric))
     _through_tops_up(*tree, up, down, is_symmetric)
-    keeps_up = up != np.iinfo(up.dtype).max
-    keeps_down = keeps_up if is_symmetric else down != np.iinfo(up.dtype).max
-    keeps = (keeps_up, keeps_down)
-    _through_tops_down(*tree, up, down, *keeps, is_symmetric)
-    division.run(lambda taken: _through_ranges_down(taken, ranges, *tree, up, down, *keeps, is_symmetric))
-    of_up = _kept(completion, up, keeps_up, division)
-    return Hierarchy(
-        completion, of_up, of_up if is_symmetric else _kept(completion, down, keeps_down, division)
-    )
+    both = [(up, up.copy())] if is_symmetric else [(up, up.copy()), (down, down.copy())]
+    _through_tops_down(*tree, up, down, is_symmetric)
+    division.run(lambda taken: _through_ranges_down(taken, ranges, *tree, up, down, is_symmetric))
+    found = [(after, (after == before) & (after != unreached)) for after, before in both]  # I2: a tie is kept
+    return found[0], found[-1]
 
 
 def _arcs_into(completion: Completion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -195,7 +203,7 @@ def _through_ranges_up(
     is_symmetric: bool,
 ) -> None:
     """Lower every arc to the best way through its lower triangles whose lowest vertex is in a range (step 2)."""
-    arc_to = np.empty(len(tops_above), np.uint32)
+    row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
     first, end = next_range(taken, ranges)
     while first < end:
         for place in range(end - first + np.uint64(len(tops))):
@@ -204,12 +212,16 @@ def _through_ranges_up(
             begin, stop = tails_offsets[x], tails_offsets[x + ONE]
             if is_top:
                 begin, stop = _place_of(tails, begin, stop, first), _place_of(tails, begin, stop, end)
-            if begin < stop:
-                _note_arcs(offsets[x], offsets[x + ONE], heads, arc_to)
+            if begin == stop:
+                continue
+            first_arc, end_arc = offsets[x], offsets[x + ONE]
+            _spread(first_arc, end_arc, heads, up, down, row_up, row_down, is_symmetric)
             for i in range(begin, stop):
-                _through(
-                    arcs[i], offsets[np.uint64(tails[i]) + ONE], heads, arc_to, is_top, up, down, is_symmetric
-                )
+                end_of_v = offsets[np.uint64(tails[i]) + ONE]
+                _through(arcs[i], end_of_v, heads, up, down, row_up, row_down, is_symmetric)
+            _collect(first_arc, end_arc, heads, row_up, up, is_top)
+            if not is_symmetric:
+                _collect(first_arc, end_arc, heads, row_down, down, is_top)
         first, end = next_range(taken, ranges)
 
 
@@ -227,15 +239,49 @@ def _through_tops_up(
     is_symmetric: bool,
 ) -> None:
     """Do what `_through_ranges_up` does for lowest vertices above all ranges, after it."""
-    arc_to = np.empty(len(tops_above), np.uint32)
+    row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
     for top in tops:
         x = np.uint64(top)
-        _note_arcs(offsets[x], offsets[x + ONE], heads, arc_to)
+        first_arc, end_arc = offsets[x], offsets[x + ONE]
+        _spread(first_arc, end_arc, heads, up, down, row_up, row_down, is_symmetric)
         for i in range(tails_offsets[x], tails_offsets[x + ONE]):
             if tops_above[tails[i]] == tails[i]:
-                _through(
-                    arcs[i], offsets[np.uint64(tails[i]) + ONE], heads, arc_to, False, up, down, is_symmetric
-                )
+                end_of_v = offsets[np.uint64(tails[i]) + ONE]
+                _through(arcs[i], end_of_v, heads, up, down, row_up, row_down, is_symmetric)
+        _collect(first_arc, end_arc, heads, row_up, up, False)
+        if not is_symmetric:
+            _collect(first_arc, end_arc, heads, row_down, down, False)
+
+
+@njit(nogil=True, inline="always")
+def _spread(
+    first: Any,
+    end: Any,
+    heads: np.ndarray,
+    up: np.ndarray,
+    down: np.ndarray,
+    row_up: np.ndarray,
+    row_down: np.ndarray,
+    is_symmetric: bool,
+) -> None:
+    """Copy the weights of the arcs `first` to `end` of a vertex to the places of their upper ends in two rows."""
+    for arc in range(first, end):
+        row_up[heads[arc]] = load_relaxed(up, arc)
+        if not is_symmetric:
+            row_down[heads[arc]] = load_relaxed(down, arc)
+
+
+@njit(nogil=True, inline="always")
+def _collect(
+    first: Any, end: Any, heads: np.ndarray, row: np.ndarray, weights: np.ndarray, is_shared: bool
+) -> None:
+    """Lower the weights of the arcs `first` to `end` of a vertex to those in a row."""
+    for arc in range(first, end):
+        weight = row[heads[arc]]
+        if not is_shared:
+            weights[arc] = weight
+        elif weight < load_relaxed(weights, arc):
+            atomic_min(weights, arc, weight)
 
 
 @njit(nogil=True, inline="always")
@@ -243,28 +289,19 @@ def _through(
     to_x: Any,
     end: Any,
     heads: np.ndarray,
-    arc_to: np.ndarray,
-    is_shared: bool,
     up: np.ndarray,
     down: np.ndarray,
+    row_up: np.ndarray,
+    row_down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
-    """Lower the arcs from x to the ways through the lower end of the arc `to_x`; its further arcs are up to `end`."""
+    """Lower the rows of x to the ways through the lower end of the arc `to_x`; its further arcs are up to `end`."""
     x_to_v, v_to_x = down[to_x], up[to_x]
     for to_y in range(np.uint64(to_x) + ONE, end):
-        arc = arc_to[heads[to_y]]
-        _lower_shared(up, arc, saturating_sum(x_to_v, up[to_y]), is_shared)
+        y = heads[to_y]
+        row_up[y] = min(row_up[y], saturating_sum(x_to_v, up[to_y]))
         if not is_symmetric:
-            _lower_shared(down, arc, saturating_sum(down[to_y], v_to_x), is_shared)
-
-
-@njit(nogil=True, inline="always")
-def _lower_shared(weights: np.ndarray, arc: Any, weight: Any, is_shared: bool) -> None:
-    if is_shared:
-        if weight < load_relaxed(weights, arc):
-            atomic_min(weights, arc, weight)
-    else:
-        weights[arc] = min(weights[arc], weight)
+            row_down[y] = min(row_down[y], saturating_sum(down[to_y], v_to_x))
 
 
 @njit(nogil=True)
@@ -280,12 +317,10 @@ def _through_ranges_down(
     arcs: np.ndarray,
     up: np.ndarray,
     down: np.ndarray,
-    keeps_up: np.ndarray,
-    keeps_down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
-    """Lower every arc whose lower end is in a range through its other triangles; unmark what is lowered (step 3)."""
-    arc_to = np.empty(len(tops_above), np.uint32)
+    """Lower every arc whose lower end is in a range through its other triangles (step 3)."""
+    row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
     first, end = next_range(taken, ranges)
     while first < end:
         n_tops = np.uint64(len(tops))
@@ -296,10 +331,10 @@ def _through_ranges_down(
             if is_top:
                 begin, stop = _place_of(tails, begin, stop, first), _place_of(tails, begin, stop, end)
             if begin < stop:
-                _note_arcs(offsets[z], offsets[z + ONE], heads, arc_to)
+                _spread(offsets[z], offsets[z + ONE], heads, up, down, row_up, row_down, is_symmetric)
             for j in range(begin, stop):
-                after = offsets[np.uint64(tails[j]) + ONE]
-                _around(arcs[j], after, heads, arc_to, up, down, keeps_up, keeps_down, is_symmetric)
+                end_of_v = offsets[np.uint64(tails[j]) + ONE]
+                _around(arcs[j], end_of_v, heads, up, down, row_up, row_down, is_symmetric)
         first, end = next_range(taken, ranges)
 
 
@@ -314,19 +349,17 @@ def _through_tops_down(
     arcs: np.ndarray,
     up: np.ndarray,
     down: np.ndarray,
-    keeps_up: np.ndarray,
-    keeps_down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
     """Do what `_through_ranges_down` does for lower ends above all ranges, before it."""
-    arc_to = np.empty(len(tops_above), np.uint32)
+    row_up, row_down = np.empty(len(tops_above), up.dtype), np.empty(len(tops_above), up.dtype)
     for i in range(np.uint64(len(tops))):
         z = np.uint64(tops[np.uint64(len(tops)) - ONE - i])
-        _note_arcs(offsets[z], offsets[z + ONE], heads, arc_to)
+        _spread(offsets[z], offsets[z + ONE], heads, up, down, row_up, row_down, is_symmetric)
         for j in range(tails_offsets[z], tails_offsets[z + ONE]):
             if tops_above[tails[j]] == tails[j]:
-                after = offsets[np.uint64(tails[j]) + ONE]
-                _around(arcs[j], after, heads, arc_to, up, down, keeps_up, keeps_down, is_symmetric)
+                end_of_v = offsets[np.uint64(tails[j]) + ONE]
+                _around(arcs[j], end_of_v, heads, up, down, row_up, row_down, is_symmetric)
 
 
 @njit(nogil=True, inline="always")
@@ -334,36 +367,33 @@ def _around(
     to_z: Any,
     end: Any,
     heads: np.ndarray,
-    arc_to: np.ndarray,
     up: np.ndarray,
     down: np.ndarray,
-    keeps_up: np.ndarray,
-    keeps_down: np.ndarray,
+    row_up: np.ndarray,
+    row_down: np.ndarray,
     is_symmetric: bool,
 ) -> None:
-    """Lower the arcs (v, y) and (v, z) of triangles by their third side (z, y); `to_z` is (v, z), and y is above z."""
+    """Lower the arcs (v, y) and (v, z) of triangles by their third side (z, y); `to_z` is (v, z), and y is above z.
+
+    The rows have the weights of the arcs of z, which are final (I3). A way that begins with (v, z) may use its weight
+    before or after it is lowered here: what lowers it is a way through (v, y), which lowers the same arcs.
+    """
+    v_to_z, z_to_v = up[to_z], down[to_z]
+    best_up, best_down = v_to_z, z_to_v
     for to_y in range(np.uint64(to_z) + ONE, end):
-        arc = arc_to[heads[to_y]]
-        z_to_y, y_to_z = up[arc], down[arc]
-        _lower(up, keeps_up, to_y, saturating_sum(up[to_z], z_to_y))
-        _lower(up, keeps_up, to_z, saturating_sum(up[to_y], y_to_z))
-        if not is_symmetric:
-            _lower(down, keeps_down, to_y, saturating_sum(y_to_z, down[to_z]))
-            _lower(down, keeps_down, to_z, saturating_sum(z_to_y, down[to_y]))
-
-
-@njit(nogil=True, inline="always")
-def _lower(weights: np.ndarray, keeps: np.ndarray, arc: Any, weight: Any) -> None:
-    if weight < weights[arc]:  # I2: a tie is kept
-        weights[arc] = weight
-        keeps[arc] = False
-
-
-@njit(nogil=True, inline="always")
-def _note_arcs(first: Any, end: Any, heads: np.ndarray, arc_to: np.ndarray) -> None:
-    """Note which of the arcs `first` to `end` leads to which vertex."""
-    for arc in range(first, end):
-        arc_to[heads[arc]] = arc
+        y = heads[to_y]
+        v_to_y, z_to_y = up[to_y], row_up[y]
+        if is_symmetric:
+            best_up = min(best_up, saturating_sum(v_to_y, z_to_y))
+        else:
+            y_to_v, y_to_z = down[to_y], row_down[y]
+            best_up = min(best_up, saturating_sum(v_to_y, y_to_z))
+            best_down = min(best_down, saturating_sum(z_to_y, y_to_v))
+            down[to_y] = min(y_to_v, saturating_sum(y_to_z, z_to_v))
+        up[to_y] = min(v_to_y, saturating_sum(v_to_z, z_to_y))
+    up[to_z] = best_up
+    if not is_symmetric:
+        down[to_z] = best_down
 
 
 @njit(nogil=True)

@@ -1,8 +1,9 @@
 """The order of a hierarchy: the rank of every vertex, made from the pattern of the edges without their weights.
 
 The idea: a vertex is eliminated by joining its neighbours. Vertices of degree 0, 1 and 2 are eliminated first: that
-adds at most one edge for each, and leaves a much smaller graph. METIS orders the rest by nested dissection: a small
-separator gets the highest ranks, and each side is ordered in the same way.
+adds at most one edge for each, and leaves a much smaller graph, the core. Then vertices follow that add few edges
+(`thinning.py`). METIS orders the rest by nested dissection: a small separator gets the highest ranks, and each side is
+ordered in the same way.
 
 Low degrees are eliminated in rounds. In a round, no neighbour of an eliminated vertex is eliminated. So a path of n
 vertices takes about log2(n) rounds, and ways up the hierarchy stay short.
@@ -22,13 +23,15 @@ J. Dibbelt, B. Strasser, D. Wagner, "Customizable contraction hierarchies", 2016
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sssp_pipeline.csr import NO_VERTEX, CsrGraph
-from sssp_pipeline.kernels.hierarchy.metis import nested_dissection
+from sssp_pipeline.kernels.hierarchy.metis import MetisProcess
+from sssp_pipeline.kernels.hierarchy.thinning import thinned
 from sssp_pipeline.kernels.host.numba_tools import ONE, ZERO
 from sssp_pipeline.numba_cache import njit
 
@@ -64,7 +67,7 @@ def neighbours_of(graph: CsrGraph) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """What is left when vertices of low degree are eliminated: the graph that METIS orders."""
+    """What is left when vertices of low degree are eliminated."""
 
     #: (V,) uint32: its beginning has the eliminated vertices in their order.
     order: np.ndarray
@@ -87,7 +90,7 @@ def elimination_order(offsets: np.ndarray, neighbours: np.ndarray) -> np.ndarray
     Raises
     ------
     InputError, SsspError
-        As `metis.nested_dissection`.
+        As `MetisProcess.order`.
     """
     return ordered(core_of(offsets, neighbours))
 
@@ -105,10 +108,13 @@ def core_of(offsets: np.ndarray, neighbours: np.ndarray) -> Core:
 
 def ordered(core: Core) -> np.ndarray:
     """Return what `elimination_order` does, for the core of the graph."""
-    order, vertices = core.order.copy(), core.vertices
-    if len(vertices) > FEW:
-        vertices = vertices[nested_dissection(core.offsets, core.neighbours)]
-    order[len(order) - len(vertices) :] = vertices
+    order, n_core = core.order.copy(), len(core.vertices)
+    with MetisProcess() if n_core > FEW else nullcontext() as metis:
+        rest = thinned(core.offsets, core.neighbours)
+        left = rest.left
+        if metis is not None and len(left) > FEW:
+            left = left[metis.order(rest.offsets, rest.neighbours)]
+    order[len(order) - n_core :] = core.vertices[np.concatenate([rest.eliminated, left])]
     return order
 
 

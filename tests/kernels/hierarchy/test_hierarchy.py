@@ -226,8 +226,9 @@ FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:Dep
 def ordered_by_hand(graph, monkeypatch, n_cuts, least=40):
     """Return the order that METIS and `n_cuts` cuts give, made in this process and its forks."""
     monkeypatch.setattr(metis, "CUT_VERTICES", least)
+    monkeypatch.setattr(metis, "MOST_CUTS", n_cuts)
     arrays = (array.astype(np.int32) for array in neighbours_of(graph))
-    return metis._ordered(*arrays, n_cuts).astype(np.uint32)
+    return metis._ordered(*arrays).astype(np.uint32)
 
 
 @FORKS
@@ -304,7 +305,8 @@ def test_an_interrupt_ends_metis_and_its_forks(monkeypatch, after_s):
     try:
         with pytest.raises(Interrupted):
             signal.setitimer(signal.ITIMER_REAL, after_s, 0.2)
-            metis.nested_dissection(*around)
+            with metis.MetisProcess() as process:
+                process.order(*around)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -337,13 +339,14 @@ def test_sigterm_and_other_threads_go_on_while_metis_orders(tmp_path):
     program = """if True:
         import os, signal, sys, threading, time
         import numpy as np
-        from sssp_pipeline.kernels.hierarchy.metis import nested_dissection
+        from sssp_pipeline.kernels.hierarchy.metis import MetisProcess
         signals = []
         signal.signal(signal.SIGTERM, lambda *_: signals.append(time.monotonic()))
         graph = np.load(sys.argv[1])
         found = []
         def order():
-            found.append(nested_dissection(graph["offsets"], graph["neighbours"]))
+            with MetisProcess() as metis:
+                found.append(metis.order(graph["offsets"], graph["neighbours"]))
         thread = threading.Thread(target=order)
         thread.start()
         while thread.is_alive():

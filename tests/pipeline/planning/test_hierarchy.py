@@ -159,7 +159,7 @@ def test_what_can_never_be():
     floats = replace(ny, weight_dtype=np.dtype("float32"))
     assert why_never(floats, options, MUCH).startswith("it adds weights in another order")
     assert why_never(ny, options, 10**8) == (
-        "making a hierarchy takes about 290.9 MB of memory, and 100.0 MB are free"
+        "making a hierarchy takes about 301.5 MB of memory, and 100.0 MB are free"
     )
     too_many = traits("lattice-3d", ORDERED)
     assert why_never(too_many, options, MUCH) == (
