@@ -163,11 +163,11 @@ class HierarchyWriter(StoreWriter):
 
     def commit_record(self, record: HierarchyRecord, content_ids: Iterable[str]) -> None:
         """Make the written arrays part of the store, and remove those of graphs that are not `content_ids`."""
-        write_record(self._store, record)
+        write_record(self.store, record)
         self._is_committed = True
-        kept = keep_hierarchies(self._store, content_ids)
-        remove_parts(self._store, kept, (FOLDER,))
-        files.remove_temporaries(files.join(self._store, FOLDER))
+        kept = keep_hierarchies(self.store, content_ids)
+        remove_parts(self.store, kept, (FOLDER,))
+        files.remove_temporaries(files.join(self.store, FOLDER))
 
     def _write_arrays(self, arrays: dict[str, np.ndarray]) -> Arrays:
         return {

@@ -53,7 +53,7 @@ class StoreWriter:
     """
 
     def __init__(self, store: str) -> None:
-        self._store = store
+        self.store = store
         self._id = uuid.uuid4().hex[:8]
         self._is_committed = False
         #: The number of the first part of `edge_weights/` of the next weight.
@@ -64,11 +64,11 @@ class StoreWriter:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not self._is_committed:
-            for name in files.list_files(self._store):
+            for name in files.list_files(self.store):
                 if PART_PATH.fullmatch(name) and f"/part-{self._id}-" in name:
-                    files.remove(files.join(self._store, name))
+                    files.remove(files.join(self.store, name))
             for folder in PART_FOLDERS:
-                files.remove_if_empty(files.join(self._store, folder))
+                files.remove_if_empty(files.join(self.store, folder))
 
     def write_edges(
         self, rows: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], layout: Layout, threads: int
@@ -90,7 +90,7 @@ class StoreWriter:
             The store cannot be written; or what `rows` raises.
         """
         with ThreadPoolExecutor(max(1, threads)) as pool:
-            cut = _Cut(self, layout, pool, threads)
+            cut = Cut(self, layout, pool, threads)
             for row_offsets, col_indices, weights in rows:
                 cut.add(row_offsets, col_indices, weights)
             return cut.finish()
@@ -111,22 +111,22 @@ class StoreWriter:
         The previous version is kept, unless it is the same graph or lacks a part. Its manifest is copied before it is
         replaced, so that a kill at any moment loses no version.
         """
-        url = files.join(self._store, MANIFEST)
+        url = files.join(self.store, MANIFEST)
         versions: dict[str, StoreManifest] = {}
         if (text := files.read_if_there(url)) is not None:
-            before = parse_manifest(text, self._store, url)
-            versions = older_versions(self._store, before)
-            if is_complete(self._store, before):
+            before = parse_manifest(text, self.store, url)
+            versions = older_versions(self.store, before)
+            if is_complete(self.store, before):
                 versions[before.content_id] = before
-                files.write_atomic(version_url(self._store, before.content_id), text)
+                files.write_atomic(version_url(self.store, before.content_id), text)
         files.write_atomic(url, manifest.model_dump_json(indent=1).encode())
         self._is_committed = True
-        files.remove(version_url(self._store, manifest.content_id))
+        files.remove(version_url(self.store, manifest.content_id))
         versions[manifest.content_id] = manifest
-        keep_versions(self._store, versions.values())
-        files.remove_if_empty(files.join(self._store, VERSIONS_FOLDER))
+        keep_versions(self.store, versions.values())
+        files.remove_if_empty(files.join(self.store, VERSIONS_FOLDER))
         for folder in ("", *PART_FOLDERS, VERSIONS_FOLDER):
-            files.remove_temporaries(files.join(self._store, folder) if folder else self._store)
+            files.remove_temporaries(files.join(self.store, folder) if folder else self.store)
 
     def write_part(
         self, folder: str, number: int, table: pa.Table, first: int, last: int, crc32_before: int = 0
@@ -136,7 +136,7 @@ class StoreWriter:
         `crc32_before` is the checksum of content that precedes that of the table.
         """
         path = f"{folder}/part-{self._id}-{number:05d}.parquet"
-        with files.open_atomic(files.join(self._store, path)) as handle:
+        with files.open_atomic(files.join(self.store, path)) as handle:
             sink = _Checksummed(handle)
             # Without dictionaries: the file becomes slightly larger, and writing is several times as fast.
             pq.write_table(
@@ -177,7 +177,7 @@ class WrittenEdges:
 
 
 @dataclass(frozen=True)
-class _WeightSums:
+class WeightSums:
     """The facts about the weights of a part that has edges."""
 
     low: float
@@ -190,7 +190,7 @@ class _WeightSums:
     zero: bool
 
     @classmethod
-    def of(cls, weights: np.ndarray) -> _WeightSums:
+    def of(cls, weights: np.ndarray) -> WeightSums:
         n = len(weights)
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(np.sum(weights, dtype=np.float64))
@@ -199,7 +199,38 @@ class _WeightSums:
         return cls(low, high, total, shares, n, bool((weights == 0).any()))
 
 
-class _Cut:
+@dataclass(frozen=True, eq=False)
+class EdgesPart:
+    """The rows of a part of the edges, written to the folders that a `Layout` names."""
+
+    parts: dict[str, Part]
+    #: None if no row has an edge.
+    sums: WeightSums | None
+
+
+def write_edges_part(
+    writer: StoreWriter,
+    layout: Layout,
+    number: int,
+    vertices: tuple[int, int],
+    col_indices: np.ndarray,
+    weights: np.ndarray,
+) -> EdgesPart:
+    """Write the edges (n,) of the rows of `vertices`, the part `number`; raises as `StoreWriter.write_edges`."""
+    parts: dict[str, Part] = {}
+    if layout.structure:
+        table = {"col_index": arrow_array(col_indices)}
+        if not layout.several_weights:
+            table["weight"] = arrow_array(weights)
+        parts["edges"] = writer.write_part("edges", number, pa.table(table), *vertices)
+    if layout.several_weights:
+        only = pa.table({"weight": arrow_array(weights)})
+        at = writer.first_weight_part + number
+        parts["edge_weights"] = writer.write_part("edge_weights", at, only, *vertices, crc32(col_indices))
+    return EdgesPart(parts, WeightSums.of(weights) if len(weights) else None)
+
+
+class Cut:
     """Cuts a stream of rows into parts, which threads write.
 
     A part of edges has as many rows as fit into `PART_EDGES`, but at least one. So the parts do not depend on how the
@@ -220,12 +251,12 @@ class _Cut:
         self._squared_degrees = 0
         self._pending: deque[Future[None]] = deque()
         self._parts: dict[str, dict[int, Part]] = {"row_offsets": {}, "edges": {}, "edge_weights": {}}
-        self._sums: dict[int, _WeightSums] = {}
+        self._sums: dict[int, WeightSums] = {}
         self._dtype = np.dtype(np.uint32)
         self._numbers: Counter[str] = Counter()
 
-    def add(self, row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray) -> None:
-        """Add the next rows, and write the parts that are full."""
+    def add(self, row_offsets: np.ndarray, col_indices: Any, weights: Any) -> None:
+        """Add the next rows, and write the parts that are full; `_take` gets the columns."""
         self._dtype = weights.dtype
         degrees = np.diff(row_offsets).astype(np.uint64)
         self._squared_degrees += int(np.dot(degrees, degrees))
@@ -240,14 +271,18 @@ class _Cut:
             if end > row:
                 edges = slice(int(row_offsets[row]), int(row_offsets[end]))
                 filled = self._filled + edges.stop - edges.start
-                columns = self._columns_for(filled)
-                columns[0][self._filled : filled] = col_indices[edges]
-                columns[1][self._filled : filled] = weights[edges]
+                self._take(col_indices, weights, edges, filled)
                 self._n_vertices += end - row
                 self._filled, row = filled, end
             if row < n_rows:
                 self._write_edges()
         self._n_edges += int(row_offsets[-1])
+
+    def _take(self, col_indices: Any, weights: Any, edges: slice, filled: int) -> None:
+        """Add these edges to the next part, which then has `filled` edges."""
+        columns = self._columns_for(filled)
+        columns[0][self._filled : filled] = col_indices[edges]
+        columns[1][self._filled : filled] = weights[edges]
 
     def _add_offsets(self, offsets: np.ndarray) -> None:
         while len(offsets):
@@ -283,30 +318,31 @@ class _Cut:
 
     def _write_edges(self) -> None:
         columns = self._columns or self._columns_for(0)
-        filled, first, last = self._filled, self._first, self._n_vertices
-        self._columns, self._first, self._filled = None, last, 0
-        layout = self._layout
+        filled, vertices = self._filled, self._next_rows()
         number = self._next_number("edges")
 
         def write() -> None:
             col_indices, weights = columns[0][:filled], columns[1][:filled]
-            if len(weights):
-                self._sums[number] = _WeightSums.of(weights)
-            if layout.structure:
-                table = {"col_index": arrow_array(col_indices)}
-                if not layout.several_weights:
-                    table["weight"] = arrow_array(weights)
-                part = self._writer.write_part("edges", number, pa.table(table), first, last)
-                self._parts["edges"][number] = part
-            if layout.several_weights:
-                table = pa.table({"weight": arrow_array(weights)})
-                at = self._writer.first_weight_part + number
-                part = self._writer.write_part("edge_weights", at, table, first, last, crc32(col_indices))
-                self._parts["edge_weights"][number] = part
+            self.keep(
+                number, write_edges_part(self._writer, self._layout, number, vertices, col_indices, weights)
+            )
             if len(columns[0]) == PART_EDGES:
                 self._free.append(columns)
 
         self._submit(write)
+
+    def _next_rows(self) -> tuple[int, int]:
+        """Begin the next part, and return the rows of the one before it."""
+        first, last = self._first, self._n_vertices
+        self._columns, self._first, self._filled = None, last, 0
+        return first, last
+
+    def keep(self, number: int, part: EdgesPart) -> None:
+        """Note a part of the edges that was written."""
+        for folder, written in part.parts.items():
+            self._parts[folder][number] = written
+        if part.sums is not None:
+            self._sums[number] = part.sums
 
     def _next_number(self, folder: str) -> int:
         self._numbers[folder] += 1
@@ -317,10 +353,14 @@ class _Cut:
         while len(self._pending) > self._threads:
             self._pending.popleft().result()
 
-    def finish(self) -> WrittenEdges:
-        """Write what is left, and return the parts and the facts of the whole graph."""
+    def finish_edges(self) -> None:
+        """Write the last part of the edges."""
         if self._n_vertices > self._first:
             self._write_edges()
+
+    def finish(self) -> WrittenEdges:
+        """Write what is left, and return the parts and the facts of the whole graph."""
+        self.finish_edges()
         if self._layout.structure:
             self._write_offsets()
         for write in self._pending:
@@ -332,7 +372,7 @@ class _Cut:
         zero = any(one.zero for one in sums)
         return WrittenEdges(parts["row_offsets"], parts["edges"], weights, self._traits(sums), zero)
 
-    def _traits(self, sums: list[_WeightSums]) -> GraphTraits:
+    def _traits(self, sums: list[WeightSums]) -> GraphTraits:
         n_vertices, n_edges = self._n_vertices, self._n_edges
         low: float = 0
         high: float = 0

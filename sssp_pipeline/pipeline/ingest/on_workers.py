@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, SkippedRows
 from sssp_pipeline.pipeline.formats.generated import is_generated
 from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
+from sssp_pipeline.pipeline.graph_store.writer import Layout, StoreWriter, WrittenEdges
 from sssp_pipeline.pipeline.ingest.building import (
     Given,
     Job,
@@ -37,6 +38,7 @@ from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, DeclaredIds, In
 from sssp_pipeline.pipeline.ingest.input import SAMPLE_EDGES, open_input, open_positions
 from sssp_pipeline.pipeline.ingest.memory import Memory
 from sssp_pipeline.pipeline.ingest.spill import Kept, Spill
+from sssp_pipeline.pipeline.ingest.stored_parts import write_stored_edges
 from sssp_pipeline.pipeline.ingest.stored_runs import (
     NUMBERED,
     StoredBits,
@@ -54,9 +56,12 @@ from sssp_pipeline.pipeline.ingest.worker_tasks import (
     Fault,
     NumberTask,
     ReadTask,
+    Result,
     RowsMade,
     RowsTask,
     Settings,
+    Task,
+    TaskPool,
     edges_of,
     job_of,
     joined,
@@ -79,44 +84,6 @@ _MOST_TASK_BYTES, _FEWEST_TASK_BYTES = 256 << 20, 4 << 20
 _FEWEST_ROW_EDGES = 1 << 18
 #: The name of the folder of an ingest in the store. What a killed ingest leaves is removed as a half-written file is.
 _FOLDER = f"{files.TEMP_PREFIX}ingest-"
-
-Task = TypeVar("Task", bound="_Numbered")
-Result = TypeVar("Result")
-
-
-class _Numbered(Protocol):
-    @property
-    def number(self) -> int: ...
-
-
-class TaskPool(Protocol):
-    """Workers that do the tasks of an ingest."""
-
-    @property
-    def n_threads(self) -> int:
-        """How many tasks are done at a time."""
-        ...
-
-    @property
-    def task_bytes(self) -> int:
-        """The memory that a task may take."""
-        ...
-
-    def do(
-        self, work: Callable[[Task], Result], tasks: Iterable[Task], on_done: Callable[[int, Result], None]
-    ) -> None:
-        """Have the workers do all tasks; `on_done` gets the number of each and its result.
-
-        Tasks are begun in order. A task whose worker died is done again.
-
-        Raises
-        ------
-        InputError
-            A task cannot use the storage.
-        SsspError
-            A task fails on every attempt, or no worker is left.
-        """
-        ...
 
 
 class IngestWorkers(Protocol):
@@ -352,9 +319,11 @@ class EdgesOnWorkers(ReadEdges):
     """The edges with one weight after workers have read them and made their rows, which are in storage."""
 
     _made: list[RowsMade]
+    _pool: TaskPool
 
     def make_rows(self, settings: Settings, pool: TaskPool, numbering: Numbering) -> None:
         """Have the workers make all rows; raises as `ReadEdges.rows`."""
+        self._pool = pool
         job, n_vertices = self.job, self.vertex_ids.n_vertices
         total = sum(int(run.starts[-1]) for run in self.runs)
         n_edges = max(_FEWEST_ROW_EDGES, total // (_TASKS_EACH * pool.n_threads))
@@ -408,6 +377,11 @@ class EdgesOnWorkers(ReadEdges):
         """Give all rows, range by range in ascending order."""
         assert within is None, "rows are made once"
         return map_in_order(RowsMade.rows, iter(self._made), 1)
+
+    def write(self, writer: StoreWriter, layout: Layout) -> WrittenEdges:
+        """Have the workers write all rows to a store; raises as `StoreWriter.write_edges`."""
+        threads = self.job.memory.parts_in_flight
+        return write_stored_edges(writer, self._made, layout, threads, self._pool)
 
 
 def _read_nothing(_: int) -> Iterator[EdgeChunk]:

@@ -38,7 +38,7 @@ from sssp_pipeline.pipeline.ingest.input import (
     input_files,
     open_input,
 )
-from sssp_pipeline.pipeline.ingest.on_workers import EdgeReader, IngestWorkers, edge_reader
+from sssp_pipeline.pipeline.ingest.on_workers import EdgeReader, EdgesOnWorkers, IngestWorkers, edge_reader
 from sssp_pipeline.pipeline.ingest.same_edges import SharedEdges
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.pipeline.storage.lease import exclusive
@@ -228,6 +228,8 @@ def _written(
     edges: Edges, writer: StoreWriter, layout: Layout, see: Callable[[Rows], None] | None = None
 ) -> WrittenEdges:
     """Write the rows of all edges; `see` is called with each of them."""
+    if see is None and isinstance(edges, EdgesOnWorkers):
+        return edges.write(writer, layout)  # no format that workers read lists both directions
 
     def rows() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         for each in edges.rows():

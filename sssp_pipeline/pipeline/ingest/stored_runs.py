@@ -57,6 +57,10 @@ class Stored:
         content = files.read_range(self.url, self.begin + first * size, self.begin + last * size)
         return np.frombuffer(content, self.dtype, last - first)
 
+    def part(self, first: int, last: int) -> Stored:
+        """Return the elements [first, last) as an array of its own."""
+        return replace(self, begin=self.begin + first * self.dtype.itemsize, length=last - first)
+
 
 def store_arrays(folder: str, name: str, *arrays: np.ndarray) -> list[Stored]:
     """Write one-dimensional arrays to a new file of `folder`, one after the other; raises as `files.open_atomic`."""
@@ -150,16 +154,16 @@ def part_of(run: EdgeRun, first: int, last: int) -> EdgeRun:
     end = max(begin, int(np.searchsorted(run.limits, last, "left")))
     starts = run.starts[begin : end + 1]
     edges = int(starts[0]), int(starts[-1])
-    src, dst = _slice(run.src, *edges), _slice(run.dst, *edges)
-    weights = None if run.weights is None else _slice(run.weights, *edges)
+    src, dst = _stored(run.src).part(*edges), _stored(run.dst).part(*edges)
+    weights = None if run.weights is None else _stored(run.weights).part(*edges)
     return replace(
         run, src=src, dst=dst, weights=weights, limits=run.limits[begin:end], starts=starts - starts[0]
     )
 
 
-def _slice(column: Readable, first: int, last: int) -> Stored:
+def _stored(column: Readable) -> Stored:
     assert isinstance(column, Stored), "the run is in storage"
-    return replace(column, begin=column.begin + first * column.dtype.itemsize, length=last - first)
+    return column
 
 
 #: The `chunk` of a stored run whose codes are vertices. The codes of other stored runs are valid `EVERYWHERE`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -64,6 +64,49 @@ class Settings:
     def most_edges(self) -> int:
         """The edges of a run, and of the rows of a task."""
         return max(FEWEST_EDGES, self.task_bytes // (2 * _EDGE_BYTES))
+
+
+Task = TypeVar("Task", bound="Numbered")
+Result = TypeVar("Result")
+
+
+class Numbered(Protocol):
+    """A task."""
+
+    @property
+    def number(self) -> int:
+        """Its place among the tasks of a step."""
+        ...
+
+
+class TaskPool(Protocol):
+    """Workers that do the tasks of an ingest."""
+
+    @property
+    def n_threads(self) -> int:
+        """How many tasks are done at a time."""
+        ...
+
+    @property
+    def task_bytes(self) -> int:
+        """The memory that a task may take."""
+        ...
+
+    def do(
+        self, work: Callable[[Task], Result], tasks: Iterable[Task], on_done: Callable[[int, Result], None]
+    ) -> None:
+        """Have the workers do all tasks; `on_done` gets the number of each and its result.
+
+        Tasks are begun in order. A task whose worker died is done again.
+
+        Raises
+        ------
+        InputError
+            A task cannot use the storage.
+        SsspError
+            A task fails on every attempt, or no worker is left.
+        """
+        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sssp_pipeline.errors import SsspError
-from sssp_pipeline.pipeline.ingest.on_workers import TaskPool
+from sssp_pipeline.pipeline.ingest.worker_tasks import TaskPool
 from sssp_pipeline.pipeline.solving.dispatch import scatter
 from sssp_pipeline.pipeline.solving.task import Attempt
 from sssp_pipeline.pipeline.solving.workers.interface import Workers
@@ -16,8 +16,8 @@ from sssp_pipeline.pipeline.solving.workers.needs import IngestNeeds
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.progress import Progress, plural
 
-#: The least memory of a task.
-_LEAST_TASK_BYTES = 64 << 20
+#: The least memory of a task: a part of the store takes up to 192 MiB.
+_LEAST_TASK_BYTES = 256 << 20
 #: The most files that a worker is asked for.
 _MOST_CHECKED = 20
 

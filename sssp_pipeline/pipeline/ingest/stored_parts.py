@@ -1,0 +1,94 @@
+"""Stored parts: the parts of a graph store are cut from rows in storage, and tasks write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sssp_pipeline.pipeline.formats.parsing.ordered import map_in_order
+from sssp_pipeline.pipeline.graph_store.writer import (
+    Cut,
+    EdgesPart,
+    Layout,
+    StoreWriter,
+    WrittenEdges,
+    write_edges_part,
+)
+from sssp_pipeline.pipeline.ingest.stored_runs import Stored
+from sssp_pipeline.pipeline.ingest.worker_tasks import RowsMade, TaskPool
+from sssp_pipeline.pipeline.storage import files
+from sssp_pipeline.pipeline.storage.retries import mark_reachable
+
+
+@dataclass(frozen=True, eq=False)
+class PartTask:
+    """Write a part of the edges."""
+
+    writer: StoreWriter
+    layout: Layout
+    number: int
+    #: The first vertex, and the first one behind the part.
+    vertices: tuple[int, int]
+    dtype: np.dtype
+    #: The targets and the weights of the edges, in pieces.
+    columns: list[tuple[Stored, Stored]]
+
+
+def part_task(task: PartTask) -> EdgesPart:
+    """Write the part of a task to the store, and return it. Another attempt writes the same bytes.
+
+    Raises
+    ------
+    InputError
+        The storage cannot be used.
+    """
+    mark_reachable(files.redacted(task.writer.store))
+    n = sum(len(piece) for piece, _ in task.columns)
+    col_indices, weights = np.empty(n, np.uint32), np.empty(n, task.dtype)
+    at = 0
+    for pieces in task.columns:
+        here = slice(at, at + len(pieces[0]))
+        col_indices[here], weights[here] = (piece.read() for piece in pieces)
+        at = here.stop
+    return write_edges_part(task.writer, task.layout, task.number, task.vertices, col_indices, weights)
+
+
+class _StoredCut(Cut):
+    """Cuts rows in storage into the tasks that write the parts of the edges."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.tasks: list[PartTask] = []
+        self._pieces: list[tuple[Stored, Stored]] = []
+
+    def _take(self, col_indices: Stored, weights: Stored, edges: slice, filled: int) -> None:
+        self._pieces.append(
+            (col_indices.part(edges.start, edges.stop), weights.part(edges.start, edges.stop))
+        )
+
+    def _write_edges(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        task = PartTask(
+            self._writer, self._layout, self._next_number("edges"), self._next_rows(), self._dtype, pieces
+        )
+        self.tasks.append(task)
+
+
+def write_stored_edges(
+    writer: StoreWriter, made: Iterable[RowsMade], layout: Layout, threads: int, pool: TaskPool
+) -> WrittenEdges:
+    """Write rows in storage as `StoreWriter.write_edges` does; the tasks of `pool` write the edges.
+
+    This process reads and writes the row offsets. It raises as `StoreWriter.write_edges` and `TaskPool.do`.
+    """
+    with ThreadPoolExecutor(max(1, threads)) as writing:
+        cut = _StoredCut(writer, layout, writing, threads)
+        for rows, row_offsets in map_in_order(lambda m: (m, m.row_offsets.read()), iter(made), 1):
+            cut.add(row_offsets, rows.col_indices, rows.weights)
+        cut.finish_edges()
+        pool.do(part_task, cut.tasks, cut.keep)
+        return cut.finish()
