@@ -1,32 +1,24 @@
 """CSR build: compiled loops that turn edges into sorted rows, without the GIL.
 
-Each chunk of edges is grouped by ranges of sources. For a range of rows, a first pass over its edges counts the edges
-of each row. A second pass writes every edge to the next free place of its row. Then each row is sorted in place.
+Each chunk of edges is grouped by ranges of sources. The rows of a range are made from sorted keys of 64 bits, which
+have the row, the target and the index of each edge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph
-from sssp_pipeline.kernels.host.numba_tools import bit_length, prefetch
+from sssp_pipeline.kernels.host.numba_tools import bit_length
 from sssp_pipeline.numba_cache import njit
 
-#: Ranges with fewer edges are sorted by insertion.
-_INSERTION = 24
-#: Rows of keys with at most so many edges are sorted by insertion.
-_SHORT = 40
-#: How many edges in advance memory is prefetched: about as many as are placed during one cache miss.
-_AHEAD = 16
 #: The highest bits of the sources by which the edges of a chunk are grouped. The places where groups grow fit a cache.
 _GROUP_BITS = 10
-#: The most pending ranges of a quicksort. Its longer half always waits, so this is enough for 2^63 edges.
-_STACK = 64
 
 
 def csr_of_edges(
@@ -132,59 +124,6 @@ def grouped_by_source(
     return sources, targets, values, starts, low, shift, loops
 
 
-@njit(nogil=True)
-def count_rows(src: np.ndarray, first: int, last: int, row_ends: np.ndarray) -> None:
-    """Add the number of edges from each vertex `v` of [first, last) to `row_ends[v - first + 1]`."""
-    for i in range(len(src)):
-        u = np.intp(src[i])
-        if first <= u < last:
-            row_ends[u - first + 1] += 1
-
-
-@njit(nogil=True)
-def place_edges(
-    first: int,
-    last: int,
-    src: np.ndarray,
-    dst: np.ndarray,
-    bits: np.ndarray,
-    cursors: np.ndarray,
-    keys: np.ndarray,
-    weights: np.ndarray,
-) -> None:
-    """Write the edges from the vertices [first, last) row by row.
-
-    Parameters
-    ----------
-    bits
-        (n,) uint32 or uint64; the bits of the weights.
-    cursors
-        (last - first,); the next free place of each row.
-    keys, weights
-        (E,) uint64 and (0,): a key is the target and the bits of the weight. Or, with bits of 8 bytes, (E,) uint32 the
-        targets and (E,) uint64.
-    """
-    in_key = bits.itemsize == 4
-    n = len(src)
-    for i in range(n):
-        # An edge causes two cache misses, one of which needs the result of the other: prefetch in two steps.
-        if i + 2 * _AHEAD < n:
-            soon = np.intp(src[i + 2 * _AHEAD])
-            if first <= soon < last:
-                prefetch(cursors, soon - first)
-            soon = np.intp(src[i + _AHEAD])
-            if first <= soon < last:
-                prefetch(keys, cursors[soon - first])
-        u = np.intp(src[i])
-        if first <= u < last:
-            at = cursors[u - first]
-            cursors[u - first] = at + 1
-            if in_key:
-                keys[at] = (np.uint64(dst[i]) << np.uint64(32)) | np.uint64(bits[i])
-            else:
-                keys[at], weights[at] = dst[i], bits[i]
-
-
 def rows_between(
     first: int, last: int, src: np.ndarray, dst: np.ndarray, weights: np.ndarray, *, lightest: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -194,85 +133,129 @@ def rows_between(
     The row offsets (last - first + 1,) int64 begin with 0.
     """
     row_offsets = np.zeros(last - first + 1, np.int64)
-    count_rows(src, first, last, row_offsets)
+    pieces = []
+    for part in _small_ranges(first, last, src, dst, weights):
+        counts = row_offsets[part[0] - first + 1 : part[1] - first + 1]
+        pieces.append(_count_and_sort(*part, lightest, counts))
     np.cumsum(row_offsets, out=row_offsets)
-    n = int(row_offsets[-1])
-    cursors = row_offsets[:-1].copy()
-    col_indices = np.empty(n, np.uint32)
-    if weights.dtype.itemsize == 4:
-        # Target and weight are one number, whose order is theirs.
-        bits, keys = ordered_bits(weights), np.empty(n, np.uint64)
-        place_edges(first, last, src, dst, bits, cursors, keys, keys[:0])
-        sort_keys(row_offsets, keys)
-        bits = np.empty(n, np.uint32)
-        n = unpack_rows(row_offsets, keys, lightest, col_indices, bits)
-        return row_offsets, col_indices[:n], from_ordered_bits(bits[:n], weights.dtype)
-    placed = np.empty(n, weights.dtype)
-    place_edges(first, last, src, dst, bits_of(weights), cursors, col_indices, bits_of(placed))
-    sort_rows(row_offsets, 0, last - first, col_indices, placed)
-    if lightest:
-        n = int(keep_first(row_offsets, col_indices, placed))
-    return row_offsets, col_indices[:n], placed[:n]
+    if len(pieces) == 1:
+        return row_offsets, *pieces[0]
+    pieces.append((np.empty(0, np.uint32), np.empty(0, weights.dtype)))
+    col_indices, placed = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    return row_offsets, col_indices, placed
 
 
-def ordered_bits(weights: np.ndarray) -> np.ndarray:
-    """Return uint32 (n,) in the order of the 4-byte `weights`."""
-    bits = bits_of(weights)
-    if weights.dtype.kind == "u":
-        return bits
-    sign = np.uint32(1 << 31)
-    # The bits of a negative float ascend with its magnitude.
-    return np.where(bits & sign, ~bits, bits | sign) if weights.dtype.kind == "f" else bits ^ sign
+#: Rows [begin, end) and the sources, targets and weights of their edges, and possibly of others.
+_Range: TypeAlias = tuple[int, int, np.ndarray, np.ndarray, np.ndarray]
 
 
-def from_ordered_bits(bits: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the weights (n,) whose `ordered_bits` are `bits`."""
-    sign = np.uint32(1 << 31)
-    if dtype.kind == "f":
-        bits = np.where(bits & sign, bits ^ sign, ~bits)
-    elif dtype.kind == "i":
-        bits = bits ^ sign
-    return bits.view(dtype)
+def _small_ranges(
+    first: int, last: int, src: np.ndarray, dst: np.ndarray, weights: np.ndarray
+) -> Iterator[_Range]:
+    """Divide the rows [first, last) into ranges whose keys fit 64 bits; rows without edges may be in no range.
 
-
-@njit(nogil=True)
-def sort_keys(row_offsets: np.ndarray, keys: np.ndarray) -> None:
-    """Sort the keys of each row."""
-    for v in range(len(row_offsets) - 1):
-        begin, end = row_offsets[v], row_offsets[v + 1]
-        if end - begin > _SHORT:
-            keys[begin:end].sort()
-            continue
-        for i in range(begin + 1, end):
-            key = keys[i]
-            j = i
-            while j > begin and keys[j - 1] > key:
-                keys[j] = keys[j - 1]
-                j -= 1
-            keys[j] = key
-
-
-@njit(nogil=True)
-def unpack_rows(
-    row_offsets: np.ndarray, keys: np.ndarray, lightest: bool, col_indices: np.ndarray, bits: np.ndarray
-) -> int:
-    """Write the two halves of sorted `keys` to `col_indices` and `bits`; return how many edges there are.
-
-    With `lightest`, only the first edge of those with equal ends is written, and `row_offsets` become those of these.
+    The ranges of an ingest are so small that they need no division.
     """
-    write = 0
-    begin = row_offsets[0]
-    for v in range(len(row_offsets) - 1):
-        end = row_offsets[v + 1]
-        for e in range(begin, end):
-            target = keys[e] >> np.uint64(32)
-            if lightest and e > begin and target == keys[e - 1] >> np.uint64(32):
-                continue
-            col_indices[write] = target
-            bits[write] = keys[e]
-            write += 1
-        begin = end
-        row_offsets[v + 1] = write
+    if last - first <= 1 or (last - first - 1).bit_length() + sum(_key_bits(dst)) <= 64:
+        yield first, last, src, dst, weights
+        return
+    src, dst, bits, starts, low, shift, _ = grouped_by_source(src, dst, bits_of(weights), False, False)
+    weights = bits.view(weights.dtype)
+    for group, (begin, end) in enumerate(pairwise(starts.tolist())):
+        row = int(low) + (group << int(shift))
+        rows = max(first, row), min(last, row + (1 << int(shift)))
+        if begin < end and rows[0] < rows[1]:
+            here = slice(begin, end)
+            yield from _small_ranges(*rows, src[here], dst[here], weights[here])
+
+
+def _key_bits(dst: np.ndarray) -> tuple[int, int]:
+    """Return the bits that a key has for the target of an edge, and for its index."""
+    return int(dst.max(initial=0)).bit_length(), max(0, len(dst) - 1).bit_length()
+
+
+def _count_and_sort(
+    first: int,
+    last: int,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    lightest: bool,
+    counts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return targets and weights of the rows [first, last), as `rows_between`; add the edges of each row to `counts`.
+
+    A key is one number that has the order of the edges. NumPy sorts keys with vectors: several times as fast as a
+    compiled loop sorts row by row.
+    """
+    target_bits, index_bits = _key_bits(dst)
+    assert target_bits + index_bits <= 64, "a vertex has at most 2^32 edges"
+    keys = np.empty(len(src), np.uint64)
+    keys = keys[: pack_edges(first, last, src, dst, target_bits, index_bits, keys)]
+    keys.sort()
+    col_indices, placed = np.empty(len(keys), np.uint32), np.empty(len(keys), weights.dtype)
+    n = unpack_edges(keys, target_bits, index_bits, weights, lightest, counts, col_indices, placed)
+    return col_indices[:n], placed[:n]
+
+
+@njit(nogil=True)
+def pack_edges(
+    first: int,
+    last: int,
+    src: np.ndarray,
+    dst: np.ndarray,
+    target_bits: int,
+    index_bits: int,
+    keys: np.ndarray,
+) -> int:
+    """Write the keys of the edges from the vertices [first, last) to `keys`; return how many there are.
+
+    From its highest bit on, a key is the row, the target, and the index of the edge.
+    """
+    n = 0
+    row_shift, target_shift = np.uint64(target_bits + index_bits), np.uint64(index_bits)
+    for i in range(len(src)):
+        u = np.intp(src[i])
+        if first <= u < last:
+            keys[n] = np.uint64(u - first) << row_shift | np.uint64(dst[i]) << target_shift | np.uint64(i)
+            n += 1
+    return n
+
+
+@njit(nogil=True)
+def unpack_edges(
+    keys: np.ndarray,
+    target_bits: int,
+    index_bits: int,
+    weights: np.ndarray,
+    lightest: bool,
+    counts: np.ndarray,
+    col_indices: np.ndarray,
+    placed: np.ndarray,
+) -> int:
+    """Write the edges of sorted `keys`, and count those of each row; return how many there are.
+
+    Edges with equal ends are sorted by weight, or with `lightest` only the first, lightest one is written.
+    """
+    row_shift, target_shift = np.uint64(target_bits), np.uint64(index_bits)
+    target_mask = (np.uint64(1) << row_shift) - np.uint64(1)
+    index_mask = (np.uint64(1) << target_shift) - np.uint64(1)
+    write = begin = 0  # edges from `begin` on have the ends `before`
+    before = np.uint64(0)
+    for key in keys:
+        ends, weight = key >> target_shift, weights[np.intp(key & index_mask)]
+        if ends != before or write == 0:
+            if write - begin > 1:
+                placed[begin:write].sort()
+            begin, before = write, ends
+        elif lightest:
+            placed[begin] = min(placed[begin], weight)
+            continue
+        counts[np.intp(ends >> row_shift)] += 1
+        col_indices[write], placed[write] = ends & target_mask, weight
+        write += 1
+    if write - begin > 1:
+        placed[begin:write].sort()
     return write
 
 
@@ -296,67 +279,9 @@ def in_parallel(function: Callable, row_offsets: np.ndarray, threads: int, *args
         )
 
 
-@njit(nogil=True)
-def sort_rows(
-    row_offsets: np.ndarray, first: int, last: int, col_indices: np.ndarray, weights: np.ndarray
-) -> None:
-    """Sort the edges of each row in [first, last) by target and then by weight."""
-    stack = np.empty(2 * _STACK, np.int64)
-    for v in range(first, last):
-        _sort_pairs(col_indices, weights, row_offsets[v], row_offsets[v + 1] - 1, stack)
-
-
 @njit(nogil=True, inline="always")
 def _less(col_a: int, weight_a: float, col_b: int, weight_b: float) -> bool:
     return col_a < col_b or (col_a == col_b and weight_a < weight_b)
-
-
-@njit(nogil=True)
-def _sort_pairs(cols: np.ndarray, weights: np.ndarray, lo: int, hi: int, stack: np.ndarray) -> None:
-    depth = 0
-    while True:
-        while hi - lo >= _INSERTION:
-            # Quicksort, pivot the median of three. Equal keys stop both scans, so ties give halves of equal size.
-            mid = (lo + hi) >> 1
-            for k in range(3):  # a loop with one call, because numba compiles every call on its own
-                _order(cols, weights, mid if k == 1 else lo, hi if k == 1 else mid)
-            pivot_col, pivot_weight = cols[mid], weights[mid]
-            i, j = lo, hi
-            while i <= j:
-                while _less(cols[i], weights[i], pivot_col, pivot_weight):
-                    i += 1
-                while _less(pivot_col, pivot_weight, cols[j], weights[j]):
-                    j -= 1
-                if i <= j:
-                    cols[i], cols[j] = cols[j], cols[i]
-                    weights[i], weights[j] = weights[j], weights[i]
-                    i += 1
-                    j -= 1
-            if j - lo < hi - i:
-                stack[depth], stack[depth + 1] = i, hi
-                hi = j
-            else:
-                stack[depth], stack[depth + 1] = lo, j
-                lo = i
-            depth += 2
-        for i in range(lo + 1, hi + 1):
-            col, weight = cols[i], weights[i]
-            j = i
-            while j > lo and _less(col, weight, cols[j - 1], weights[j - 1]):
-                cols[j], weights[j] = cols[j - 1], weights[j - 1]
-                j -= 1
-            cols[j], weights[j] = col, weight
-        if depth == 0:
-            return
-        depth -= 2
-        lo, hi = stack[depth], stack[depth + 1]
-
-
-@njit(nogil=True, inline="always")
-def _order(cols: np.ndarray, weights: np.ndarray, a: int, b: int) -> None:
-    if _less(cols[b], weights[b], cols[a], weights[a]):
-        cols[a], cols[b] = cols[b], cols[a]
-        weights[a], weights[b] = weights[b], weights[a]
 
 
 @njit(nogil=True)
@@ -367,24 +292,6 @@ def first_duplicate(row_offsets: np.ndarray, col_indices: np.ndarray) -> int:
             if col_indices[e] == col_indices[e - 1]:
                 return e
     return -1
-
-
-@njit(nogil=True)
-def keep_first(row_offsets: np.ndarray, col_indices: np.ndarray, weights: np.ndarray) -> int:
-    """Keep only the first, lightest edge of those with equal ends; return how many edges remain."""
-    write = 0
-    begin = row_offsets[0]
-    for v in range(len(row_offsets) - 1):
-        end = row_offsets[v + 1]
-        for e in range(begin, end):
-            if e > begin and col_indices[e] == col_indices[e - 1]:
-                continue
-            col_indices[write] = col_indices[e]
-            weights[write] = weights[e]
-            write += 1
-        begin = end
-        row_offsets[v + 1] = write
-    return write
 
 
 @njit(nogil=True)

@@ -48,6 +48,15 @@ def test_groups_hold_every_edge_in_the_order_of_the_input(rows, drop_loops, mirr
     assert (starts[0], starts[-1]) == (0, len(wanted))
 
 
+def test_groups_of_chunks_with_other_first_sources_have_the_same_limits():
+    limits = []
+    for first in (5, 900, 1000):
+        src = np.array([first, 2**20 + 17, 2**21 - 1], np.uint32)
+        *_, starts, low, shift, _ = csr_build.grouped_by_source(src, src, src, False, False)
+        limits.append((low + (np.arange(len(starts) - 1) << shift)).tolist())
+    assert limits[0] == limits[1] == limits[2]
+
+
 def test_no_edges_make_one_empty_group():
     none = np.empty(0, np.uint32)
     *_, starts, _, _, loops = csr_build.grouped_by_source(none, none, none, True, True)
@@ -78,20 +87,23 @@ def test_of_parallel_edges_the_lightest_is_kept(rows, dtype):
     assert listed(*build(rows, 13, lightest=True, dtype=dtype)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("dtype", "values"),
-    [
-        ("uint32", [0, 1, 2**31 - 1, 2**31, 2**32 - 2]),
-        ("int32", [-(2**31), -1, 0, 1, 2**31 - 2]),
-        ("float32", [-3.4e38, -1.5, -1e-37, -0.0, 0.0, 1e-37, 1.5, 3.4e38]),
-    ],
-)
-def test_bits_have_the_order_of_the_weights(dtype, values):
-    weights = np.array(values, dtype)
-    bits = csr_build.ordered_bits(weights)
-    assert (np.diff(bits.astype(np.int64)) > 0).all()
-    back = csr_build.from_ordered_bits(bits, weights.dtype)
-    assert back.tobytes() == weights.tobytes()
+@pytest.mark.parametrize("lightest", [False, True])
+@pytest.mark.parametrize("spread", [1, 2**20])
+def test_rows_whose_keys_do_not_fit_are_divided(spread, lightest):
+    random = np.random.default_rng(5)
+    n, first, last = 4096, 7, 2**22
+    src = (random.integers(0, 40, n) * spread % (last + 40)).astype(np.uint32)
+    dst = (2**32 - 2 - random.integers(0, 20, n)).astype(np.uint32)
+    weights = random.integers(-5, 5, n).astype(np.float64)
+    rows = [
+        row
+        for row in zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True)
+        if first <= row[0] < last
+    ]
+    wanted = sorted({(u, v): w for u, v, w in sorted(rows, reverse=True)}.items())
+    wanted = [(u, v, w) for (u, v), w in wanted] if lightest else sorted(rows)
+    assert len(list(csr_build._small_ranges(first, last, src, dst, weights))) > 1
+    assert listed(*csr_build.rows_between(first, last, src, dst, weights, lightest=lightest), first) == wanted
 
 
 def first_one_way(csr, n=13):

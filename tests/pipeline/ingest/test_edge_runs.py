@@ -1,0 +1,60 @@
+"""Edge runs: what ranges of sources get of runs in memory and on disk, with weights of several types."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sssp_pipeline.pipeline.ingest.edge_runs import RunTable, keep_run, limits_between
+from sssp_pipeline.pipeline.ingest.spill import Spill
+
+#: The types of the weights of each run; or no run has weights.
+TYPES = ["uint8", "uint16", "uint8", "float64", "float32"]
+NO_TYPES = [None] * 5
+DEFAULT = np.array([2.5])
+
+
+def kept_runs(spill, types=TYPES, n=4000):
+    """Return runs with weights of these types, and all their edges."""
+    random = np.random.default_rng(3)
+    runs, edges = [], []
+    for number, name in enumerate(types):
+        src, dst = (random.integers(40 * number, 50_000, n).astype(np.uint32) for _ in range(2))
+        weights = None if name is None else (4 * random.random(n)).astype(name)
+        runs.append(keep_run(spill, (src, dst, 0), weights, drop_loops=False, add_reverses=False)[0])
+        given = np.full(n, DEFAULT[0]) if weights is None else weights.astype(np.float64)
+        edges += zip(src.tolist(), dst.tolist(), given.tolist(), strict=True)
+    return runs, edges
+
+
+@pytest.mark.parametrize("types", [TYPES, NO_TYPES], ids=["weights", "no-weights"])
+@pytest.mark.parametrize("memory", [0, 100_000, 1 << 30])
+def test_a_range_has_all_its_edges(memory, types):
+    with Spill(memory) as spill:
+        runs, edges = kept_runs(spill, types)
+        assert {run.src.in_memory for run in runs} == {0: {False}, 100_000: {True, False}, 1 << 30: {True}}[
+            memory
+        ]
+        table = RunTable(runs)
+        limits = [0, *limits_between(runs, 2000).tolist(), 50_000]
+        assert len(limits) >= 8
+        for first, last in [*pairwise(limits), (0, 0), (60_000, 70_000)]:
+            src, dst, weights = table.edges_between(first, last, np.dtype(np.float64), DEFAULT)
+            found = zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True)
+            inside = sorted(edge for edge in found if first <= edge[0] < last)
+            assert inside == sorted(edge for edge in edges if first <= edge[0] < last)
+
+
+def test_ranges_have_about_as_many_edges_as_asked():
+    with Spill(1 << 30) as spill:
+        runs = kept_runs(spill)[0]
+        table, ranges = RunTable(runs), pairwise(limits_between(runs, 2000).tolist())
+        n_edges = [len(table.edges_between(*between, np.dtype(np.float32), DEFAULT)[0]) for between in ranges]
+        # The groups of a range are read whole, and the runs begin at other sources.
+        assert max(n_edges) < 2500
+
+
+def test_no_runs_have_no_edges():
+    table = RunTable([])
+    assert limits_between([], 10).tolist() == []
+    assert [len(a) for a in table.edges_between(0, 9, np.dtype(np.uint32), DEFAULT)] == [0, 0, 0]
