@@ -144,6 +144,22 @@ def pointer_to(typing_context: Any, address: Any) -> Any:
     return types.voidptr(address), generate
 
 
+@intrinsic
+def read_file(typing_context: Any, file: Any, offset: Any, address: Any, n_bytes: Any) -> Any:
+    """Read at most `n_bytes` of a file from `offset` on to an address; return how many, or -1 (POSIX `pread`)."""
+    int64 = types.int64
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        file, offset, address, n_bytes = arguments
+        word, descriptor = ir.IntType(64), ir.IntType(32)
+        function_type = ir.FunctionType(word, [descriptor, cgutils.voidptr_t, word, word])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "pread")
+        to = builder.inttoptr(address, cgutils.voidptr_t)
+        return builder.call(function, [builder.trunc(file, descriptor), to, n_bytes, offset])
+
+    return int64(int64, int64, int64, int64), generate
+
+
 # ---- memory that several threads write ----
 #
 # The memory orders are named as in C++. A relaxed access is never torn, and guarantees no more. A load that acquires

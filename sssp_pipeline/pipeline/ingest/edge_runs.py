@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numba import carray
 
-from sssp_pipeline.kernels.host.numba_tools import pointer_to
+from sssp_pipeline.kernels.host.numba_tools import pointer_to, read_file
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, IdCollector
-from sssp_pipeline.pipeline.ingest.spill import Kept, Readable, Spill
+from sssp_pipeline.pipeline.ingest.spill import CUT, Kept, Readable, Spill
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class RunTable:
         self._groups = np.cumsum([0, *(len(run.limits) for run in runs)])
         #: (3, R) where the columns of each run are in memory; 0 for those on disk.
         self._addresses = np.zeros((3, len(runs)), np.int64)
-        self._on_disk: list[tuple[int, int, Kept]] = []
+        on_disk: list[tuple[int, ...]] = []
         self._of_dtype: dict[np.dtype, list[int]] = {}
         for r, run in enumerate(runs):
             for c, kept in enumerate(run.columns):
@@ -108,9 +108,11 @@ class RunTable:
                 if kept.in_memory:
                     self._addresses[c, r] = kept.read().ctypes.data
                 else:
-                    self._on_disk.append((c, r, kept))
+                    on_disk.append((c, r, kept.dtype.itemsize, *kept.on_disk))
             if run.weights is not None:
                 self._of_dtype.setdefault(run.weights.dtype, []).append(r)
+        #: (D, 5) for each column on disk: which it is, its run, the bytes of an item, the file and the offset there.
+        self._on_disk = np.array(on_disk, np.int64).reshape(-1, 5)
 
     def edges_between(
         self, first: int, last: int, dtype: np.dtype, default: np.ndarray
@@ -118,15 +120,19 @@ class RunTable:
         """Return sources, targets and weights of all edges with a source in [first, last), and of some others.
 
         The weights have the type `dtype`. If no run has weights, they are `default`, (1,).
+
+        Raises
+        ------
+        OSError
+            The temporary file cannot be read.
         """
         places = np.empty((3, len(self._runs)), np.int64)
         n = _find_groups(self._limits, self._starts, self._groups, first, last, places)
-        begins, addresses, held = np.tile(places[0], (3, 1)), self._addresses.copy(), []
-        for c, r, kept in self._on_disk:
-            if size := int(places[1, r]):
-                begin = int(begins[c, r])
-                held.append(kept.read(begin, begin + size))
-                addresses[c, r], begins[c, r] = held[-1].ctypes.data, 0
+        begins, addresses = np.tile(places[0], (3, 1)), self._addresses.copy()
+        on_disk = self._on_disk
+        from_disk = np.empty(int((places[1, on_disk[:, 1]] * on_disk[:, 2] + 8).sum()), np.uint8)
+        if not _read_from_disk(on_disk, places, from_disk.ctypes.data, addresses, begins):
+            raise OSError(CUT)
         src, dst, weights = np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n, dtype)
         every, is_float = np.arange(len(self._runs)), dtype.kind == "f"
         _gather(addresses[0], begins[0], places, every, src[:0], False, src)
@@ -173,6 +179,29 @@ def _find_groups(
         )
         total += places[1, r]
     return total
+
+
+@njit(nogil=True)
+def _read_from_disk(
+    on_disk: np.ndarray, places: np.ndarray, to: int, addresses: np.ndarray, begins: np.ndarray
+) -> bool:
+    """Read the edges of the columns `on_disk` to the address `to`; return whether all could be read.
+
+    Each copy begins at a multiple of 8, so it takes up to 7 bytes more. `addresses` and `begins` (3, R) of these
+    columns become those of the copies.
+    """
+    for i in range(len(on_disk)):
+        column, run, itemsize, file, at = on_disk[i]
+        to += -to % 8
+        addresses[column, run], begins[column, run] = to, 0
+        at += places[0, run] * itemsize
+        end = to + places[1, run] * itemsize
+        while to < end:
+            n = read_file(file, at, to, end - to)
+            if n <= 0:
+                return False
+            at, to = at + n, to + n
+    return True
 
 
 @njit(nogil=True)

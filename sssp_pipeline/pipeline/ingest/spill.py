@@ -15,6 +15,9 @@ import numpy as np
 
 from sssp_pipeline.pipeline.storage import files
 
+#: What an `OSError` says of a file of edges or ids that has lost its end, or that a disk does not give back.
+CUT = "the temporary file of this ingest cannot be read"
+
 
 class Spill:
     """Arrays that take at most some bytes of memory; all further ones are on disk.
@@ -102,6 +105,11 @@ class Kept:
     def in_memory(self) -> bool:
         return self._array is not None
 
+    @property
+    def on_disk(self) -> tuple[int, int]:
+        """The descriptor of the file of an array on disk, and where in it the array begins."""
+        return self._file, self._begin
+
     def read(self, first: int = 0, last: int | None = None) -> np.ndarray:
         """Return the elements [first, last), which the caller does not change; up to the end without `last`."""
         last = self._length if last is None else last
@@ -111,7 +119,8 @@ class Kept:
         left = memoryview(found.view(np.uint8).data)
         at = self._begin + first * self.dtype.itemsize
         while left:
-            n = os.preadv(self._file, [left], at)
+            if not (n := os.preadv(self._file, [left], at)):
+                raise OSError(CUT)
             left, at = left[n:], at + n
         return found
 

@@ -1,5 +1,6 @@
 """Edge runs: what ranges of sources get of runs in memory and on disk, with weights of several types."""
 
+import os
 from itertools import pairwise
 
 import numpy as np
@@ -58,3 +59,14 @@ def test_no_runs_have_no_edges():
     table = RunTable([])
     assert limits_between([], 10).tolist() == []
     assert [len(a) for a in table.edges_between(0, 9, np.dtype(np.uint32), DEFAULT)] == [0, 0, 0]
+
+
+def test_a_temporary_file_that_was_cut_is_an_error():
+    with Spill(0) as spill:
+        runs = kept_runs(spill)[0]
+        table = RunTable(runs)
+        os.truncate(spill._file.fileno(), 1000)
+        with pytest.raises(OSError, match="cannot be read"):
+            table.edges_between(0, 1000, np.dtype(np.uint32), DEFAULT)
+        with pytest.raises(OSError, match="cannot be read"):
+            runs[0].src.read()
