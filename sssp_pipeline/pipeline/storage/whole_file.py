@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 from numba import types
 
 from sssp_pipeline.numba_cache import njit
@@ -37,9 +38,8 @@ def write_whole(temporary: str, path: str, buffers: Sequence[memoryview]) -> Non
         As the functions of `os`. The file `temporary` may be there.
     """
     pieces = np.empty((len(buffers), 2), np.uint64)
-    for place, buffer in enumerate(buffers):
-        address, _ = np.frombuffer(buffer, np.uint8).__array_interface__["data"]
-        pieces[place] = address, len(buffer)
+    pieces[:, 0] = [pa.py_buffer(buffer).address for buffer in buffers]
+    pieces[:, 1] = list(map(len, buffers))
     names = (np.frombuffer(os.fsencode(name) + b"\0", np.uint8) for name in (temporary, path))
     if code := _written(*names, pieces):
         raise OSError(code, os.strerror(code), path)
