@@ -38,15 +38,20 @@ def times(a: np.uint32, b: np.uint32) -> np.uint32:
     return product
 
 
+#: The remainders of x to the powers 1, 2, 4, 8, …
+_SQUARES = np.empty(64, np.uint32)
+_SQUARES[0] = _ONE >> np.uint32(1)
+for _k in range(63):
+    _SQUARES[_k + 1] = getattr(times, "py_func", times)(_SQUARES[_k], _SQUARES[_k])
+
+
 @njit()
 def power_of_x(n_bits: int) -> np.uint32:
     """Return the remainder of x to the power `n_bits`, which is 0 or more."""
-    power, square = _ONE, np.uint32(_ONE >> np.uint32(1))
-    while n_bits > 0:
-        if n_bits & 1:
-            power = times(power, square)
-        square = times(square, square)
-        n_bits >>= 1
+    power = _ONE
+    for k in range(64):
+        if n_bits >> k & 1:
+            power = times(power, _SQUARES[k])
     return power
 
 

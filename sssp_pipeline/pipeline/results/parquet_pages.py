@@ -201,7 +201,8 @@ class PageWriter:
     def _flush(self) -> None:
         self._handle.writelines(self._pending)
         self._pending, self._n_pending = [], 0
-        if not getattr(self._handle, "keeps_buffers", False):
+        if self._scratch and not getattr(self._handle, "keeps_buffers", False):
+            self._handle.flush()
             compaction.give_back(self._scratch)
         self._scratch = []
 
@@ -404,11 +405,11 @@ def _page(
 ) -> _Page:
     """Return a page of `levels` and `content`, of which something may be `known`, with its header."""
     body = [memoryview(part) for part in (*levels, *content) if len(part)]
-    n_plain = sum(map(len, body))
+    n_body = n_plain = sum(map(len, body))
     if compression != "none":
         codec = pa.Codec("lz4_raw" if compression == "lz4" else compression)
         body = [memoryview(codec.compress(b"".join(body), asbytes=True))]
-    n_body = sum(len(part) for part in body)
+        n_body = len(body[0])
     if compression == "none" and known is not None and known.remainders is not None:
         checksum = appended(_crc32_of(levels[:1]), known.remainders, known.n_bits)
     else:
