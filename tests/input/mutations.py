@@ -39,6 +39,10 @@ start_time end_time lanes 1 Länge from_to
 WORDS += ["From Stop", " weight ", ""]
 SEPARATORS = [" ", "  ", "\t", ",", ";", "|", ", ", " ,", ":", "\u00a0", "\x0b", "\x00", "\r"]
 ODD_LINES = [
+    "~ note",
+    "<NUMBER OF NODES> 9",
+    "<END OF METADATA>",
+    "1 2 3 4 5 6 7 8 9 10 ;",
     "",
     " ",
     "# note",
@@ -302,6 +306,17 @@ def _metis(rng: random.Random) -> Input:
     return _lines_format(writers.metis, "edges.graph", 1, False)(rng)
 
 
+def _tntp(rng: random.Random) -> Input:
+    """The workflow names the weight, mostly."""
+    given = _lines_format(writers.tntp, "edges_net.tntp", 1, False)(rng)
+    if rng.random() < 0.9:
+        column = rng.choice(
+            ["length", "length", "length", "free_flow_time", "capacity", "toll", "none", "far"]
+        )
+        given.graph["weights"] = {"column": column} | given.graph.get("weights", {})
+    return given
+
+
 def _matrix_market(rng: random.Random) -> Input:
     field_, symmetry = (
         rng.choice(["real", "integer", "pattern", "complex"]),
@@ -508,6 +523,7 @@ MAKERS: dict[str, Callable[[random.Random], Input]] = {
     "galois": _galois,
     "matrix-market": _matrix_market,
     "metis": _metis,
+    "tntp": _tntp,
     "parquet": _parquet,
     "scipy-npz": _npz,
     "graphml": _graphml,

@@ -58,6 +58,16 @@ def dimacs(rows: Rows) -> bytes:
     return (f"c made\np sp {n} {len(rows)}\n" + "".join(f"a {u} {v} {w}\n" for u, v, w in rows)).encode()
 
 
+def tntp(rows: Rows) -> bytes:
+    """The weight is the length of a link."""
+    n = max(int(end) for row in rows for end in row[:2])
+    head = (
+        f"<NUMBER OF ZONES> {n}\n<NUMBER OF NODES> {n}\n<FIRST THRU NODE> 1\n<NUMBER OF LINKS> {len(rows)}\n"
+        "<END OF METADATA>\n\n~\tinit\tterm\tcapacity\tlength\ttime\tb\tpower\tspeed\ttoll\ttype\t;\n"
+    )
+    return (head + "".join(f"\t{u}\t{v}\t900.5\t{w}\t4\t0.15\t4\t0\t0\t1\t;\n" for u, v, w in rows)).encode()
+
+
 def matrix_market(rows: Rows) -> bytes:
     n = max(int(end) for row in rows for end in row[:2])
     head = f"%%MatrixMarket matrix coordinate real general\n% made\n{n} {n} {len(rows)}\n"
