@@ -58,6 +58,16 @@ def dimacs(rows: Rows) -> bytes:
     return (f"c made\np sp {n} {len(rows)}\n" + "".join(f"a {u} {v} {w}\n" for u, v, w in rows)).encode()
 
 
+def osm(nodes: list[tuple[str, str]], ways: list[tuple[list[int], dict[str, str]]]) -> bytes:
+    """Nodes are latitude and longitude, ways the nodes that they pass, counted from 1, and their tags."""
+    out = ['<?xml version="1.0"?>', '<osm version="0.6">']
+    out += [f'<node id="{i}" version="1" lat="{lat}" lon="{lon}"/>' for i, (lat, lon) in enumerate(nodes, 1)]
+    for i, (refs, tags) in enumerate(ways, 1):
+        out += [f'<way id="{i}" version="1">', *(f'<nd ref="{ref}"/>' for ref in refs)]
+        out += [*(f"<tag k={quoteattr(key)} v={quoteattr(value)}/>" for key, value in tags.items()), "</way>"]
+    return "\n".join([*out, "</osm>", ""]).encode()
+
+
 def tntp(rows: Rows) -> bytes:
     """The weight is the length of a link."""
     n = max(int(end) for row in rows for end in row[:2])
