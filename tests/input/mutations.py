@@ -39,6 +39,10 @@ start_time end_time lanes 1 Länge from_to
 WORDS += ["From Stop", " weight ", ""]
 SEPARATORS = [" ", "  ", "\t", ",", ";", "|", ", ", " ,", ":", "\u00a0", "\x0b", "\x00", "\r"]
 ODD_LINES = [
+    "~ note",
+    "<NUMBER OF NODES> 9",
+    "<END OF METADATA>",
+    "1 2 3 4 5 6 7 8 9 10 ;",
     "",
     " ",
     "# note",
@@ -302,6 +306,63 @@ def _metis(rng: random.Random) -> Input:
     return _lines_format(writers.metis, "edges.graph", 1, False)(rng)
 
 
+def _tntp(rng: random.Random) -> Input:
+    """The workflow names the weight, mostly."""
+    given = _lines_format(writers.tntp, "edges_net.tntp", 1, False)(rng)
+    if rng.random() < 0.9:
+        column = rng.choice(
+            ["length", "length", "length", "free_flow_time", "capacity", "toll", "none", "far"]
+        )
+        given.graph["weights"] = {"column": column} | given.graph.get("weights", {})
+    return given
+
+
+#: Tags of ways: values with a meaning, and others.
+TAGS = {
+    "oneway": _words("yes no -1 1 true reverse reversible alternating maybe"),
+    "oneway:bicycle": _words("no yes"),
+    "oneway:foot": _words("no yes -1"),
+    "maxspeed": [*_words("30 50 7.5 none signals 0 5mph 1e3 -5"), "30 mph", "5 knots", " 20 ", "20;30"],
+    "maxspeed:forward": _words("20 walk"),
+    "access": _words("yes no private destination customers"),
+    "motor_vehicle": _words("no yes agricultural"),
+    "bicycle": _words("no yes dismount use_sidepath designated"),
+    "foot": _words("no yes designated"),
+    "junction": _words("roundabout circular yes"),
+    "area": _words("yes no"),
+    "motorroad": _words("yes no"),
+    "cycleway": _words("opposite opposite_lane lane"),
+    "name": ['Köln & "x" <y>', ""],
+}
+HIGHWAYS = _words(
+    "residential residential primary motorway trunk footway cycleway path track steps service proposed"
+)
+
+
+def _osm(rng: random.Random) -> Input:
+    n = rng.randrange(2, 9)
+    ways = []
+    for _ in range(rng.randrange(1, 5)):
+        chosen = rng.sample(list(TAGS), rng.choice((0, 0, 1, 2, 4)))
+        tags = {"highway": rng.choice(HIGHWAYS)} | {key: rng.choice(TAGS[key]) for key in chosen}
+        ways.append(([rng.randrange(1, n + 1) for _ in range(rng.randrange(1, 7))], tags))
+    nodes = [(f"{50 + rng.randrange(9999) / 1e4:.4f}", f"{rng.randrange(-999, 999) / 1e4}") for _ in range(n)]
+    content = writers.osm(nodes, ways)
+    for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
+        if rng.random() < 0.6:
+            content = mutated_lines(rng, content.decode("utf-8", "surrogateescape")).encode(
+                "utf-8", "surrogateescape"
+            )
+        else:
+            content = mutated_bytes(rng, content)
+    graph = options(rng) if rng.random() < 0.1 else {}
+    column = rng.choice(["length", "length", "time", "time", "none", "far"])
+    graph["weights"] = {"column": column} | graph.get("weights", {})
+    if rng.random() < 0.6:
+        graph["profile"] = rng.choice(["car", "bicycle", "foot"])
+    return Input("edges.osm", content, graph)
+
+
 def _matrix_market(rng: random.Random) -> Input:
     field_, symmetry = (
         rng.choice(["real", "integer", "pattern", "complex"]),
@@ -508,6 +569,8 @@ MAKERS: dict[str, Callable[[random.Random], Input]] = {
     "galois": _galois,
     "matrix-market": _matrix_market,
     "metis": _metis,
+    "tntp": _tntp,
+    "osm": _osm,
     "parquet": _parquet,
     "scipy-npz": _npz,
     "graphml": _graphml,

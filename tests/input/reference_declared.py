@@ -1,8 +1,9 @@
-"""Formats that declare their counts, as the reference reader reads them: DIMACS, Matrix Market, METIS, Galois, NPZ."""
+"""Formats that declare their counts, as the reference reads them: DIMACS, Matrix Market, METIS, TNTP, Galois, NPZ."""
 
 from __future__ import annotations
 
 import io
+import re
 import struct
 import zipfile
 
@@ -146,6 +147,46 @@ def read_metis(text: str, graph: dict) -> Graph:
     if set(result.edges) != {(v, u, w) for u, v, w in result.edges}:
         raise Refused("an edge without its reverse")
     return result
+
+
+TNTP_COLUMNS = ["capacity", "length", "free_flow_time", "b", "power", "speed", "toll", "link_type"]
+
+
+def read_tntp(text: str, graph: dict) -> Graph:
+    """`<NAME> value` up to `<END OF METADATA>`, then ends, eight numbers and a semicolon; `~` begins a comment."""
+    weight = asked_columns(graph)[2]
+    _refuse_columns(graph | {"weights": {}})
+    if weight not in (*TNTP_COLUMNS, "none"):
+        raise Refused("no weight is named")
+    lines = iter(line.strip(BLANKS + "\r") for line in text.split("\n"))
+    counts: dict[str, int] = {}
+    for line in lines:
+        if not line or line.startswith("~"):
+            continue
+        metadata = re.fullmatch("<([A-Z ]+)>(.*)", line)
+        if not metadata:
+            raise Refused("no metadata")
+        name, value = metadata[1].strip(" "), metadata[2].partition("~")[0].strip(BLANKS)
+        if name == "END OF METADATA":
+            break
+        if name in ("NUMBER OF NODES", "NUMBER OF LINKS", "FIRST THRU NODE"):
+            if name in counts:
+                raise Refused(f"{name} stands twice")
+            counts[name] = _natural(value, high=2**62)
+    else:
+        raise Refused("no end of the metadata")
+    if not {"NUMBER OF NODES", "NUMBER OF LINKS"} <= set(counts) or counts["NUMBER OF NODES"] > 2**32:
+        raise Refused("no counts")
+    edges = []
+    for line in lines:
+        row, _, rest = line.partition("~")[0].partition(";")
+        if not (row + rest).strip(BLANKS) and ";" not in line.partition("~")[0]:
+            continue
+        link = words(row)
+        if len(link) != 10 or rest.strip(BLANKS) or ";" not in line.partition("~")[0]:
+            raise Refused(f"{line} is no link")
+        edges.append((link[0], link[1], None if weight == "none" else link[2 + TNTP_COLUMNS.index(weight)]))
+    return _declared(edges, range(1, counts["NUMBER OF NODES"] + 1), counts["NUMBER OF LINKS"], graph)
 
 
 def read_galois(data: bytes, graph: dict) -> Graph:

@@ -14,14 +14,16 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import struct
 import tarfile
 import zipfile
 
 import pyarrow as pa
-from reference_declared import read_dimacs, read_galois, read_matrix_market, read_metis, read_npz
+from reference_declared import read_dimacs, read_galois, read_matrix_market, read_metis, read_npz, read_tntp
 from reference_graph import BLANKS, DIGITS, NUMBER, Graph, Refused, rows_of, weight_types, words
 from reference_graphml import is_graphml, read_graphml
+from reference_osm import is_osm, read_osm
 from reference_tables import NETWORKX_ROW, read_csv, read_networkx, read_parquet, read_table, read_text
 
 
@@ -50,6 +52,8 @@ def _read(data: bytes, name: str, graph: dict) -> Graph:
     if asked == "graphml" or (asked == "auto" and is_graphml(data)):
         return read_graphml(data, graph)
     text = decoded(data, graph.get("encoding", "auto"))
+    if asked == "osm" or (asked == "auto" and is_osm(text)):
+        return read_osm(data, graph)
     limit = graph.get("max_line_bytes", 2**24)
     if len(text) > limit and any(len(line.encode(errors="replace")) >= limit for line in text.split("\n")):
         raise Refused("a line is too long")
@@ -135,6 +139,8 @@ def _binary_format(data: bytes) -> str | None:
 def _text_format(text: str, name: str, graph: dict) -> str:
     if text.startswith("%%MatrixMarket"):
         return "matrix-market"
+    if re.match(r"(\s|~.*\n)*<(NUMBER OF|FIRST THRU|ORIGINAL HEADER|TOTAL OD|END OF METADATA)[ >]", text):
+        return "tntp"
     for line in text.split("\n"):
         first = line.split()
         if first and not first[0].startswith("c"):
@@ -170,5 +176,6 @@ READERS = {
     "dimacs": read_dimacs,
     "matrix-market": read_matrix_market,
     "metis": read_metis,
+    "tntp": read_tntp,
     "networkx": read_networkx,
 }

@@ -58,6 +58,26 @@ def dimacs(rows: Rows) -> bytes:
     return (f"c made\np sp {n} {len(rows)}\n" + "".join(f"a {u} {v} {w}\n" for u, v, w in rows)).encode()
 
 
+def osm(nodes: list[tuple[str, str]], ways: list[tuple[list[int], dict[str, str]]]) -> bytes:
+    """Nodes are latitude and longitude, ways the nodes that they pass, counted from 1, and their tags."""
+    out = ['<?xml version="1.0"?>', '<osm version="0.6">']
+    out += [f'<node id="{i}" version="1" lat="{lat}" lon="{lon}"/>' for i, (lat, lon) in enumerate(nodes, 1)]
+    for i, (refs, tags) in enumerate(ways, 1):
+        out += [f'<way id="{i}" version="1">', *(f'<nd ref="{ref}"/>' for ref in refs)]
+        out += [*(f"<tag k={quoteattr(key)} v={quoteattr(value)}/>" for key, value in tags.items()), "</way>"]
+    return "\n".join([*out, "</osm>", ""]).encode()
+
+
+def tntp(rows: Rows) -> bytes:
+    """The weight is the length of a link."""
+    n = max(int(end) for row in rows for end in row[:2])
+    head = (
+        f"<NUMBER OF ZONES> {n}\n<NUMBER OF NODES> {n}\n<FIRST THRU NODE> 1\n<NUMBER OF LINKS> {len(rows)}\n"
+        "<END OF METADATA>\n\n~\tinit\tterm\tcapacity\tlength\ttime\tb\tpower\tspeed\ttoll\ttype\t;\n"
+    )
+    return (head + "".join(f"\t{u}\t{v}\t900.5\t{w}\t4\t0.15\t4\t0\t0\t1\t;\n" for u, v, w in rows)).encode()
+
+
 def matrix_market(rows: Rows) -> bytes:
     n = max(int(end) for row in rows for end in row[:2])
     head = f"%%MatrixMarket matrix coordinate real general\n% made\n{n} {n} {len(rows)}\n"

@@ -255,7 +255,7 @@ class _Source:
                     hint="extract one day of it with `osmium time-filter`",
                 )
             yield found.with_filter(only)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError, osmium.InvalidLocationError) as error:
             raise InputError(
                 f"`{files.redacted(self.url)}` is cut short or damaged: {error}", hint="fetch it again"
             ) from error
@@ -334,15 +334,25 @@ def _read_nodes(sources: list[_Source], nodes: _Nodes) -> _Nodes:
     osmium = _osmium(sources[0].url)
 
     def place(ids: array, lon: array, lat: array) -> None:
+        """Note the positions of some nodes of `source`."""
         given = np.frombuffer(ids, np.int64)
         rows = np.minimum(np.searchsorted(nodes.ids, given), len(nodes.ids) - 1)
         is_wanted = nodes.ids[rows] == given
         rows = rows[is_wanted]
+        in_order = np.sort(rows)
+        again = np.concatenate([rows[is_placed[rows]], in_order[1:][in_order[1:] == in_order[:-1]]])
+        if len(again):
+            raise InputError(
+                f"`{files.redacted(source.url)}` has node {nodes.ids[again[0]]} twice",
+                hint="a history has several versions of each object: extract one day of it with `osmium time-filter`",
+            )
+        is_placed[rows] = True
         nodes.lon[rows] = np.frombuffer(lon, np.int32)[is_wanted]
         nodes.lat[rows] = np.frombuffer(lat, np.int32)[is_wanted]
 
     for source in sources:
         ids, lon, lat = array("q"), array("i"), array("i")
+        is_placed = np.zeros(len(nodes.ids), bool)
         with source.objects(osmium.osm.NODE, _filter_of(osmium, nodes.ids, source)) as found:
             for node in found:
                 location = node.location

@@ -141,7 +141,7 @@ def _directions(tag: Tags, profile: Profile, kind: str) -> tuple[bool, bool]:
         found = DIRECTIONS.get(tag(key) or "")
         if found is None:
             continue
-        if key == "oneway" and profile.access[0] == "bicycle" and _has_contraflow(tag):
+        if any(found) and key == "oneway" and profile.access[0] == "bicycle" and _has_contraflow(tag):
             return True, True
         return found
     if profile.has_implied_oneway and (tag("junction") in ("roundabout", "circular") or kind == "motorway"):

@@ -41,6 +41,8 @@ COLUMNS = (
 )
 _METADATA = re.compile(rb"<([A-Z][A-Z ]*)>[ \t]*(.*)")
 _END = b"END OF METADATA"
+#: What separates the numbers of a row; no carriage return and no other white space of Unicode.
+_BLANKS = " \t\x0b\x0c"
 _NODES, _LINKS, _FIRST_THRU = b"NUMBER OF NODES", b"NUMBER OF LINKS", b"FIRST THRU NODE"
 
 
@@ -150,6 +152,11 @@ class _Head:
                         f"{place}: `{line_excerpt(text)}` gives no number",
                         hint="write a whole number behind it",
                     )
+                if name in found:
+                    raise InputError(
+                        f"{place}: `<{name.decode()}>` stands a second time",
+                        hint="remove the one that is wrong",
+                    )
                 found[name] = declared_count(place, value, name.decode().lower(), limits[name])
         raise InputError(
             f"`{files.redacted(url)}` has no `<END OF METADATA>`",
@@ -178,13 +185,13 @@ class _Head:
 def _links(url: str, head: _Head, weight: str | None, options: ReadOptions) -> Iterator[Edge]:
     column = None if weight is None else COLUMNS.index(weight)
     for number, line in enumerate(read_lines(url, max_line_bytes=options.max_line_bytes), 1):
-        text = line.partition(b"~")[0].decode("utf-8", "replace")
-        if number <= head.n_lines or not text.strip():
+        text = line.partition(b"~")[0].decode("utf-8", "replace").strip(_BLANKS + "\r\n")
+        if number <= head.n_lines or not text:
             continue
         place = line_place(url, number)
         row, end, rest = text.partition(";")
-        words = row.split()
-        if len(words) != len(COLUMNS) or not end or rest.strip():
+        words = re.split(f"[{_BLANKS}]+", row.rstrip(_BLANKS))
+        if len(words) != len(COLUMNS) or not end or rest:
             raise InputError(
                 f"{place}: `{row.strip()[:60]}` is not a link",
                 hint=f"a link is {len(COLUMNS)} numbers and a semicolon: {', '.join(COLUMNS)}",

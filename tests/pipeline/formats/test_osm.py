@@ -364,6 +364,22 @@ def test_two_versions_of_a_way(tmp_path, refused):
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('way id="10"', 'way id="q"', "is cut short or damaged: illegal id: 'q'"),
+        ('lat="43.73"', 'lat="north"', "is cut short or damaged: wrong format for coordinate: 'north'"),
+        ('node id="2"', 'node id="1"', "has node 1 twice"),
+    ],
+)
+def test_objects_that_are_damaged(tmp_path, refused, old, new, message):
+    path = osm_file(tmp_path / "a.osm", NODES, [(10, [1, 3], STREET)])
+    content = path.read_text()
+    assert content.count(old) == 1
+    path.write_text(content.replace(old, new))
+    assert refused(path, weight_column="time")[0] == f"`{path}` {message}"
+
+
+@pytest.mark.parametrize(
     ("nodes", "way", "what"), [({-3: (0, 0)}, 10, "node -3"), ({3: (0, 0)}, -10, "way -10")]
 )
 def test_ids_of_an_editor(tmp_path, refused, nodes, way, what):

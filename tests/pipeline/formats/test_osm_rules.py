@@ -41,6 +41,7 @@ def speeds(profile, **tags):
         ("bicycle", {"highway": "primary", "oneway": "yes"}, (15, 0)),
         ("bicycle", {"highway": "primary", "oneway": "yes", "oneway__bicycle": "no"}, (15, 15)),
         ("bicycle", {"highway": "primary", "oneway": "yes", "cycleway__left": "opposite_lane"}, (15, 15)),
+        ("bicycle", {"highway": "primary", "oneway": "reversible", "cycleway": "opposite"}, None),
         ("bicycle", {"highway": "primary", "junction": "circular"}, (15, 0)),
         ("foot", {"highway": "primary", "oneway": "yes", "junction": "roundabout"}, (5, 5)),
         ("foot", {"highway": "steps", "oneway__foot": "-1"}, (0, 5)),
