@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
@@ -122,6 +122,10 @@ class EdgeChunk:
         return EdgeChunk(src, dst, None if self.weights is None else self.weights.copy())
 
 
+def _undivided(_: Sequence[int]) -> tuple[EdgeList, ...]:
+    return ()
+
+
 @dataclass(frozen=True, eq=False)
 class EdgeList:
     """An edge list whose beginning was read and checked; `chunks` gives its edges."""
@@ -158,6 +162,9 @@ class EdgeList:
     #: The edges of each file, in order, as edge lists that can be pickled and read on their own. Empty if the format
     #: can only be read as a whole.
     pieces: tuple[EdgeList, ...] = ()
+    #: Of a piece, a function that divides it at some bytes of its file, which ascend; it returns nothing if the file
+    #: can only be read from its beginning. The parts name wrong lines in messages: only the piece knows its lines.
+    divide: Callable[[Sequence[int]], tuple[EdgeList, ...]] = _undivided
 
     def chunks(self, n_threads: int = 1) -> Iterator[EdgeChunk]:
         """Give all edges in file order; `n_threads` threads parse them, and another thread decompresses the file.

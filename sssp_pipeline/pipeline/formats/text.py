@@ -6,9 +6,11 @@ may name the columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from sssp_pipeline.errors import InputError
@@ -18,7 +20,7 @@ from sssp_pipeline.pipeline.formats.edge_list import (
     ReadOptions,
     SkippedRows,
 )
-from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, text_encoding
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile, is_compressed, text_encoding
 from sssp_pipeline.pipeline.formats.parsing.layout import (
     COMMENTS,
     Layout,
@@ -86,7 +88,24 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
         )
 
     files = [_rows_of(layout, options) for layout in layouts]
-    return replace(edges_of(files), pieces=tuple(edges_of([file]) for file in files))
+
+    def piece_of(file: LineFile) -> EdgeList:
+        def divide(bytes_at: Sequence[int]) -> tuple[EdgeList, ...]:
+            if not _is_plain(file, options):
+                return ()
+            bounds = pairwise([0, *bytes_at, sys.maxsize])
+            return tuple(edges_of([replace(file, begin=begin, end=end)]) for begin, end in bounds)
+
+        return replace(edges_of([file]), divide=divide)
+
+    return replace(edges_of(files), pieces=tuple(map(piece_of, files)))
+
+
+def _is_plain(file: LineFile, options: ReadOptions) -> bool:
+    """Return whether the lines of a file can be read from any byte on: those that are left out need their numbers."""
+    if options.skips or is_compressed(file.url):
+        return False
+    return text_encoding(file.url, file.encoding) is None
 
 
 def _read(

@@ -80,6 +80,8 @@ _LEAST_INPUT_BYTES = 64 << 20
 _TASKS_EACH = 4
 #: The bytes of input of a task, compressed or not.
 _MOST_TASK_BYTES, _FEWEST_TASK_BYTES = 256 << 20, 4 << 20
+#: The bytes of a file that say whether it can be divided.
+_HEAD_BYTES = 1 << 18
 #: The fewest edges of the rows of a task.
 _FEWEST_ROW_EDGES = 1 << 18
 #: The name of the folder of an ingest in the store. What a killed ingest leaves is removed as a half-written file is.
@@ -89,8 +91,12 @@ _FOLDER = f"{files.TEMP_PREFIX}ingest-"
 class IngestWorkers(Protocol):
     """Where an ingest gets its workers from."""
 
-    def pool(self, folder: str, inputs: list[dict[str, Any]]) -> AbstractContextManager[TaskPool | str]:
+    def pool(
+        self, folder: str, inputs: list[tuple[str, dict[str, Any]]]
+    ) -> AbstractContextManager[TaskPool | str]:
         """Give workers that see `folder`, where a file is, and the `inputs`, or the reason why there are none.
+
+        Each of `inputs` is a URL and its fingerprint.
 
         Raises
         ------
@@ -128,23 +134,27 @@ def edge_reader(
     folder = files.join(store, f"{_FOLDER}{uuid.uuid4().hex[:12]}")
     try:
         files.write_atomic(files.join(folder, "here"), b"")
-        with workers.pool(folder, [file for one in given for file in one.inputs]) as pool:
+        inputs = [each for one in given for each in zip(one.urls, one.inputs, strict=False)]
+        with workers.pool(folder, inputs) as pool:
             if isinstance(pool, str):
                 say(pool)
                 yield read_edges
             else:
-                yield _OnWorkers(pool, folder, say).read
+                yield _OnWorkers(pool, folder).read
     finally:
         files.remove(folder)
 
 
 def _why_here(given: list[Given]) -> str | None:
     """Return why workers would not be faster, as far as that is known before they have started."""
-    urls = max((one.urls for one in given), key=len)
-    if any(map(is_generated, urls)):
-        return "it makes the graph itself"
-    if len(urls) == 1:
-        return "the input is one file"
+    for one in given:
+        if any(map(is_generated, one.urls)):
+            return "it makes the graph itself"
+        first = open_input(one.spec, one.urls[:1], _HEAD_BYTES)
+        if not first.pieces:
+            return f"a {first.reading.format} input is read as a whole"
+        if len(one.urls) == 1 and not first.pieces[0].divide([1]):
+            return "the input is one file, which cannot be divided"
     n_bytes = sum(file.get("size") or 0 for one in given for file in one.inputs)
     return f"the input has {in_bytes(n_bytes)}" if n_bytes < _LEAST_INPUT_BYTES else None
 
@@ -153,7 +163,6 @@ def _why_here(given: list[Given]) -> str | None:
 class _OnWorkers:
     pool: TaskPool
     folder: str
-    say: Callable[[str], None]
 
     @contextmanager
     def read(self, given: Given, progress: Progress, *, with_positions: bool = True) -> Iterator[ReadEdges]:
@@ -164,11 +173,6 @@ class _OnWorkers:
             task_bytes = min(task_bytes, memory.n_bytes)
         settings = Settings(self.folder, spec, task_bytes, min(memory.n_bytes, task_bytes))
         edge_list = open_input(spec, given.urls, settings.memory.block_bytes, spec.max_line_bytes)
-        if not edge_list.pieces:
-            self.say(f"a {edge_list.reading.format} input is read as a whole")
-            with read_edges(given, progress, with_positions=with_positions) as edges:
-                yield edges
-            return
         if edge_list.n_vertices is not None:
             check_vertex_count(edge_list.n_vertices)
         with Spill(memory.spill_bytes) as spill:
@@ -198,14 +202,14 @@ class _Reading:
 
     def __init__(self, job: Job, given: Given, settings: Settings, pool: TaskPool) -> None:
         self._job, self._settings, self._pool = job, settings, pool
-        self._pieces = _grouped(given, job.edge_list.pieces, pool.n_threads)
+        self._groups = _grouped(given, job.edge_list.pieces, pool.n_threads)
         self.parts: list[EdgesRead] = []
         self.seen, self.n_loops = WeightRange(), 0
         self.sample: list[tuple] = []
 
     def read(self) -> None:
         """Read all edges; raises as `building.read_runs`."""
-        tasks = (ReadTask(self._settings, i, pieces) for i, pieces in enumerate(self._pieces))
+        tasks = (ReadTask(self._settings, i, group.pieces) for i, group in enumerate(self._groups))
         n_edges = 0
 
         def advance(done: EdgesRead) -> None:
@@ -222,29 +226,54 @@ class _Reading:
             self.n_loops += part.n_loops
             self._job.edge_list.skipped.add(part.skipped.count, part.skipped.lines)
         if fault is not None:
-            # The message needs the number of edges before it. Here it is known.
-            with Spill(self._job.memory.spill_bytes) as spill:
-                pieces = joined(self._pieces[len(self.parts)])
-                read_runs(job_of(self._settings, pieces, spill), self.seen.n_edges)
+            self._read_again(self._groups[len(self.parts)])
             raise fault.error  # only that worker could not read it
         if not self.seen.n_edges:
             for _ in self._job.edge_list.chunks():
                 raise AssertionError("an edge appeared")
 
+    def _read_again(self, group: _Group) -> None:
+        """Raise the error of a group that has a fault: here, the number of the edges and lines before it is known."""
+        pieces, before = group.pieces, self.seen.n_edges
+        if group.is_part:
+            pieces = (self._job.edge_list.pieces[group.file],)
+            read = zip(self._groups, self.parts, strict=False)
+            before = sum(part.seen.n_edges for other, part in read if other.file < group.file)
+        with Spill(self._job.memory.spill_bytes) as spill:
+            read_runs(job_of(self._settings, joined(pieces), spill), before)
 
-def _grouped(given: Given, pieces: tuple[EdgeList, ...], n_threads: int) -> list[tuple[EdgeList, ...]]:
-    """Return the pieces of each task: consecutive files of about as many bytes."""
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The pieces of a task."""
+
+    pieces: tuple[EdgeList, ...]
+    #: The file of the first of them.
+    file: int
+    #: Whether it is a part of this file.
+    is_part: bool = False
+
+
+def _grouped(given: Given, pieces: tuple[EdgeList, ...], n_threads: int) -> list[_Group]:
+    """Return the pieces of each task, of about as many bytes: consecutive files, or a part of a large file."""
     sizes = [file.get("size") or 0 for file, _ in zip(given.inputs, given.urls, strict=False)]
     wanted = sum(sizes) // (_TASKS_EACH * n_threads)
     wanted = min(_MOST_TASK_BYTES, max(_FEWEST_TASK_BYTES, wanted))
-    groups: list[tuple[EdgeList, ...]] = []
-    n_bytes = wanted
-    for piece, size in zip(pieces, sizes, strict=True):
-        if n_bytes + size > wanted:
-            groups.append(())
-            n_bytes = 0
-        groups[-1] += (piece,)
-        n_bytes += size
+    groups: list[_Group] = []
+    room = 0
+    for number, (piece, size) in enumerate(zip(pieces, sizes, strict=True)):
+        parts = piece.divide(range(wanted, size - wanted // 2, wanted)) if size > 3 * wanted // 2 else ()
+        if parts:
+            groups += [_Group((part,), number, True) for part in parts]
+            room = 0
+            continue
+        whole = replace(piece, divide=EdgeList.divide)
+        if size > room:
+            groups.append(_Group((whole,), number))
+            room = wanted - size
+        else:
+            groups[-1] = replace(groups[-1], pieces=(*groups[-1].pieces, whole))
+            room -= size
     return groups
 
 

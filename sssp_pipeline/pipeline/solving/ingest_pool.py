@@ -82,7 +82,7 @@ class ClusterForIngest:
     progress: Progress
 
     @contextmanager
-    def pool(self, folder: str, inputs: list[dict[str, Any]]) -> Iterator[TaskPool | str]:
+    def pool(self, folder: str, inputs: list[tuple[str, dict[str, Any]]]) -> Iterator[TaskPool | str]:
         # The import of Dask takes as long as the ingest of a small graph.
         from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskCluster
 

@@ -22,9 +22,12 @@ from distributed import Client, LocalCluster
 from pyarrow import csv as pa_csv
 
 from sssp_pipeline.errors import InputError
+from sssp_pipeline.pipeline.formats.parsing import file_parts
+from sssp_pipeline.pipeline.formats.parsing.byte_streams import LineFile
 from sssp_pipeline.pipeline.graph_store import writer
 from sssp_pipeline.pipeline.ingest import on_workers, stored_runs, worker_tasks
 from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.pipeline.solving import ingest_pool
 from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
@@ -112,6 +115,26 @@ def assert_same(tmp_path: Path, spec: dict, *clusters: OneCluster) -> dict:
     return alone
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("by_threads", [True, False])
+def test_each_line_is_in_the_part_in_which_it_begins(tmp_path, monkeypatch, step, by_threads):
+    """A plain local file is read by the threads that parse it, and other plain files as streams."""
+    if not by_threads:
+        monkeypatch.setattr(file_parts, "_plain_file", lambda _: None)
+    for content in (b"head\n1 2\n\n33 4\n5 66\n", b"head\n1 2\n\n33 4\n5 66", b"head\n", b"head"):
+        (tmp_path / "f").write_bytes(content)
+        given = [
+            LineFile(str(tmp_path / "f"), 5, 1, begin=begin, end=begin + step)
+            for begin in range(0, len(content), step)
+        ]
+        for block_bytes in (2, 100):
+            found = b""
+            for part in file_parts.read_parts(given, block_bytes):
+                block = part.read(Scratch())[0] if isinstance(part, file_parts.FilePart) else part
+                found += block.data.tobytes()
+            assert found.rstrip(b"\n") == content[5:].rstrip(b"\n")
+
+
 def ends(kind: str, rng: np.random.Generator, number: int) -> list:
     numbers = (rng.random(N) ** 3 * 400).astype(int)
     sparse = (numbers.astype(np.uint64) * np.uint64(2654435761) ** 2 % np.uint64(2**62)).tolist()
@@ -171,6 +194,19 @@ def test_any_format_and_number_of_workers(tmp_path, one_worker, four_workers, su
     assert_same(tmp_path, write(tmp_path, ids, suffix), one_worker, four_workers)
 
 
+@pytest.mark.parametrize("ids", ["with gaps", "strings"])
+@pytest.mark.parametrize("begin", ["", "# some words\nfrom to km\n"])
+def test_one_large_file_is_divided(tmp_path, four_workers, monkeypatch, ids, begin):
+    write(tmp_path, ids)
+    rows = "".join((tmp_path / f"edges-{number}.txt").read_text() for number in range(N_FILES))
+    (tmp_path / "one.txt").write_text((begin + rows)[:-1])
+    groups = []
+    grouped = on_workers._grouped
+    monkeypatch.setattr(on_workers, "_grouped", lambda *given: groups.append(grouped(*given)) or groups[-1])
+    assert_same(tmp_path, {"input": str(tmp_path / "one.txt")}, four_workers)
+    assert len(groups[0]) > 10
+
+
 @pytest.mark.parametrize("ids", ["with gaps", "sparse", "strings"])
 def test_any_memory(tmp_path, four_workers, ids):
     spec = write(tmp_path, ids)
@@ -221,13 +257,19 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize("files", ["several", "one"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_first_fault_is_that_of_one_process(tmp_path, four_workers, fault):
+def test_the_first_fault_is_that_of_one_process(tmp_path, four_workers, fault, files):
     text, options = FAULTS[fault]
     for number in range(N_FILES):
         path = [f"{1000 * number + i} {1000 * number + i + 1} 5\n" for i in range(N)]
         (tmp_path / f"edges-{number}.txt").write_text("".join(path) + text * (number in (2, 4)))
-    spec = workflow.Graph.model_validate({"input": str(tmp_path / "edges-*.txt"), **options})
+    if files == "one":
+        (tmp_path / "one.txt").write_bytes(
+            b"".join(path.read_bytes() for path in sorted(tmp_path.glob("edges-*.txt")))
+        )
+    name = "edges-*.txt" if files == "several" else "one.txt"
+    spec = workflow.Graph.model_validate({"input": str(tmp_path / name), **options})
     with pytest.raises(InputError) as alone:
         ingest(spec, str(tmp_path / "alone"), Quiet())
     with pytest.raises(InputError) as caught:
@@ -300,8 +342,12 @@ def test_what_is_ingested_in_this_process_is_said(tmp_path, one_worker, monkeypa
         assert (tmp_path / f"s{number}" / "manifest.json").exists()
         return [line for line in heard.lines if line.startswith("ingest")]
 
-    one_file = str(tmp_path / "edges-0.txt")
-    assert reason(0, input=one_file) == ["ingest runs in this process: the input is one file"]
+    (tmp_path / "one.txt.gz").write_bytes(gzip.compress((tmp_path / "edges-0.txt").read_bytes()))
+    (line,) = reason(0, input=str(tmp_path / "one.txt.gz"))
+    assert line == "ingest runs in this process: the input is one file, which cannot be divided"
+    (tmp_path / "path.graph").write_text("3 2\n2\n1 3\n2\n")
+    (line,) = reason(4, input=str(tmp_path / "path.graph"))
+    assert line == "ingest runs in this process: a metis input is read as a whole"
     generated = "generated:grid?rows=3&cols=4&seed=1"
     assert reason(1, input=generated) == ["ingest runs in this process: it makes the graph itself"]
     fault = r"ingest runs in this process: tcp://.*: its memory limit is .* MB to ingest"

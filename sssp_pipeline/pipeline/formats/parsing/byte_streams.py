@@ -51,6 +51,8 @@ _MAGIC_BYTES = _TAR_AT + len(_TAR_MAGIC)
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _LINE_END = re.compile(b"\n")
+#: The bytes of a part of a file that are read at a time.
+_PIECE_BYTES = 1 << 20
 #: The most lines, and bytes of them, that are searched for the first row or header. Python reads a line in a
 #: microsecond, and a file of a megabyte can hold gigabytes of blank lines.
 MOST_LINES_BEFORE = 10**6
@@ -286,13 +288,19 @@ def long_line_error(place: str, max_line_bytes: int) -> InputError:
 
 @dataclass(frozen=True)
 class LineFile:
-    """A file of lines; its rows begin after `skip_bytes` bytes, which are `n_lines` lines."""
+    """A file of lines; its rows begin after `skip_bytes` bytes, which are `n_lines` lines.
+
+    With `end`, only the rows that begin in the bytes [begin, end); the file is plain then, and its line numbers are not
+    known.
+    """
 
     url: str
     skip_bytes: int = 0
     n_lines: int = 0
     encoding: str = "auto"
     max_line_bytes: int = MAX_LINE_BYTES
+    begin: int = 0
+    end: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +326,7 @@ def read_blocks(files: list[LineFile], block_bytes: int) -> Iterator[TextBlock]:
     for file in files:
         is_first = True
         for data in _cut_at_line_ends(file, block_bytes):
-            at_beginning = is_first and not file.skip_bytes
+            at_beginning = is_first and not file.skip_bytes and not file.begin
             has_mark = at_beginning and data[: len(BYTE_ORDER_MARK)].tobytes() == BYTE_ORDER_MARK
             yield TextBlock(file, is_first, data[len(BYTE_ORDER_MARK) :] if has_mark else data)
             is_first = False
@@ -326,8 +334,12 @@ def read_blocks(files: list[LineFile], block_bytes: int) -> Iterator[TextBlock]:
 
 def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
     block_bytes = min(block_bytes, file.max_line_bytes)  # then no line inside a block can be too long
-    with open_decompressed(file.url, file.encoding) as stream:
-        move_to(stream, file.skip_bytes)
+    with open_decompressed(file.url, file.encoding) as whole:
+        stream: Any = whole
+        if file.end is None:
+            move_to(stream, file.skip_bytes)
+        else:
+            stream = ChunkStream(_lines_between(whole, max(file.begin, file.skip_bytes), file))
         carry = np.empty(0, np.uint8)
         n_given = file.skip_bytes
         while True:
@@ -354,6 +366,30 @@ def _cut_at_line_ends(file: LineFile, block_bytes: int) -> Iterator[np.ndarray]:
             n_given += end
             if end:
                 yield buffer[:end]
+
+
+def _lines_between(stream: IO[bytes], begin: int, file: LineFile) -> Iterator[bytes]:
+    """Give the lines of a plain file that begin in the bytes [begin, file.end)."""
+    assert file.end is not None
+    at = begin
+    if begin > file.skip_bytes:
+        # The byte before says whether a line begins here.
+        at -= 1
+        move_to(stream, at)
+        while at < file.end and (content := stream.readline(_PIECE_BYTES)):
+            at += len(content)
+            if content[-1] == NEWLINE:
+                break
+    else:
+        move_to(stream, at)
+    content = b""
+    while at < file.end and (got := stream.read(min(_PIECE_BYTES, file.end - at))):
+        content, at = got, at + len(got)
+        yield content
+    while content and content[-1] != NEWLINE:
+        content = stream.readline(_PIECE_BYTES)
+        if content:
+            yield content
 
 
 def first_newline(buffer: np.ndarray, start: int, stop: int) -> int:

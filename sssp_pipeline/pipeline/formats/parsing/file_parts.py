@@ -118,8 +118,9 @@ def read_parts(files: list[LineFile], block_bytes: int) -> Iterator[FilePart | T
             yield from read_blocks([file], block_bytes)
             continue
         n_bytes, step = descriptor.n_bytes, min(block_bytes, file.max_line_bytes)
-        for begin in range(file.skip_bytes, n_bytes, step):
-            yield FilePart(file, descriptor, begin, min(begin + step, n_bytes), n_bytes)
+        first, end = max(file.begin, file.skip_bytes), n_bytes if file.end is None else min(file.end, n_bytes)
+        for begin in range(first, end, step):
+            yield FilePart(file, descriptor, begin, min(begin + step, end), n_bytes)
 
 
 def _plain_file(file: LineFile) -> _Descriptor | None:

@@ -64,8 +64,8 @@ class IngestNeeds:
 
     #: The folder in which every worker reads and writes, where a file `here` is.
     folder: str
-    #: Fingerprints of files that every worker can read.
-    inputs: tuple[dict[str, Any], ...]
+    #: URLs and fingerprints of files that every worker can read.
+    inputs: tuple[tuple[str, dict[str, Any]], ...]
     #: Memory of one task.
     task_bytes: int
 

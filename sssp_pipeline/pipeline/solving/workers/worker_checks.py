@@ -236,9 +236,9 @@ def _check_for_ingest(needs: IngestNeeds, dask_worker: Worker) -> WorkerCheck:
         if not files.exists(files.join(needs.folder, "here")):
             return WorkerCheck("the graph store is another folder there")
         files.check_writable(needs.folder)
-        for before in needs.inputs:
-            if files.has_changed(before, files.fingerprint(before["url"])):
-                return WorkerCheck(f"`{before['url']}` is another file there")
+        for url, before in needs.inputs:
+            if files.has_changed(before, files.fingerprint(url)):
+                return WorkerCheck(f"`{files.redacted(url)}` is another file there")
     except SsspError as error:
         return WorkerCheck(error.message)
     return WorkerCheck(task_bytes=task_bytes)
