@@ -105,3 +105,22 @@ def advancing(power: np.uint32) -> np.ndarray:
         for byte in range(256):
             tables[place, byte] = times(np.uint32(byte << (8 * place)), power)
     return tables
+
+
+@njit()
+def correct_segments(
+    remainders: np.ndarray, n_present: np.ndarray, n_columns: int, segment: int, width: int
+) -> None:
+    """Make the remainders (n, K) of the bits of segments of those that `row_facts.cu` finds.
+
+    Its bits end with zeros up to a multiple of `width`, and it has no bits of segments that are complete. `n_present`
+    (n, K) says how many values of each segment are present, of `segment` or of the rest of `n_columns`.
+    """
+    for k in range(remainders.shape[1]):
+        length = min(segment, n_columns - k * segment)
+        ones, power = of_ones(length), power_without_zeros(-length % width)
+        for i in range(len(remainders)):
+            if n_present[i, k] == length:
+                remainders[i, k] = ones
+            else:
+                remainders[i, k] = times(remainders[i, k], power)

@@ -13,7 +13,6 @@ from sssp_pipeline.kernels.gpu.common.rows.distance_bits import bits_type
 from sssp_pipeline.kernels.gpu.common.rows.transfers import Sent, fetch
 from sssp_pipeline.kernels.host import crc32
 from sssp_pipeline.kernels.row_facts import SEGMENT, RowFacts, n_segments, n_words
-from sssp_pipeline.numba_cache import njit
 
 #: As in `row_facts.cu`.
 _BLOCK, _PACK_BLOCK = 256, 512
@@ -66,7 +65,7 @@ class FactsOnDevice:
             if self.bits is None:
                 return RowFacts(least, largest, found["remainder"])
             n_present, of_bits = found["n_present"], found["bit_remainder"].copy()
-            _correct(of_bits, n_present, self._n_columns, SEGMENT, 8 * self._dtype.itemsize)
+            crc32.correct_segments(of_bits, n_present, self._n_columns, SEGMENT, 8 * self._dtype.itemsize)
             return RowFacts(least, largest, found["remainder"], n_present, of_bits)
 
         return facts
@@ -75,22 +74,6 @@ class FactsOnDevice:
         bits = (None, np.uint64(0)) if self.bits is None else (self.bits, np.uint64(self.bits.shape[1]))
         args = (rows, *sizes, np.uint32(is_packed), self._tables.on_device, *bits, self._facts)
         self._kernels["row_facts_kernel"](n_blocks, _BLOCK, args)
-
-
-@njit()
-def _correct(remainders: np.ndarray, n_present: np.ndarray, n_columns: int, segment: int, width: int) -> None:
-    """Make the remainders (n, K) of the bits of segments of those of a kernel.
-
-    Its bits end with zeros up to a multiple of `width`, and it has no bits of segments that are complete.
-    """
-    for k in range(remainders.shape[1]):
-        length = min(segment, n_columns - k * segment)
-        ones, power = crc32.of_ones(length), crc32.power_without_zeros(-length % width)
-        for i in range(len(remainders)):
-            if n_present[i, k] == length:
-                remainders[i, k] = ones
-            else:
-                remainders[i, k] = crc32.times(remainders[i, k], power)
 
 
 def facts_bytes(n_columns: int) -> int:
