@@ -5,12 +5,14 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sssp_pipeline.kernels.host.crc32 import (
     advancing,
     appended,
+    correct_segments,
     of_ones,
     power_of_x,
     power_without_zeros,
@@ -72,6 +74,22 @@ def test_the_checksum_of_bits_is_that_of_the_bytes_that_they_fill(before, parts)
 def test_zeros_at_the_end_are_left_out(bits, n_zeros):
     padded = remainder_of_bits([*bits, *[False] * n_zeros])
     assert times(padded, power_without_zeros(n_zeros)) == remainder_of_bits(bits)
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_bits_that_a_gpu_found_are_completed(width):
+    segment, n_columns = 96, 2 * 96 + 5
+    bits = np.random.default_rng(width).random((4, n_columns)) < 0.5
+    bits[1] = bits[2, :segment] = True
+    found = np.empty((4, 3), np.uint32)
+    wanted, n_present = np.empty_like(found), np.empty_like(found)
+    for i, k in np.ndindex(found.shape):
+        some = bits[i, k * segment : (k + 1) * segment].tolist()
+        padded = [*some, *[False] * (-len(some) % width)]
+        n_present[i, k], wanted[i, k] = sum(some), remainder_of_bits(some)
+        found[i, k] = 7 if all(some) else remainder_of_bits(padded)
+    correct_segments(found, n_present, n_columns, segment, width)
+    assert found.tolist() == wanted.tolist()
 
 
 def test_ones():
