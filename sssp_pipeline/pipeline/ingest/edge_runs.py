@@ -61,6 +61,8 @@ def keep_run(
         Whether self-loops are left out, and whether the reverse of each other edge is added.
     """
     given = np.empty(0, np.uint8) if weights is None else weights
+    if given.dtype == np.float16:
+        given = given.astype(np.float32)  # compiled loops have no type of 2 bytes with decimals
     src, dst, bits, starts, low, shift, loops = grouped_by_source(
         *ends[:2], bits_of(given), drop_loops, add_reverses
     )

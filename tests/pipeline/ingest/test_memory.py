@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pa_csv
 
@@ -138,6 +139,12 @@ def test_forced_types_and_scales(tmp_path):
     write(tmp_path / "edges.txt", weight="float32")
     for wanted in ({"dtype": "float64"}, {"scale": 100}):
         assert_same(tmp_path, weights=wanted)
+
+
+def test_floats_of_two_bytes(tmp_path):
+    columns = {"source": [1, 2, 3], "target": [2, 3, 1], "weight": np.array([1, 2, 0.5], np.float16)}
+    pq.write_table(pa.table(columns), tmp_path / "edges.txt")
+    assert assert_same(tmp_path)["manifest"]["weights"]["mean"] == 3.5 / 3
 
 
 def test_several_weights(tmp_path):
