@@ -20,6 +20,8 @@ _CHUNK_FACTOR = 5
 _MOST_RANGE_EDGES, _FEWEST_RANGE_EDGES = 1 << 19, 1 << 10
 #: What an edge takes while its row is made: the edge in its run, in the range, and in its row.
 _RANGE_EDGE_BYTES = 48
+#: The most parts that are written at a time.
+_MOST_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -63,4 +65,4 @@ class Memory:
     @property
     def parts_in_flight(self) -> int:
         """The parts of the store that are written while the next one is filled; each is up to 192 MiB."""
-        return min(self.threads, self.n_bytes >> 30)
+        return min(self.threads, _MOST_PARTS, self.n_bytes >> 30)
