@@ -49,6 +49,8 @@ _ROW_REACH = 82
 _MOST_DIGITS = np.uint64(15)
 _ONE, _TWO = np.uint64(1), np.uint64(2)
 _LAST_BIT = np.uint64(1 << 63)
+#: As uint64, with which bytes are compared without a sign.
+_WIDE_SPACE, _WIDE_TAB, _WIDE_RETURN, _WIDE_NEWLINE = (np.uint64(c) for c in (SPACE, _TAB, _RETURN, NEWLINE))
 _POWERS = 10 ** np.arange(9, dtype=np.int64)
 _FLOAT_POWERS = 10.0 ** np.arange(9)
 
@@ -175,9 +177,8 @@ def _scan_rows_of_digits(
         others &= others - _ONE
         target = p + first + _ONE
         n_target = second - first - _ONE
-        is_plain = (
-            _is_blank(data[p + first]) and first - _ONE < _MOST_DIGITS and n_target - _ONE < _MOST_DIGITS
-        )
+        if first - _ONE >= _MOST_DIGITS or n_target - _ONE >= _MOST_DIGITS or not _is_blank(data[p + first]):
+            break
         end = second
         if has_weight:
             end = trailing_zeros(others | _LAST_BIT)
@@ -185,8 +186,6 @@ def _scan_rows_of_digits(
             if not _is_blank(data[p + second]) or n_weight - _ONE >= _MOST_DIGITS:
                 break
             weights[at] = _number(data, p + second + _ONE, n_weight)
-        if not is_plain:
-            break
         u, v = _number(data, p, first), _number(data, target, n_target)
         if min(u, v) < min_id or max(u, v) > max_id:
             break
@@ -194,9 +193,11 @@ def _scan_rows_of_digits(
             (data[p] == ZERO and first > _ONE) or (data[target] == ZERO and n_target > _ONE)
         ):
             break
-        if data[p + end] == _RETURN:
+        after = np.uint64(data[p + end])
+        if after == _WIDE_RETURN:
             end += _ONE
-        if data[p + end] != NEWLINE:
+            after = np.uint64(data[p + end])
+        if after != _WIDE_NEWLINE:
             break
         src[at], dst[at] = u, v
         at += _ONE
@@ -206,7 +207,7 @@ def _scan_rows_of_digits(
 
 @njit()
 def _is_blank(byte: np.uint8) -> bool:
-    return byte in (SPACE, _TAB)
+    return np.uint64(byte) in (_WIDE_SPACE, _WIDE_TAB)
 
 
 @njit()
