@@ -64,5 +64,8 @@ class Memory:
 
     @property
     def parts_in_flight(self) -> int:
-        """The parts of the store that are written while the next one is filled; each is up to 192 MiB."""
-        return min(self.threads, _MOST_PARTS, self.n_bytes >> 30)
+        """The parts of the store that are written while the next one is filled; each is up to 192 MiB.
+
+        A core writes a part several times as fast as it makes the rows. More parts would take new memory in vain.
+        """
+        return min(max(1, self.threads // 3), _MOST_PARTS, self.n_bytes >> 30)
