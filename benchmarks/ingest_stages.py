@@ -38,7 +38,7 @@ STEPS = {
     "rows": f"{_INGEST}.building:ReadEdges._rows_between",
     "rows: gather": f"{_INGEST}.edge_runs:RunTable.edges_between",
     "rows: sort": f"{_INGEST}.csr_build:rows_between",
-    "cut": "sssp_pipeline.pipeline.graph_store.writer:_Cut.add",
+    "cut": "sssp_pipeline.pipeline.graph_store.writer:Cut.add",
     "write": "sssp_pipeline.pipeline.graph_store.writer:StoreWriter.write_part",
     "commit": "sssp_pipeline.pipeline.graph_store.writer:StoreWriter.commit",
 }
@@ -97,7 +97,6 @@ def main() -> None:
     )
     given = parser.parse_args()
     clock = Clock()
-    from sssp_pipeline.kernels.host import kernel_threads
     from sssp_pipeline.pipeline.ingest import building, stage
     from sssp_pipeline.progress import Progress
     from sssp_pipeline.workflow import models
@@ -105,7 +104,6 @@ def main() -> None:
     if given.threads:
         building.usable_cores = lambda: given.threads  # type: ignore[attr-defined]
     threads = building.usable_cores()  # type: ignore[attr-defined]
-    assert kernel_threads
     for step, place in STEPS.items():
         clock.wrap(step, place)
     imported = time.perf_counter()
@@ -114,7 +112,7 @@ def main() -> None:
 
     class Phases(Progress):
         def stage(self, name: str) -> None:
-            phases.append((name, time.perf_counter(), _cpu_s()))
+            phases.append((name, time.perf_counter(), time.process_time()))
 
     options = dict(option.split("=") for option in given.option)
     graph = models.Graph.model_validate(
@@ -143,10 +141,6 @@ def main() -> None:
         calls, wall, cpu = clock.steps.get(step, (0, 0.0, 0.0))
         print(f"{step:24} {calls:7} {wall:8.3f} {cpu:8.3f}")
     shutil.rmtree(given.store)
-
-
-def _cpu_s() -> float:
-    return time.process_time()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from unittest.mock import patch
@@ -28,6 +29,17 @@ def test_a_program_prints_its_help(benchmark_module, monkeypatch, capsys, name):
         program.main()
     assert ended.value.code == 0
     assert "usage:" in capsys.readouterr().out.lower()
+
+
+@pytest.mark.medium
+def test_the_steps_of_an_ingest_are_timed(tmp_path):
+    """In a process of its own: the program wraps functions of the package, by their names."""
+    (tmp_path / "edges.txt").write_text("1 2 3\n2 5 4\n")
+    command = [sys.executable, BENCHMARKS / "ingest_stages.py", "edges.txt", "--store", "store"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    lines = done.stdout.partition("step, over all threads")[2].splitlines()[1:]
+    calls = {line[:24].strip(): int(line[24:].split()[0]) for line in lines}
+    assert all(calls[step] for step in calls if step != "read: streams")
 
 
 @pytest.mark.medium

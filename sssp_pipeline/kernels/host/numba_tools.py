@@ -135,6 +135,26 @@ def bytes_at(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
+def other_than_digits(typing_context: Any, array: Any, index: Any) -> Any:
+    """Return a bit for each of the 64 bytes of a uint8 array from `index` on: 1 if it is no digit. Bit 0 is the first.
+
+    This is one comparison of vectors. On big-endian machines all bits are 1.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        index = context.cast(builder, arguments[1], signature.args[1], types.int64)
+        byte, word = ir.IntType(8), ir.IntType(64)
+        vector = ir.VectorType(byte, 64)
+        address = builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
+        zeros, nines = (ir.Constant(vector, [ir.Constant(byte, value)] * 64) for value in (ord("0"), 9))
+        is_other = builder.icmp_unsigned(">", builder.sub(builder.load(address, align=1), zeros), nines)
+        return builder.bitcast(is_other, word) if sys.byteorder == "little" else word(-1)
+
+    return types.uint64(array, index), generate
+
+
+@intrinsic
 def pointer_to(typing_context: Any, address: Any) -> Any:
     """Return the address of an array in memory, an integer, as the pointer that `numba.carray` takes."""
 

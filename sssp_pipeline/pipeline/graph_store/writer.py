@@ -42,6 +42,8 @@ PART_EDGES = 16 * 2**20
 #: Rows of one part of `row_offsets/` or `vertices/`.
 PART_ROWS = 16 * 2**20
 ROW_GROUP_ROWS = 4 * 2**20
+#: The threads that copy rows to the next part while other parts are written.
+_COPIERS = 4
 #: Strings that are joined at a time for their checksum.
 _STRINGS = 1 << 16
 
@@ -89,7 +91,7 @@ class StoreWriter:
         InputError
             The store cannot be written; or what `rows` raises.
         """
-        with ThreadPoolExecutor(max(1, threads)) as pool:
+        with ThreadPoolExecutor(threads + _COPIERS) as pool:
             cut = Cut(self, layout, pool, threads)
             for row_offsets, col_indices, weights in rows:
                 cut.add(row_offsets, col_indices, weights)
@@ -245,6 +247,8 @@ class Cut:
         self._columns: tuple[np.ndarray, np.ndarray] | None = None
         #: Columns that were written and are filled again: new memory takes longer to get than to fill.
         self._free: list[tuple[np.ndarray, np.ndarray]] = []
+        #: The copies to the columns of the next part.
+        self._copies: list[Future[None]] = []
         #: The next part of `row_offsets/`.
         self._offsets: list[np.ndarray] = [np.zeros(1, np.int64)]
         self._n_offsets, self._first_offset = 1, 0
@@ -279,10 +283,22 @@ class Cut:
         self._n_edges += int(row_offsets[-1])
 
     def _take(self, col_indices: Any, weights: Any, edges: slice, filled: int) -> None:
-        """Add these edges to the next part, which then has `filled` edges."""
-        columns = self._columns_for(filled)
-        columns[0][self._filled : filled] = col_indices[edges]
-        columns[1][self._filled : filled] = weights[edges]
+        """Add these edges to the next part, which then has `filled` edges.
+
+        Several threads copy them, unless there is no memory for that.
+        """
+        columns, here = self._columns_for(filled), slice(self._filled, filled)
+
+        def copy() -> None:
+            columns[0][here] = col_indices[edges]
+            columns[1][here] = weights[edges]
+
+        if not self._threads:
+            copy()
+            return
+        self._copies.append(self._pool.submit(copy))
+        if len(self._copies) > 2 * _COPIERS:
+            self._copies[-2 * _COPIERS].result()
 
     def _add_offsets(self, offsets: np.ndarray) -> None:
         while len(offsets):
@@ -320,8 +336,12 @@ class Cut:
         columns = self._columns or self._columns_for(0)
         filled, vertices = self._filled, self._next_rows()
         number = self._next_number("edges")
+        # They were submitted before `write`, so they never wait for it.
+        copies, self._copies = self._copies, []
 
         def write() -> None:
+            for copy in copies:
+                copy.result()
             col_indices, weights = columns[0][:filled], columns[1][:filled]
             self.keep(
                 number, write_edges_part(self._writer, self._layout, number, vertices, col_indices, weights)

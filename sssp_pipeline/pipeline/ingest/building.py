@@ -54,6 +54,7 @@ from sssp_pipeline.pipeline.ingest.weight_types import (
     default_weight,
     scaled,
 )
+from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, plural
 from sssp_pipeline.vertex_ids import VertexIds
@@ -178,8 +179,13 @@ class ReadEdges:
         ranges = self.ranges(job.memory.range_edges, job.memory.range_vertices, within)
         # Without an edge, a run of an input with weights has none either.
         default = np.zeros(1) if job.edge_list.has_weights else default_weight(job.spec.weights)
-        keys = random_keys() if keys is None else keys
-        make = partial(self._rows_between, table=RunTable(self.runs), default=default, keys=keys)
+        make = partial(
+            self._rows_between,
+            table=RunTable(self.runs),
+            scratch=Scratch(),
+            default=default,
+            keys=random_keys() if keys is None else keys,
+        )
         for rows in map_in_order(lambda r: make(r.codes, r.vertices), ranges, job.threads):
             self._n_edges += len(rows.col_indices)
             if self._reverse_difference is not None and rows.reverse_difference is not None:
@@ -193,6 +199,7 @@ class ReadEdges:
         codes: tuple[int, int],
         vertices: tuple[int, int],
         table: RunTable,
+        scratch: Scratch,
         default: np.ndarray,
         keys: np.ndarray,
     ) -> Rows:
@@ -201,9 +208,8 @@ class ReadEdges:
         src, dst, weights = table.edges_between(*codes, self.dtype, default)
         if not job.ids.has_chunks:
             src, dst = job.ids.vertices(src, EVERYWHERE), job.ids.vertices(dst, EVERYWHERE)
-        rows = csr_build.rows_between(
-            *vertices, src, dst, weights, lightest=job.spec.duplicates == "keep-min"
-        )
+        lightest = job.spec.duplicates == "keep-min"
+        rows = csr_build.rows_between(*vertices, src, dst, weights, lightest=lightest, scratch=scratch)
         if job.spec.duplicates == "error":
             self._refuse_duplicates(vertices[0], *rows[:2])
         return Rows(vertices[0], *rows, self._reverse_difference_of(vertices[0], rows, keys))

@@ -16,6 +16,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph
 from sssp_pipeline.kernels.host.numba_tools import bit_length
 from sssp_pipeline.numba_cache import njit
+from sssp_pipeline.pipeline.scratch import Scratch
 
 #: The highest bits of the sources by which the edges of a chunk are grouped. The places where groups grow fit a cache.
 _GROUP_BITS = 10
@@ -125,18 +126,26 @@ def grouped_by_source(
 
 
 def rows_between(
-    first: int, last: int, src: np.ndarray, dst: np.ndarray, weights: np.ndarray, *, lightest: bool = False
+    first: int,
+    last: int,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+    *,
+    lightest: bool = False,
+    scratch: Scratch | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return row offsets, targets and weights of the rows [first, last), sorted by target and then by weight.
 
     Edges (E,) from other vertices are left out, and with `lightest` all but the lightest of the edges with equal ends.
-    The row offsets (last - first + 1,) int64 begin with 0.
+    The row offsets (last - first + 1,) int64 begin with 0. What is computed meanwhile is in the memory of `scratch`.
     """
+    scratch = scratch or Scratch()
     row_offsets = np.zeros(last - first + 1, np.int64)
     pieces = []
     for part in _small_ranges(first, last, src, dst, weights):
         counts = row_offsets[part[0] - first + 1 : part[1] - first + 1]
-        pieces.append(_count_and_sort(*part, lightest, counts))
+        pieces.append(_count_and_sort(*part, lightest, counts, scratch))
     np.cumsum(row_offsets, out=row_offsets)
     if len(pieces) == 1:
         return row_offsets, *pieces[0]
@@ -182,6 +191,7 @@ def _count_and_sort(
     weights: np.ndarray,
     lightest: bool,
     counts: np.ndarray,
+    scratch: Scratch,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return targets and weights of the rows [first, last), as `rows_between`; add the edges of each row to `counts`.
 
@@ -190,7 +200,7 @@ def _count_and_sort(
     """
     target_bits, index_bits = _key_bits(dst)
     assert target_bits + index_bits <= 64, "a vertex has at most 2^32 edges"
-    keys = np.empty(len(src), np.uint64)
+    keys = scratch.array("keys", len(src), np.uint64)
     keys = keys[: pack_edges(first, last, src, dst, target_bits, index_bits, keys)]
     keys.sort()
     col_indices, placed = np.empty(len(keys), np.uint32), np.empty(len(keys), weights.dtype)

@@ -17,6 +17,7 @@ from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.ingest.csr_build import bits_of, grouped_by_source
 from sssp_pipeline.pipeline.ingest.id_mapping import EVERYWHERE, IdCollector
 from sssp_pipeline.pipeline.ingest.spill import CUT, Kept, Readable, Spill
+from sssp_pipeline.pipeline.scratch import Scratch
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,7 @@ class RunTable:
         self._addresses = np.zeros((3, len(runs)), np.int64)
         on_disk: list[tuple[int, ...]] = []
         self._of_dtype: dict[np.dtype, list[int]] = {}
+        self._scratch = Scratch()
         for r, run in enumerate(runs):
             for c, kept in enumerate(run.columns):
                 assert isinstance(kept, Kept), "the run is on this machine"
@@ -121,7 +123,8 @@ class RunTable:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return sources, targets and weights of all edges with a source in [first, last), and of some others.
 
-        The weights have the type `dtype`. If no run has weights, they are `default`, (1,).
+        The weights have the type `dtype`. If no run has weights, they are `default`, (1,). The arrays are valid until
+        the same thread asks for others.
 
         Raises
         ------
@@ -132,10 +135,12 @@ class RunTable:
         n = _find_groups(self._limits, self._starts, self._groups, first, last, places)
         begins, addresses = np.tile(places[0], (3, 1)), self._addresses.copy()
         on_disk = self._on_disk
-        from_disk = np.empty(int((places[1, on_disk[:, 1]] * on_disk[:, 2] + 8).sum()), np.uint8)
+        n_bytes = int((places[1, on_disk[:, 1]] * on_disk[:, 2] + 8).sum())
+        from_disk = self._scratch.array("from disk", n_bytes, np.uint8)
         if not _read_from_disk(on_disk, places, from_disk.ctypes.data, addresses, begins):
             raise OSError(CUT)
-        src, dst, weights = np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n, dtype)
+        src, dst = (self._scratch.array(name, n, np.uint32) for name in ("src", "dst"))
+        weights = self._scratch.array("weights", n, dtype)
         every, is_float = np.arange(len(self._runs)), dtype.kind == "f"
         _gather(addresses[0], begins[0], places, every, src[:0], False, src)
         _gather(addresses[1], begins[1], places, every, dst[:0], False, dst)

@@ -26,6 +26,7 @@ from sssp_pipeline.pipeline.ingest.id_runs import (
     unique_strings,
 )
 from sssp_pipeline.pipeline.ingest.spill import Spill
+from sssp_pipeline.pipeline.scratch import Scratch
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 #: Smaller ids are marked in a bitmap of 256 MiB, of which only the used pages take memory.
@@ -42,7 +43,10 @@ class IdCollector(Protocol):
     def add(
         self, src: np.ndarray | pa.Array, dst: np.ndarray | pa.Array
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Collect the ids of a chunk; return the codes of both ends, (n,) uint32 each, and the number of the chunk."""
+        """Collect the ids of a chunk; return the codes of both ends, (n,) uint32 each, and the number of the chunk.
+
+        The codes are valid until the same thread adds another chunk.
+        """
         ...
 
     def finish(self) -> VertexIds:
@@ -111,9 +115,12 @@ class DeclaredIds:
 
     def __init__(self, n_vertices: int, first_id: int) -> None:
         self._n_vertices, self._first_id = n_vertices, first_id
+        self._scratch = Scratch()
 
     def add(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-        return src.astype(np.uint32), dst.astype(np.uint32), EVERYWHERE
+        codes = _codes(self._scratch, src, dst)
+        codes[0][:], codes[1][:] = src, dst
+        return *codes, EVERYWHERE
 
     def finish(self) -> VertexIds:
         return VertexIds(
@@ -134,6 +141,7 @@ class IntegerIds:
         self._bits = np.zeros(n_ids // 64, np.uint64)
         self._n_words = 0
         self._lock = Lock()
+        self._scratch = Scratch()
         self._large = IntegerRuns(spill, memory_bytes)
         self._first_id: int | None = None
         self._small = MarkedIds(self._bits[:0])
@@ -149,7 +157,7 @@ class IntegerIds:
         self._bits[: len(bits)] |= bits
 
     def add(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-        codes = np.empty(len(src), np.uint32), np.empty(len(dst), np.uint32)
+        codes = _codes(self._scratch, src, dst)
         found = [_mark(self._bits, ids, code) for ids, code in zip((src, dst), codes, strict=True)]
         with self._lock:
             self._n_words = max(self._n_words, *(int(n_words) for n_words, _ in found))
@@ -208,6 +216,11 @@ class StringIds:
 
     def vertices(self, codes: np.ndarray, chunk: int) -> np.ndarray:
         return self._runs.numbers(chunk)[codes]
+
+
+def _codes(scratch: Scratch, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return room for the codes of both ends, of this thread."""
+    return scratch.array("src", len(src), np.uint32), scratch.array("dst", len(dst), np.uint32)
 
 
 def _counted(first_id: int, n_vertices: int) -> VertexIds:

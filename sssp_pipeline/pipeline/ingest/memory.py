@@ -20,6 +20,8 @@ _CHUNK_FACTOR = 5
 _MOST_RANGE_EDGES, _FEWEST_RANGE_EDGES = 1 << 19, 1 << 10
 #: What an edge takes while its row is made: the edge in its run, in the range, and in its row.
 _RANGE_EDGE_BYTES = 48
+#: The most parts that are written at a time.
+_MOST_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -62,5 +64,8 @@ class Memory:
 
     @property
     def parts_in_flight(self) -> int:
-        """The parts of the store that are written while the next one is filled; each is up to 192 MiB."""
-        return min(self.threads, self.n_bytes >> 30)
+        """The parts of the store that are written while the next one is filled; each is up to 192 MiB.
+
+        A core writes a part several times as fast as it makes the rows. More parts would take new memory in vain.
+        """
+        return min(max(1, self.threads // 3), _MOST_PARTS, self.n_bytes >> 30)

@@ -321,7 +321,7 @@ def _numbered(
             codes[i] = []
             for block in part.ids.blocks():
                 found, _, chunk = ids.add(block, block[:0])
-                codes[i].append((job.spill.keep(found), chunk))
+                codes[i].append((job.spill.keep(found.copy()), chunk))
     vertex_ids = ids.finish()
 
     def tasks() -> Iterator[NumberTask]:

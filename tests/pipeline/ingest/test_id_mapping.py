@@ -32,7 +32,10 @@ def kept(request, monkeypatch):
 
 def numbered(ids, chunks):
     """Return the ids of all vertices, and the ids of each chunk as its vertices say; `ids` collects them."""
-    codes = [ids.add(chunk[::2], chunk[1::2]) for chunk in chunks]
+    codes = []
+    for one in chunks:
+        src, dst, chunk = ids.add(one[::2], one[1::2])
+        codes.append((src.copy(), dst.copy(), chunk))
     found = ids.finish()
     names = found.column().to_pylist()
     again = []

@@ -7,6 +7,9 @@ every fault, and every rule that is not about plain rows, is in `tokenizer` alon
 Eight bytes are one little-endian word: the first byte of the text is the lowest byte of the word. The number of digits
 at its beginning is found without a loop, and their value takes three multiplications (Lemire, "Quickly parsing eight
 digits", 2018; Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 2019, section 3.1.2).
+
+Rows of nothing but digits with one blank between two columns are read first. One comparison of 64 bytes finds the ends
+of all columns of such a row, so the core need not wait for one end before it looks for the next.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline.kernels.host.numba_tools import bytes_at, trailing_zeros
+from sssp_pipeline.kernels.host.numba_tools import bytes_at, other_than_digits, trailing_zeros
 from sssp_pipeline.numba_cache import njit
 from sssp_pipeline.pipeline.formats.parsing.byte_streams import NEWLINE
 from sssp_pipeline.pipeline.formats.parsing.numbers_in_text import (
@@ -40,6 +43,14 @@ _PAIRS = np.uint64(0x000000FF000000FF)
 _WORD = np.uint64(8)
 #: The bytes from the beginning of a column that may be looked at: a sign, a point, four words.
 _REACH = 40
+#: The bytes from the beginning of a row of digits that may be looked at: a letter and its blank, 64 bytes, two words.
+_ROW_REACH = 82
+#: Of the columns of a row of digits.
+_MOST_DIGITS = np.uint64(15)
+_ONE, _TWO = np.uint64(1), np.uint64(2)
+_LAST_BIT = np.uint64(1 << 63)
+#: As uint64, with which bytes are compared without a sign.
+_WIDE_SPACE, _WIDE_TAB, _WIDE_RETURN, _WIDE_NEWLINE = (np.uint64(c) for c in (SPACE, _TAB, _RETURN, NEWLINE))
 _POWERS = 10 ** np.arange(9, dtype=np.int64)
 _FLOAT_POWERS = 10.0 ** np.arange(9)
 
@@ -65,6 +76,9 @@ def scan_plain_rows(
     weights_as_float = weights.view(np.float64)
     stop = len(data) - _REACH
     start = begin
+    is_usual = source_column == 0 and target_column == 1 and not ids_are_strings
+    if is_usual and (n_columns == 2 or (n_columns == 3 and weight_column == 2 and mode != NEED_FLOAT)):
+        start, row = _scan_rows_of_digits(data, start, row, syntax, src, dst, weights)
     while True:
         p = start
         if letter:
@@ -129,6 +143,82 @@ def scan_plain_rows(
             return start, row
         start = p + 1
         row += 1
+
+
+@njit(nogil=True)
+def _scan_rows_of_digits(
+    data: np.ndarray,
+    begin: int,
+    row: int,
+    syntax: tuple,
+    src: np.ndarray,
+    dst: np.ndarray,
+    weights: np.ndarray,
+) -> tuple:
+    """Read rows `[letter] source target [weight]` that have digits alone and one blank between two columns.
+
+    Returns as `scan_plain_rows`. All numbers are unsigned, so that no index is tested for its sign.
+    """
+    letter, has_weight = np.uint64(syntax[0]), syntax[4] == 2
+    min_id, max_id, takes_zero_led_ids = np.uint64(syntax[5]), np.uint64(syntax[6]), syntax[10]
+    stop, start = np.uint64(max(0, len(data) - _ROW_REACH)), np.uint64(begin)
+    at = np.uint64(row)
+    while start < stop:
+        p = start
+        if letter:
+            if data[p] != letter or data[p + _ONE] != SPACE:
+                break
+            p += _TWO
+        # The last bit stands for an end that is further away; then no blank or line end is there.
+        others = other_than_digits(data, p)
+        first = trailing_zeros(others | _LAST_BIT)
+        others &= others - _ONE
+        second = trailing_zeros(others | _LAST_BIT)
+        others &= others - _ONE
+        target = p + first + _ONE
+        n_target = second - first - _ONE
+        if first - _ONE >= _MOST_DIGITS or n_target - _ONE >= _MOST_DIGITS or not _is_blank(data[p + first]):
+            break
+        end = second
+        if has_weight:
+            end = trailing_zeros(others | _LAST_BIT)
+            n_weight = end - second - _ONE
+            if not _is_blank(data[p + second]) or n_weight - _ONE >= _MOST_DIGITS:
+                break
+            weights[at] = _number(data, p + second + _ONE, n_weight)
+        u, v = _number(data, p, first), _number(data, target, n_target)
+        if min(u, v) < min_id or max(u, v) > max_id:
+            break
+        if not takes_zero_led_ids and (
+            (data[p] == ZERO and first > _ONE) or (data[target] == ZERO and n_target > _ONE)
+        ):
+            break
+        after = np.uint64(data[p + end])
+        if after == _WIDE_RETURN:
+            end += _ONE
+            after = np.uint64(data[p + end])
+        if after != _WIDE_NEWLINE:
+            break
+        src[at], dst[at] = u, v
+        at += _ONE
+        start = p + end + _ONE
+    return np.int64(start), np.int64(at)
+
+
+@njit()
+def _is_blank(byte: np.uint8) -> bool:
+    return np.uint64(byte) in (_WIDE_SPACE, _WIDE_TAB)
+
+
+@njit()
+def _number(data: np.ndarray, p: np.uint64, n: np.uint64) -> Any:
+    """Return the value of the `n` digits at `p`, 1 to 15, as uint64."""
+    word = bytes_at(data, p) ^ _ZEROS
+    if n <= _WORD:
+        return np.uint64(_value_of(word, n))
+    rest = n - _WORD
+    high, low = _value_of(word, _WORD), _value_of(bytes_at(data, p + _WORD) ^ _ZEROS, rest)
+    return np.uint64(high * _POWERS[rest] + low)
 
 
 @njit()

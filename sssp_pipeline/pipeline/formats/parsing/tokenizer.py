@@ -322,10 +322,10 @@ def control_at(data: np.ndarray) -> int:
 
     A byte order mark at the beginning of a line counts as one. The scans would take it for a part of an id.
     """
-    n = 0
-    for i in range(len(data)):  # a loop that only counts is vectorised; most blocks end here
-        n += (data[i] < 9) | ((data[i] > 13) & (data[i] < SPACE)) | (data[i] == MARK_BEGIN)
-    if n:
+    is_found = False
+    for i in range(len(data)):  # a loop that ends early, or that counts, would be several times slower
+        is_found |= (data[i] < 9) | ((data[i] > 13) & (data[i] < SPACE)) | (data[i] == MARK_BEGIN)
+    if is_found:
         for i in range(len(data)):
             if data[i] < 9 or 13 < data[i] < SPACE:
                 return i
