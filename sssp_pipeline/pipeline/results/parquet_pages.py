@@ -201,8 +201,7 @@ class PageWriter:
     def _flush(self) -> None:
         self._handle.writelines(self._pending)
         self._pending, self._n_pending = [], 0
-        if self._scratch and not getattr(self._handle, "keeps_buffers", False):
-            self._handle.flush()
+        if not getattr(self._handle, "keeps_buffers", False):
             compaction.give_back(self._scratch)
         self._scratch = []
 

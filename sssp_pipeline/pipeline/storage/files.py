@@ -15,15 +15,14 @@ import os
 import re
 import shutil
 import stat
-import sys
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.storage import pipes
@@ -46,14 +45,8 @@ from sssp_pipeline.pipeline.storage.retries import http_status
 if TYPE_CHECKING:
     pass
 
-T = TypeVar("T")
-
 #: What Arrow collects before it calls Python, to which its writes to an object store go.
 _BUFFER_BYTES = 2**22
-#: With more, a plain local file writes what it has of `writelines`. A batch of a run has less.
-_KEPT_BYTES = 2**27
-#: A smaller file is written by a few system calls from Python.
-_COMPILED_BYTES = 2**20
 #: Buffers that a system call takes at most (IOV_MAX of Linux and macOS).
 _MOST_BUFFERS = 1024
 TEMP_PREFIX = ".sssp-partial-"
@@ -284,62 +277,21 @@ def read_if_there(url: str) -> bytes | None:
 
 
 class _PlainFile(io.RawIOBase):
-    """A new local file. It copies no buffer. `write` writes at once, `writelines` when the file is flushed or finished.
+    """A new local file. `writelines` writes many buffers by one system call, without copying them.
 
-    After each system call a thread waits for Python's lock, and on many cores it waits longer than a small call takes.
-    So a large file that comes from `writelines` is created, written, closed and renamed by one call, if the compiler
-    is loaded in any case.
+    It makes as few system calls as possible. After each of them a thread waits for Python's lock, and on many cores it
+    waits longer than a small call takes.
     """
 
-    #: None if the file is not opened.
+    #: None if the file could not be opened. Python closes such an object, too.
     _descriptor: int | None = None
 
-    def __init__(self, path: str, make_folder: Callable[[], None]) -> None:
-        self._path, self._make_folder = path, make_folder
-        self._kept: list[memoryview] = []
-        self._n_bytes = self._n_kept = 0
-
-    def finish(self, path: str) -> None:
-        """Write what is kept, close the file and rename it to `path`."""
-        is_whole = self._descriptor is None and self._n_bytes >= _COMPILED_BYTES
-        if is_whole and "numba" in sys.modules and sys.platform == "linux":
-            from sssp_pipeline.pipeline.storage.whole_file import write_whole
-
-            self._in_folder(lambda: write_whole(self._path, path, self._kept))
-            return
-        self._write_kept()
-        self.close()
-        os.replace(self._path, path)  # noqa: PTH105
-
-    def flush(self) -> None:
-        """Write what is kept: the buffers may change after that."""
-        if self._kept:
-            self._write_kept()
-
-    def _in_folder(self, create: Callable[[], T]) -> T:
-        """Return what `create` returns; it is called again with the folder made if there is none."""
-        try:
-            return create()
-        except FileNotFoundError:
-            self._make_folder()
-            return create()
-
-    def _write_kept(self) -> None:
-        if self._descriptor is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            self._descriptor = self._in_folder(lambda: os.open(self._path, flags, 0o666))
-        left, self._kept, self._n_kept = deque(self._kept), [], 0
-        while left:
-            written = os.writev(self._descriptor, list(itertools.islice(left, _MOST_BUFFERS)))
-            while left and written >= len(left[0]):
-                written -= len(left.popleft())
-            if written:
-                left[0] = left[0][written:]
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._n_bytes = 0
 
     def close(self) -> None:
-        """Close the file; what is still kept is dropped."""
         if not self.closed:
-            self._kept = []
             super().close()
             if self._descriptor is not None:
                 os.close(self._descriptor)
@@ -352,16 +304,18 @@ class _PlainFile(io.RawIOBase):
 
     def write(self, buffer: Any, /) -> int:
         self.writelines([buffer])
-        self.flush()
         return memoryview(buffer).nbytes
 
     def writelines(self, buffers: Iterable[Any], /) -> None:
-        added = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
-        n_bytes = sum(map(len, added))
-        self._kept += added
-        self._n_bytes, self._n_kept = self._n_bytes + n_bytes, self._n_kept + n_bytes
-        if self._n_kept > _KEPT_BYTES:
-            self.flush()
+        assert self._descriptor is not None, "the file is open"
+        left = deque(memoryview(buffer).cast("B") for buffer in buffers if len(buffer))
+        self._n_bytes += sum(map(len, left))
+        while left:
+            written = os.writev(self._descriptor, list(itertools.islice(left, _MOST_BUFFERS)))
+            while left and written >= len(left[0]):
+                written -= len(left.popleft())
+            if written:
+                left[0] = left[0][written:]
 
 
 class _Collected(io.RawIOBase):
@@ -420,18 +374,14 @@ def open_atomic(url: str, *, plain: bool = False) -> Iterator[Any]:
             return
         folder, _, name = path.rpartition("/")
         target = f"{folder}/{TEMP_PREFIX}{_PROCESS}{os.getpid():x}-{next(_numbers):x}-{name}"
+        opened = _PlainFile if plain else partial(pa.OSFile, mode="wb")
         try:
-            if plain:
-                with _PlainFile(target, lambda: fs.makedirs(folder, exist_ok=True)) as file:
-                    yield file
-                    file.finish(path)
-                return
             try:
-                arrow_file = pa.OSFile(target, mode="wb")
+                file = opened(target)
             except FileNotFoundError:
                 fs.makedirs(folder, exist_ok=True)
-                arrow_file = pa.OSFile(target, mode="wb")
-            with arrow_file as handle:
+                file = opened(target)
+            with file as handle:
                 yield handle
             os.replace(target, path)  # noqa: PTH105
         except BaseException:

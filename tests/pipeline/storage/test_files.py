@@ -1,16 +1,13 @@
 import errno
 import os
-import stat
-import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.storage import files, whole_file
+from sssp_pipeline.pipeline.storage import files
 
 
 def files_below(folder: Path) -> list[str]:
@@ -51,7 +48,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
 def test_a_full_disk_reads_the_same_whatever_meets_it(tmp_path, monkeypatch, plain):
     url, kind = str(tmp_path / "file"), (files if plain else pa, "_PlainFile" if plain else "OSFile")
     opened = getattr(*kind)
-    monkeypatch.setattr(*kind, lambda path, *rest, **mode: opened("/dev/full", *rest, **mode))
+    monkeypatch.setattr(*kind, lambda path, **mode: opened("/dev/full", **mode))
     with pytest.raises(InputError) as caught, files.open_atomic(url, plain=plain) as handle:
         handle.write(b"some")
     assert caught.value.message == f"`{url}` cannot be written: No space left on device"
@@ -300,87 +297,3 @@ def test_a_file_without_any_mark_counts_as_changed():
     info = files.filesystem("memory://bucket/unmarked")[0].info("/bucket/unmarked")
     assert not set(info) & {"ETag", "mtime", "LastModified"}
     assert files.fingerprint("memory://bucket/unmarked") != files.fingerprint("memory://bucket/unmarked")
-
-
-# ---- a large local file by one call ----
-
-
-@pytest.fixture
-def calls(monkeypatch):
-    """The numbers of buffers of the files that were written by one call."""
-    counts, real = [], whole_file.write_whole
-
-    def write_whole(temporary, path, buffers):
-        counts.append(len(buffers))
-        real(temporary, path, buffers)
-
-    monkeypatch.setattr(whole_file, "write_whole", write_whole)
-    return counts
-
-
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the functions are those of Linux")
-
-
-@LINUX
-@pytest.mark.parametrize("sizes", [[2**20], [1, 2**20, 0, 7], [700] * 3000], ids=["one", "some", "many"])
-def test_a_large_file_is_written_by_one_call(tmp_path, calls, sizes):
-    buffers = [np.random.default_rng(size).bytes(size) for size in sizes]
-    url = str(tmp_path / "run" / "distances" / "file")
-    for _ in range(2):  # the second time the folder and the file are there
-        with files.open_atomic(url, plain=True) as handle:
-            handle.writelines(buffers[:1])
-            handle.writelines(buffers[1:])
-            assert handle.tell() == sum(sizes)
-        assert Path(url).read_bytes() == b"".join(buffers)
-        assert files_below(tmp_path / "run") == ["distances", "distances/file"]
-    assert set(calls) == {np.count_nonzero(sizes)}
-    assert stat.S_IMODE(Path(url).stat().st_mode) == 0o666 & ~_umask()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-@LINUX
-def test_other_files_are_written_from_python(tmp_path, calls, monkeypatch):
-    monkeypatch.setattr(files, "_KEPT_BYTES", 2**21)
-    with files.open_atomic(str(tmp_path / "small"), plain=True) as handle:
-        handle.writelines([b"1", b"2"])
-    with files.open_atomic(str(tmp_path / "flushed"), plain=True) as handle:
-        content = bytearray(2**20)
-        handle.writelines([content])
-        handle.flush()
-        content[0] = 1  # it is written
-        handle.writelines([b"end"])
-    with files.open_atomic(str(tmp_path / "large"), plain=True) as handle:
-        handle.writelines([bytes(2**20)] * 3)
-        handle.writelines([b"end"])
-    assert (tmp_path / "small").read_bytes() == b"12"
-    assert (tmp_path / "flushed").read_bytes() == bytes(2**20) + b"end"
-    assert (tmp_path / "large").read_bytes() == bytes(3 * 2**20) + b"end"
-    assert calls == []
-
-
-@LINUX
-def test_faults_of_one_call_are_those_of_several(tmp_path, calls):
-    (tmp_path / "folder" / "below").mkdir(parents=True)
-    (tmp_path / "file").write_bytes(b"old")
-    for name, reason in (("folder", "Is a directory"), ("file/below", "Not a directory")):
-        for size in (1, 2**20):
-            with (
-                pytest.raises(InputError, match=reason),
-                files.open_atomic(str(tmp_path / name), plain=True) as handle,
-            ):
-                handle.writelines([bytes(size)])
-    with pytest.raises(OSError, match="No space left on device"):
-        whole_file.write_whole("/dev/full", str(tmp_path / "full"), [memoryview(bytes(2**20))])
-    with (
-        pytest.raises(RuntimeError, match="boom"),
-        files.open_atomic(str(tmp_path / "file"), plain=True) as handle,
-    ):
-        handle.writelines([bytes(2**20)])
-        raise RuntimeError("boom")
-    assert files_below(tmp_path) == ["file", "folder", "folder/below"]
-    assert (tmp_path / "file").read_bytes() == b"old"
