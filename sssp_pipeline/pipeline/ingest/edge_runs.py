@@ -158,9 +158,9 @@ def _n_below(ascending: np.ndarray, bound: int) -> Any:
     """Return how many numbers are less than `bound`; numba takes 0.1 s to load its `searchsorted`."""
     low, high = np.int64(0), np.int64(len(ascending))
     while low < high:
-        middle = (low + high) >> 1
+        middle = (low + high) >> np.int64(1)
         if ascending[middle] < bound:
-            low = middle + 1
+            low = middle + np.int64(1)
         else:
             high = middle
     return low

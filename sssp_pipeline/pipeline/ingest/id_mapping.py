@@ -261,7 +261,7 @@ def _mark(bits: np.ndarray, ids: np.ndarray, codes: np.ndarray) -> Any:
             word, bit = v >> np.uint64(6), one << (v & np.uint64(63))
             if not bits[word] & bit:
                 atomic_or(bits, word, bit)
-    return (largest_marked >> 6) + 1, np.int64(largest)
+    return (largest_marked >> np.int64(6)) + 1, np.int64(largest)
 
 
 @njit(nogil=True)
