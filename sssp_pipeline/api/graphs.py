@@ -173,7 +173,10 @@ def _of_table(
     chunks = [to_chunk((how, start, batch))[0] for start, batch in zip(starts, batches, strict=False)]
     with Spill(sys.maxsize) as in_memory:
         found = collector(how.id_kind, None, 0, in_memory, sys.maxsize)
-        kept = [found.add(chunk.src, chunk.dst) for chunk in chunks]
+        kept = []
+        for chunk in chunks:
+            src, dst, number = found.add(chunk.src, chunk.dst)
+            kept.append((src.copy(), dst.copy(), number))
         ids = found.finish()
         none = np.empty(0, np.uint32)
         src = np.concatenate([none, *(found.vertices(codes, chunk) for codes, _, chunk in kept)])

@@ -217,7 +217,8 @@ def test_any_memory(tmp_path, four_workers, ids):
 
 
 def test_sixteen_workers(tmp_path):
-    with cluster_of(16, processes=False) as cluster:
+    # Each of these threads would count the memory of the whole process.
+    with cluster_of(16, processes=False, memory_limit=0) as cluster:
         assert_same(tmp_path, write(tmp_path, "with gaps"), cluster)
 
 
