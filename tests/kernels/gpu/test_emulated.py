@@ -1,0 +1,52 @@
+"""The kernels of `phast-gpu`, and those that reduce its rows, as C++ on the CPU: a check where there is no GPU."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EMULATION = Path(__file__).with_name("emulation")
+FUZZ = Path(__file__).parents[1] / "hierarchy" / "fuzz.py"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed"),
+    pytest.mark.skipif(
+        sys.platform != "linux" or os.uname().machine != "x86_64", reason="threads are made for x86-64"
+    ),
+]
+
+
+def emulated(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the fuzzer with the emulation; `folder` keeps what is compiled."""
+    path = os.pathsep.join([str(EMULATION), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, str(EMULATION / "run.py"), str(FUZZ), "--solver", "phast-gpu", *arguments],
+        env=os.environ | {"PYTHONPATH": path, "EMULATION_CACHE": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_random_graphs_are_solved_as_by_dijkstra(tmp_path):
+    done = emulated(tmp_path, "--graphs", "150", "--seed", "6")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "150 graphs, 0 differ" in done.stdout
+
+
+def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(Path(__file__).parents[3] / "sssp_pipeline", copy / "sssp_pipeline")
+    climb = copy / "sssp_pipeline" / "kernels" / "gpu" / "phast_gpu" / "climb.cu"
+    text = climb.read_text(encoding="utf-8")
+    cleared = "call.seeded[i] = 0;"
+    assert text.count(cleared) == 1
+    climb.write_text(text.replace(cleared, ""), encoding="utf-8")
+    monkeypatch.chdir(copy)
+    done = emulated(tmp_path / "compiled", "--graphs", "60", "--seed", "6")
+    assert done.returncode == 1
+    assert "FAILURE" in done.stdout
