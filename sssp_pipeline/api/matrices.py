@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,17 @@ from sssp_pipeline.pipeline.ingest.csr_build import csr_of_edges, sources_of_edg
 def is_of_cupy(matrix: Any) -> bool:
     """Return whether `matrix` is a sparse matrix or an array of CuPy."""
     return type(matrix).__module__.partition(".")[0] in ("cupy", "cupyx")
+
+
+def _csr(matrix: Any) -> Any:
+    """Return a sparse matrix as `indptr`, `indices` and `data` in host memory, with its `shape` and `dtype`."""
+    if not is_of_cupy(matrix):
+        return matrix.tocsr()
+    if matrix.format != "csr":
+        return matrix.get().tocsr()
+    # Not by `get`: SciPy would refuse wrong offsets with errors of its own.
+    arrays = {name: getattr(matrix, name).get() for name in ("indptr", "indices", "data")}
+    return SimpleNamespace(shape=matrix.shape, dtype=matrix.dtype, **arrays)
 
 
 def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -31,12 +43,10 @@ def edges_of_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     InputError
         The matrix is not square, or its values are not real numbers.
     """
-    if is_of_cupy(matrix):
-        matrix = matrix.get()
     if is_sparse := hasattr(matrix, "tocsr"):
-        matrix = matrix.tocsr()
+        matrix = _csr(matrix)
     elif not isinstance(matrix, np.ma.MaskedArray):
-        kind, matrix = type(matrix).__name__, np.asarray(matrix)
+        kind, matrix = type(matrix).__name__, np.asarray(matrix.get() if is_of_cupy(matrix) else matrix)
         if not matrix.shape:
             raise InputError(
                 f"the graph is of type {kind}, not a matrix",

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
 
 import sssp_pipeline as sp
 from sssp_pipeline.api.graphs import graph_of
+from sssp_pipeline.api.matrices import edges_of_matrix
 from sssp_pipeline.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.generators import rmat, road_like
@@ -114,6 +116,33 @@ def test_the_host_copies_an_array_when_it_reads_it():
     graph.check()
 
 
+class OfCupy:
+    """Stands for a CSR matrix of CuPy, whose `get` makes one of SciPy."""
+
+    __module__ = "cupyx.scipy.sparse"
+    format = "csr"
+
+    def __init__(self, row_offsets, col_indices, weights):
+        self.indptr, self.indices, self.data = (
+            array.view(OnDevice) for array in (row_offsets, col_indices, weights)
+        )
+        self.shape, self.dtype = 2 * (len(row_offsets) - 1,), weights.dtype
+
+    def tocsr(self):
+        return self
+
+    def get(self):
+        return csr_array((self.data.get(), self.indices.get(), self.indptr.get()), self.shape)
+
+
+@FLOATS
+@pytest.mark.parametrize("name", [None, "offsets-begin-late", "offsets-end-late", "offsets-fall", "nan"])
+def test_a_copied_matrix_keeps_wrong_values_for_the_checks_of_graphs(name, dtype):
+    arrays = with_fault(FAULTS[name], dtype) if name else arrays_of(rmat(scale=12), dtype)
+    for found, expected in zip(edges_of_matrix(OfCupy(*arrays)), arrays, strict=True):
+        assert_array_equal(found, expected)
+
+
 # ---- with a GPU ----
 
 
@@ -152,8 +181,6 @@ def test_distances_of_a_matrix_that_is_not_copied(made, dtype, solver, monkeypat
 
 
 def expected_matrix(arrays):
-    from scipy.sparse import csr_array
-
     row_offsets, col_indices, weights = arrays
     return csr_array((weights, col_indices, row_offsets), (len(row_offsets) - 1,) * 2)
 
