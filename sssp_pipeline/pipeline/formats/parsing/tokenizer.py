@@ -124,8 +124,9 @@ def scan_edges(
         p = skip_blanks(data, p)
         c = data[p]
         if c == NEWLINE:
-            p += 1
-            n_lines += 1
+            while p < stop and data[p] == NEWLINE:  # a search for plain rows takes longer than a blank line
+                p += 1
+                n_lines += 1
             continue
         if c in (comment, other_comment):
             p = after_line(data, p)
