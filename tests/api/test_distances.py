@@ -88,11 +88,16 @@ def test_a_matrix_of_cupy_is_copied():
         def get(self):
             return self._matrix
 
-    for module in ("cupy", "cupyx.scipy.sparse._csr"):
-        OnDevice.__module__ = module
-        for matrix in (MATRIX, MATRIX.toarray()):
-            assert sp.solve(OnDevice(matrix), 0, on_device=False).numpy().tolist() == [[0, 1, 2, 2]]
-            assert sp.dijkstra(OnDevice(matrix), indices=0).tolist() == [0, 1, 2, 2]
+    class SparseOnDevice(OnDevice):
+        format = "coo"
+
+        def tocsr(self):
+            raise AssertionError("a product of CuPy's, on the device")
+
+    OnDevice.__module__, SparseOnDevice.__module__ = "cupy", "cupyx.scipy.sparse._coo"
+    for matrix in (OnDevice(MATRIX.toarray()), SparseOnDevice(MATRIX)):
+        assert sp.solve(matrix, 0, on_device=False).numpy().tolist() == [[0, 1, 2, 2]]
+        assert sp.dijkstra(matrix, indices=0).tolist() == [0, 1, 2, 2]
 
 
 class RowsOnDevice:
