@@ -111,7 +111,7 @@ def advancing(power: np.uint32) -> np.ndarray:
 def correct_segments(
     remainders: np.ndarray, n_present: np.ndarray, n_columns: int, segment: int, width: int
 ) -> None:
-    """Make the remainders (n, K) of the bits of segments of those that `row_facts.cu` finds.
+    """Correct the remainders (n, K) of the bits of each segment, as `row_facts.cu` finds them, in place.
 
     Its bits end with zeros up to a multiple of `width`, and it has no bits of segments that are complete. `n_present`
     (n, K) says how many values of each segment are present, of `segment` or of the rest of `n_columns`.

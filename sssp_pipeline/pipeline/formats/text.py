@@ -102,7 +102,7 @@ def open_text(urls: list[str], options: ReadOptions) -> EdgeList:
 
 
 def _is_plain(file: LineFile, options: ReadOptions) -> bool:
-    """Return whether the lines of a file can be read from any byte on: those that are left out need their numbers."""
+    """Return whether a file can be read from any byte on. Skipped lines are reported by number, so they forbid it."""
     if options.skips or is_compressed(file.url):
         return False
     return text_encoding(file.url, file.encoding) is None

@@ -430,7 +430,7 @@ def _checked(
 
 
 def check_vertex_count(n_vertices: int) -> None:
-    """Raise `InputError` if a graph cannot have so many vertices."""
+    """Raise `InputError` if `n_vertices` is above the limit of a graph."""
     if n_vertices > MAX_VERTICES:
         raise InputError(
             f"the graph has {n_vertices} vertices, at most {MAX_VERTICES} are possible",

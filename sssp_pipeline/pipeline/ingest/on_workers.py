@@ -76,7 +76,7 @@ from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 #: Smaller inputs are read before workers have started.
 _LEAST_INPUT_BYTES = 64 << 20
-#: Each thread of the workers gets about so many tasks, so that all end at about one time.
+#: Tasks for each thread of the workers. With several, all threads end at about the same time.
 _TASKS_EACH = 4
 #: The bytes of input of a task, compressed or not.
 _MOST_TASK_BYTES, _FEWEST_TASK_BYTES = 256 << 20, 4 << 20

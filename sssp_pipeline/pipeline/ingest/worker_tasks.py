@@ -134,7 +134,7 @@ class EdgesRead:
 
     #: Their codes are vertices of `ids`, or valid everywhere.
     runs: list[EdgeRun]
-    #: The ids of the edges: those that are their own codes, or all of them; None if the format declares them.
+    #: Ids of the edges: a bitmap, or sorted ids. None if the format declares its ids.
     ids: StoredBits | StoredIds | None
     seen: WeightRange
     n_loops: int

@@ -1,4 +1,4 @@
-"""The workers of an ingest: those that solve later, if they belong to a cluster of other machines."""
+"""The workers of an ingest. They are on other machines, and solve later."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -36,7 +37,7 @@ class TaskStage:
 
 
 @dataclass(frozen=True, eq=False)
-class Attempt:
+class Attempt(ABC):
     """What `dispatch.scatter` sends to the workers, again with the next number if it fails."""
 
     #: Counts from 1.
@@ -48,9 +49,9 @@ class Attempt:
     plural: ClassVar[str] = "batches"
 
     @property
+    @abstractmethod
     def numbers(self) -> tuple[int, ...]:
-        """What this does."""
-        raise NotImplementedError
+        """Numbers of the batches or parts that this does."""
 
 
 @dataclass(frozen=True, eq=False)

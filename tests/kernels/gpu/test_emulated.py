@@ -1,4 +1,4 @@
-"""The kernels of `phast-gpu`, and those that reduce its rows, as C++ on the CPU: a check where there is no GPU."""
+"""The kernels of `phast-gpu` run as C++ on the CPU. This checks them where there is no GPU."""
 
 import os
 import shutil

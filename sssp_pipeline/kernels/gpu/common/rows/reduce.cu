@@ -5,8 +5,8 @@
 // Idea: counts and amounts are integers, so warps may add them in any order. A thread reads several distances, and the
 //     amounts of these vertices, before it uses the first (`read_ahead`): the kernel takes as long as its reads. So
 //     amounts are read whether or not the vertex counts. Amounts of 32 bits halve the reads, and the registers of sums.
-//     The harmonic sum has kernels of its own (`harmonic.cu`). One kernel for both would read the rows once instead of
-//     twice. But its threads would have so many registers that half as many blocks would be resident, and it was slower.
+//     The harmonic sum has kernels of its own (`harmonic.cu`). One kernel for both reads the rows once.
+//     It was slower: it takes more registers, so half as many blocks are resident.
 // Needs: distances of zero or more, so their bits have the order of the distances; the words of each row zero; the
 //     Summary of each row. SSSP_RADII, SSSP_AMOUNTS: how many limits and amounts there are. Each gives every thread
 //     counters in registers; where there are too many, the compiler moves them to local memory. SSSP_AMOUNT_BITS: 64,

@@ -586,9 +586,6 @@ class _Pool:
     def __init__(self, *a):
         pass
 
-    def malloc(self, n):
-        raise NotImplementedError
-
     def free_bytes(self):
         return 0
 
