@@ -1,7 +1,7 @@
 """Whether `auto` makes a hierarchy on the papers' graphs, and the time of a run with its choice and without one.
 
-    python benchmarks/hierarchy_auto.py --folder FOLDER [--graphs ny,ne] [--sources 1,16,64,256,1024,16384]
-    python benchmarks/hierarchy_auto.py --table
+    python benchmarks/hierarchy_auto.py --folder FOLDER [--graphs ny,ne] [--sources 1,16,64,256,1024,16384] [--gpu]
+    python benchmarks/hierarchy_auto.py --table [--gpu]
 
 Each graph gives one line. `spent_s` is what `auto` did before it solved, in a store without a hierarchy: it looked at
 the core, ordered the graph, or made the hierarchy. `run_s` is that and the time of all sources with the solver that
@@ -9,6 +9,10 @@ the core, ordered the graph, or made the hierarchy. `run_s` is that and the time
 where a hierarchy is stored already. All are times of the processor, because other programs may use the cores; those of
 sources are divided by the speed of `cores` cores. The time of a source is measured with a few sources, with `phast` up
 to 256. Compiled kernels are loaded before.
+
+With `--gpu`, `auto` may take the GPU of this machine. Then all times are wall times, up to 1,024 sources are measured,
+and the time of a solver contains what it makes on the GPU beside the graph. These lines are stored apart.
+
 The graphs are those of `papers/matrix.yaml`; SSSP_TEST_DATA names the folder of the real ones. `--table` prints the
 lines of the newest commit as a table.
 """
@@ -21,6 +25,7 @@ import os
 import resource
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +45,7 @@ from sssp_pipeline.pipeline.graph_store.hierarchies import load_hierarchy
 from sssp_pipeline.pipeline.graph_store.hierarchy_record import FOLDER
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
 from sssp_pipeline.pipeline.hierarchy_stage import known_traits, prepare
-from sssp_pipeline.pipeline.machine import Machine
+from sssp_pipeline.pipeline.machine import Machine, this_machine
 from sssp_pipeline.pipeline.planning.plan import Work, batch_size, choose_solver, has_hierarchy
 from sssp_pipeline.pipeline.planning.sources import select_sources
 from sssp_pipeline.pipeline.storage import files
@@ -49,9 +54,10 @@ from sssp_pipeline.workflow.models import Solve
 
 MATRIX = Path(__file__).parent / "papers" / "matrix.yaml"
 NAME = "hierarchy_auto"
+ON_GPU = f"{NAME}_gpu"
 OPTIONS = SolveOptions(kept=Nothing())
-#: Sources that are measured: of a solver that takes one at a time, and at most.
-FEW, MANY = 8, 256
+#: Sources that are measured: of a solver that takes one at a time, of `phast`, and of a GPU solver, at most.
+FEW, MANY, MANY_ON_GPU = 8, 256, 1024
 #: Measurements of each time. The least counts.
 REPEATS = 3
 
@@ -72,19 +78,31 @@ def processor_s() -> float:
     return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
-def source_s(solver: str, graph: CsrGraph, sources: np.ndarray) -> float:
-    """Return the processor time of a source, with the sources of a call side by side."""
+@dataclass(frozen=True)
+class Solving:
+    """The time of a solver."""
+
+    start_s: float
+    source_s: float
+
+
+def measured(solver: str, graph: CsrGraph, sources: np.ndarray) -> Solving:
+    """Return the time of a solver, with the sources of a call side by side; in processor time if it uses no GPU."""
     one = SOLVERS[solver]
+    on_gpu = one.device == "gpu"
+    clock = time.perf_counter if on_gpu else time.process_time
     at_once = one.forecast(graph.traits, len(sources)).at_once
     calls = [sources[first : first + at_once] for first in range(0, len(sources), at_once)]
-    one.solve(graph, sources[:1], OPTIONS)  # compiles it, and reads the hierarchy
-    taken = []
-    for _ in range(REPEATS):
-        began = time.process_time()
-        for some in calls:
-            one.solve(graph, some, OPTIONS)
-        taken.append(time.process_time() - began)
-    return min(taken) / len(sources)
+
+    def took(some: list[np.ndarray]) -> float:
+        began = clock()
+        for of_call in some:
+            one.solve(graph, of_call, OPTIONS)
+        return clock() - began
+
+    first_s = took([sources[:1]])  # compiles it, and reads the hierarchy
+    start_s = max(0.0, first_s - took([sources[:1]])) if on_gpu and one.uses_hierarchy else 0.0
+    return Solving(start_s, min(took(calls) for _ in range(REPEATS)) / len(sources))
 
 
 class Case:
@@ -92,16 +110,17 @@ class Case:
 
     def __init__(self, found: StoredGraph, machine: Machine, sources: np.ndarray) -> None:
         self.found, self.machine, self.sources = found, machine, sources
-        self._measured: dict[tuple[str, int], float] = {}
+        self._measured: dict[tuple[str, int], Solving] = {}
+        self._clock = processor_s if machine.gpu_free_bytes is None else time.perf_counter
 
     def of(self, n_sources: int) -> dict[str, Any]:
         """Return the choices for a number of sources, and their times."""
         bare = self.found.manifest.traits
         without = self._choice(bare, n_sources)
         files.remove(files.join(self.found.store, FOLDER))
-        began = processor_s()
+        began = self._clock()
         traits, reason = prepare(self.found, Solve(), self._work(bare, n_sources), self.machine, Quiet())
-        spent_s = processor_s() - began
+        spent_s = self._clock() - began
         chosen = self._choice(traits, n_sources)
         facts = {"without": without, "auto": chosen, "reason": reason, "spent_s": spent_s}
         facts["without_s"] = self._solve_s(without, n_sources)
@@ -113,9 +132,9 @@ class Case:
         traits = known_traits(self.found)
         if not has_hierarchy(traits):
             return
-        began = processor_s()
+        began = self._clock()
         load_hierarchy(self.found.store, self.found.manifest)
-        read_s = processor_s() - began
+        read_s = self._clock() - began
         for n_sources, facts in of_counts.items():
             facts["stored"] = self._choice(traits, n_sources)
             facts["stored_s"] = self._solve_s(facts["stored"], n_sources)
@@ -131,19 +150,23 @@ class Case:
     def _solve_s(self, solver: str, n_sources: int) -> float:
         # The processor time of a source on all cores is that of one core, and waiting at barriers.
         timed = "delta-stepping" if solver == "parallel-delta-stepping" else solver
-        n = min(n_sources, MANY if SOLVERS[timed].uses_hierarchy else FEW)
+        one = SOLVERS[timed]
+        on_gpu = one.device == "gpu"
+        n = min(n_sources, MANY_ON_GPU if on_gpu else MANY if one.uses_hierarchy else FEW)
         if (timed, n) not in self._measured:
             some = self.sources[np.arange(n) % len(self.sources)]
-            self._measured[timed, n] = source_s(timed, self.found.graph(), some)
-        cores = self.machine.cores if n_sources > 1 else 1
-        return n_sources * self._measured[timed, n] / cores**CORES_EXPONENT
+            self._measured[timed, n] = measured(timed, self.found.graph(), some)
+        solving, cores = self._measured[timed, n], 1 if on_gpu or n_sources == 1 else self.machine.cores
+        return solving.start_s + n_sources * solving.source_s / cores**CORES_EXPONENT
 
 
-def measure(entry: BenchGraph, folder: Path, counts: list[int], drawn: RandomSources) -> None:
+def measure(
+    entry: BenchGraph, folder: Path, counts: list[int], drawn: RandomSources, machine: Machine
+) -> None:
     found = stored(entry, folder, Quiet())
     if entry.hashed_weights is not None:
         found = Weighted(found, entry.hashed_weights)
-    graph, machine = found.graph(), Machine(2, None, "no GPU")
+    graph = found.graph()
     count = min(drawn.count, graph.n_vertices // 4)
     sources = select_sources(
         drawn.model_copy(update={"count": count}).of(graph.n_vertices), found.ids, found.graph
@@ -153,7 +176,7 @@ def measure(entry: BenchGraph, folder: Path, counts: list[int], drawn: RandomSou
     case.add_stored(of_counts)
     files.remove(files.join(found.store, FOLDER))
     record(
-        NAME,
+        NAME if machine.gpu_free_bytes is None else ON_GPU,
         graph=entry.name,
         vertices=graph.n_vertices,
         edges=graph.n_edges,
@@ -163,16 +186,16 @@ def measure(entry: BenchGraph, folder: Path, counts: list[int], drawn: RandomSou
     )
 
 
-def print_table() -> None:
+def print_table(name: str) -> None:
     """Print a row for each graph of the newest commit: in each cell without a hierarchy, and as `auto` chooses."""
-    lines = [json.loads(line) for line in (RESULTS / f"{NAME}.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
     newest = {line["graph"]: line for line in lines if line["commit"] == lines[-1]["commit"]}
     counts = list(next(iter(newest.values()))["sources"])
     print("| graph |", " | ".join(f"{int(n):,}" for n in counts), "|")
     print("| --- |" + " --- |" * len(counts))
-    for name, line in newest.items():
+    for graph, line in newest.items():
         cells = [_cell(line["sources"][n]) for n in counts]
-        print(f"| {name} |", " | ".join(cells), "|")
+        print(f"| {graph} |", " | ".join(cells), "|")
 
 
 def _cell(facts: dict[str, Any]) -> str:
@@ -194,12 +217,16 @@ def main() -> None:
     parser.add_argument("--graphs", help="names of graphs in papers/matrix.yaml; default: all")
     parser.add_argument("--sources", default="1,16,64,256,1024,16384", help="numbers of sources")
     parser.add_argument("--table", action="store_true", help="print the newest lines as a table")
+    parser.add_argument("--gpu", action="store_true", help="with the GPU of this machine, in wall time")
     given = parser.parse_args()
     if given.table:
-        print_table()
+        print_table(ON_GPU if given.gpu else NAME)
         return
     if given.folder is None:
         parser.error("--folder is missing")
+    machine = this_machine() if given.gpu else Machine(2, None, "no GPU")
+    if given.gpu and machine.gpu_free_bytes is None:
+        parser.error(machine.no_gpu)
     bench = load_bench(str(MATRIX))
     names = given.graphs.split(",") if given.graphs else [entry.name for entry in bench.graphs]
     entries = {entry.name: entry for entry in bench.graphs}
@@ -208,7 +235,7 @@ def main() -> None:
     drawn = bench.sources.model_copy(update={"count": 16})
     for name in names:
         try:
-            measure(entries[name], given.folder, [int(n) for n in given.sources.split(",")], drawn)
+            measure(entries[name], given.folder, [int(n) for n in given.sources.split(",")], drawn, machine)
         except InputError as error:
             print(f"{name} is left out: {error.message}", file=sys.stderr)
 

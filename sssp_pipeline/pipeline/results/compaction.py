@@ -56,10 +56,14 @@ def compact(values: np.ndarray, null: Any, bits: np.ndarray, present: np.ndarray
 
 
 @njit()
-def joined_bits(bits: np.ndarray, n_present: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the bits of all values of some rows, one row after the other: (n,) uint8, the lowest bit first.
+def joined_bytes(n_bits: int) -> int:
+    """Return how much memory `joined_bits` takes. The upper half of its last shifted word may be behind all bits."""
+    return 4 * (n_bits // 32 + 2)
 
-    Python's lock is kept: the call takes some microseconds.
+
+@njit(nogil=True)
+def joined_bits(bits: np.ndarray, n_present: np.ndarray, lengths: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+    """Return the bits of all values of some rows, one row after the other: (n,) uint8, the lowest bit first.
 
     Parameters
     ----------
@@ -67,10 +71,11 @@ def joined_bits(bits: np.ndarray, n_present: np.ndarray, lengths: np.ndarray) ->
         (S, W), as in `RowFacts`: each segment but the last one of a row has whole words.
     n_present, lengths
         (S * K,) int64: how many values of each segment are present, and how many it has.
+    scratch
+        At least `joined_bytes` of memory, for what is returned.
     """
     n_bits = int(np.sum(lengths))
-    # The upper half of the last shifted word may be behind all bits.
-    words = np.empty(n_bits // 32 + 2, np.uint32)
+    words = scratch[: joined_bytes(n_bits)].view(np.uint32)
     per_row = len(lengths) // len(bits)
     at = first = 0
     for k in range(len(lengths)):
@@ -78,8 +83,10 @@ def joined_bits(bits: np.ndarray, n_present: np.ndarray, lengths: np.ndarray) ->
         n_words, shift = (lengths[k] + 31) // 32, at % 32
         segment, into = bits[k // per_row, first : first + n_words], words[at // 32 : at // 32 + n_words + 1]
         if n_present[k] == lengths[k]:
-            segment = np.full(n_words, 0xFFFFFFFF, np.uint32)
-        if shift == 0:
+            before = into[0] if shift else np.uint32(0)
+            into[:] = 0xFFFFFFFF
+            into[0] = before | np.uint32(0xFFFFFFFF << shift & 0xFFFFFFFF)
+        elif shift == 0:
             into[:n_words] = segment
         else:
             into[0] |= np.uint32(segment[0] << shift)

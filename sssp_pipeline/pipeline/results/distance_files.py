@@ -186,17 +186,18 @@ def _packed_chunk(row: np.ndarray, facts: RowFacts, lengths: np.ndarray, compres
     begins = row.itemsize * (np.cumsum(lengths) - lengths)
     content, ends = row.data.cast("B"), begins + row.itemsize * n_present
     present = [content[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-    bits, known = np.empty(0, np.uint8), None
+    bits, known, scratch = np.empty(0, np.uint8), None, None
     remainders, n_bits = facts.remainders.ravel(), 8 * row.itemsize * n_present
     if (n_values := int(np.sum(n_present))) < len(row):
-        bits = compaction.joined_bits(facts.bits, n_present, lengths)
+        scratch = compaction.scratch_of(compaction.joined_bytes(len(row)))
+        bits = compaction.joined_bits(facts.bits, n_present, lengths, scratch)
         # Zeros fill the last byte.
         remainders = np.concatenate([facts.bit_remainders.ravel(), np.zeros(1, np.uint32), remainders])
         n_bits = np.concatenate([lengths, [-len(row) % 8], n_bits])
     if (has_values := n_present > 0).any():
         limits = facts.least.ravel()[has_values].min(), facts.largest.ravel()[has_values].max()
         known = pages.Known(limits, remainders, n_bits)
-    return pages.packed_chunk(present, n_values, len(row), bits, compression, known)
+    return pages.packed_chunk(present, n_values, len(row), bits, compression, known, scratch)
 
 
 def with_stand_in(values: np.ndarray, unreached: float) -> np.ndarray:

@@ -302,11 +302,8 @@ def source_chunk(names: Sequence[int] | Sequence[str], n_rows: int, compression:
     n_values, entries = len(names) * n_rows, [_plain_value(name) for name in names]
     if isinstance(names[0], str):
         entries = [len(entry).to_bytes(4, "little") + entry for entry in entries]
-    width = (len(names) - 1).bit_length()
-    run, n_bytes = varint(n_rows << 1), (width + 7) // 8
-    indices = bytes([width]) + b"".join(run + i.to_bytes(n_bytes, "little") for i in range(len(names)))
     dictionary = _page(_DICTIONARY_PAGE, _PLAIN, len(names), [], [b"".join(entries)], compression)
-    data = _page(_DATA_PAGE, _RLE_DICTIONARY, n_values, _all_there(n_values), [indices], compression)
+    data = _index_page(len(names), n_rows, compression)
     return Chunk(
         (*dictionary.buffers, *data.buffers),
         n_values,
@@ -317,6 +314,16 @@ def source_chunk(names: Sequence[int] | Sequence[str], n_rows: int, compression:
         0,
         (_plain_value(min(names)), _plain_value(max(names))),
     )
+
+
+@lru_cache(2**2)
+def _index_page(n_entries: int, n_rows: int, compression: str) -> _Page:
+    """Return the page in which each of the entries of a dictionary stands for `n_rows` rows, in their order."""
+    width = (n_entries - 1).bit_length()
+    run, n_bytes = varint(n_rows << 1), (width + 7) // 8
+    indices = bytes([width]) + b"".join(run + i.to_bytes(n_bytes, "little") for i in range(n_entries))
+    n_values = n_entries * n_rows
+    return _page(_DATA_PAGE, _RLE_DICTIONARY, n_values, _all_there(n_values), [indices], compression)
 
 
 def encoded_chunk(values: pa.Array, compression: str, encoding: str | None) -> Chunk:
@@ -355,6 +362,7 @@ class RepeatedColumn:
     ids: pa.Array
     compression: str
     _chunks: dict[tuple[int, int, int], Chunk] = field(default_factory=dict)
+    _making: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
     def of(ids: pa.Array, compression: str) -> RepeatedColumn:
@@ -374,11 +382,14 @@ class RepeatedColumn:
     def chunk(self, rows: slice, count: int) -> Chunk:
         """Return the chunk that has the ids of `rows` (first to last) `count` times."""
         key = rows.start, rows.stop, count
-        if key not in self._chunks:
-            repeated = pa.concat_arrays([self.ids[rows]] * count)
-            encoding = None if _is_text(repeated) else "DELTA_BINARY_PACKED"
-            self._chunks[key] = encoded_chunk(repeated, self.compression, encoding)
-        return self._chunks[key]
+        if (made := self._chunks.get(key)) is not None:
+            return made
+        with self._making:  # the threads that write the first batches of a run ask together
+            if key not in self._chunks:
+                repeated = pa.concat_arrays([self.ids[rows]] * count)
+                encoding = None if _is_text(repeated) else "DELTA_BINARY_PACKED"
+                self._chunks[key] = encoded_chunk(repeated, self.compression, encoding)
+            return self._chunks[key]
 
 
 #: The columns that were used last.

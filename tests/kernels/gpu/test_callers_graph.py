@@ -201,17 +201,14 @@ def test_negative_weights_of_a_matrix_of_cupy():
     "fault", [fault for name, fault in FAULTS.items() if "late" in name or name[:3] in ("tar", "nan", "inf")]
 )
 def test_errors_of_a_matrix_of_cupy_are_those_of_a_matrix_of_scipy(fault, dtype):
-    arrays = with_fault(fault, dtype)
+    valid, arrays = arrays_of(rmat(scale=12), dtype), with_fault(fault, dtype)
     errors = []
-    for matrix in (matrix_of(arrays), unchecked(arrays)):
+    for matrix, values in (
+        (matrix_of(valid), tuple(map(cupy_module().asarray, arrays))),
+        (expected_matrix(valid), arrays),
+    ):
+        matrix.indptr, matrix.indices, matrix.data = values  # both look at arrays only when they are made of them
         with pytest.raises(InputError) as caught:
             sp.solve(matrix, 0)
         errors.append((caught.value.message, caught.value.hint))
     assert errors[0] == errors[1]
-
-
-def unchecked(arrays):
-    """A matrix of SciPy, which looks at the arrays only when it is made of them."""
-    matrix = expected_matrix(arrays_of(rmat(scale=12), "float32"))
-    matrix.indptr, matrix.indices, matrix.data = arrays
-    return matrix
