@@ -1,4 +1,4 @@
-"""Expected costs of a hierarchy: seconds of one core, and bytes of host memory.
+"""Expected costs of a hierarchy: seconds on two cores, which more cores hardly shorten, and bytes of host memory.
 
 Fitted to `benchmarks/results/hierarchy.jsonl` and `benchmarks/results/hierarchy_auto.jsonl`.
 """
@@ -13,11 +13,11 @@ from sssp_pipeline.csr import GraphTraits
 #: each vertex and edge.
 _LOAD_S, _LOW_DEGREES_S = 0.1, 25e-9
 #: Seconds of thinning and METIS for each vertex and each pair of neighbours of the core.
-_METIS_VERTEX_S, _METIS_PAIR_S = 2e-6, 0.5e-6
+_METIS_VERTEX_S, _METIS_PAIR_S = 0.1e-6, 0.5e-6
 #: Seconds to start METIS, and to load the other kernels.
-_START_S = 0.4
+_START_S = 0.2
 #: Seconds to list an arc, and to find its weights: for each arc and each triangle.
-_LIST_S, _ARC_S, _TRIANGLE_S = 40e-9, 80e-9, 1.3e-9
+_LIST_S, _ARC_S, _TRIANGLE_S = 40e-9, 55e-9, 0.9e-9
 #: Memory of the process of METIS without a graph.
 _METIS_BYTES = 10**8
 #: Seconds to read a byte of a stored hierarchy.
