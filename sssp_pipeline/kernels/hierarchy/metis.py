@@ -109,6 +109,8 @@ class MetisProcess:
 
 def _order_input() -> None:
     """Write the order of the graph in the standard input to the standard output."""
+    import pymetis  # takes as long as the parent needs to make the graph  # noqa: F401
+
     given = sys.stdin.buffer.read()
     n_offsets, n_neighbours = np.frombuffer(given, np.int64, 2).tolist()
     arrays = np.frombuffer(given, np.int32, n_offsets + n_neighbours, offset=16)
