@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import cycle, product
 from pathlib import Path
@@ -241,6 +244,29 @@ def test_random_batches_are_read_back(seed, tmp_path):
     rng = np.random.default_rng(seed)
     for _ in range(250):
         check_random_batch(rng, tmp_path / "file.parquet")
+
+
+def test_threads_that_ask_together_share_a_chunk_of_vertices(monkeypatch):
+    made, n_threads = [], 8
+    encoded_chunk = parquet_pages.encoded_chunk
+
+    def slowly(*args):
+        made.append(args)
+        time.sleep(0.1)
+        return encoded_chunk(*args)
+
+    monkeypatch.setattr(parquet_pages, "encoded_chunk", slowly)
+    column = parquet_pages.RepeatedColumn(pa.array(range(N)), "none")
+    together = threading.Barrier(n_threads)
+
+    def ask(_):
+        together.wait()
+        return column.chunk(slice(0, N), 3)
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        chunks = list(threads.map(ask, range(n_threads)))
+    assert len(made) == 1
+    assert all(chunk is chunks[0] for chunk in chunks)
 
 
 def test_values_beside_null_are_not_overwritten_before_they_are_uploaded(monkeypatch):
