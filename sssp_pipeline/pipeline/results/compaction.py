@@ -62,7 +62,9 @@ def joined_bytes(n_bits: int) -> int:
 
 
 @njit(nogil=True)
-def joined_bits(bits: np.ndarray, n_present: np.ndarray, lengths: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+def joined_bits(
+    bits: np.ndarray, n_present: np.ndarray, lengths: np.ndarray, scratch: np.ndarray
+) -> np.ndarray:
     """Return the bits of all values of some rows, one row after the other: (n,) uint8, the lowest bit first.
 
     Parameters

@@ -207,7 +207,9 @@ def test_errors_of_a_matrix_of_cupy_are_those_of_a_matrix_of_scipy(fault, dtype)
         (matrix_of(valid), tuple(map(cupy_module().asarray, arrays))),
         (expected_matrix(valid), arrays),
     ):
-        matrix.indptr, matrix.indices, matrix.data = values  # both look at arrays only when they are made of them
+        matrix.indptr, matrix.indices, matrix.data = (
+            values  # both look at arrays only when they are made of them
+        )
         with pytest.raises(InputError) as caught:
             sp.solve(matrix, 0)
         errors.append((caught.value.message, caught.value.hint))
