@@ -27,8 +27,8 @@ PYTEST = $(BIN)/pytest -q -n logical --maxprocesses 8
 
 help:
 	@echo "make quickstart   install, then run workflows/quickstart.yaml"
-	@echo "make check        lint, types, stale docs and the quick tests, in two minutes"
-	@echo "make test         the same, and all tests but those of test-slow, in eight minutes"
+	@echo "make check        lint, types, stale docs and the quick tests, in six minutes on two cores"
+	@echo "make test         the same, and all tests but those of test-slow, in thirteen minutes on two cores"
 	@echo "make test-slow    the tests of object storage, faults, kills and deployment, and the rarer kernel variants"
 	@echo "make test-s3      the tests on a real S3, OpenStack Swift, installed into .swift for them"
 	@echo "make test-azure   the tests on Azurite, installed into .azurite for them (needs npm)"
@@ -54,9 +54,9 @@ check: lint
 test: lint
 	$(PYTEST) --dist worksteal -m "not slow"
 
-# The tests of a file stay in one process, as they share a server.
+# The tests of a file stay in one process, as they share a server. Most of them wait, so there is one process more.
 test-slow: install-dev
-	$(PYTEST) --dist loadfile -m slow
+	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile -m slow
 
 test-s3: install-dev swift
 	SSSP_SWIFT=$(SWIFT) $(BIN)/pytest -q tests/object_storage/test_s3.py
