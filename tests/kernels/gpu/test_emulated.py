@@ -38,14 +38,24 @@ def test_random_graphs_are_solved_as_by_dijkstra(tmp_path):
     assert "150 graphs, 0 differ" in done.stdout
 
 
-def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("call.seeded[i] = 0;", ""),
+        (
+            "const bool is_above = i > 0 || column_of(matrix, b)[in_column(chunk, local)] < kInfinity;",
+            "const bool is_above = true;",
+        ),
+    ],
+    ids=["seeds of an earlier batch", "vertices above other roots of a chunk"],
+)
+def test_a_kernel_with_a_fault_is_found(tmp_path, monkeypatch, line, fault):
     copy = tmp_path / "copy"
     shutil.copytree(Path(__file__).parents[3] / "sssp_pipeline", copy / "sssp_pipeline")
     climb = copy / "sssp_pipeline" / "kernels" / "gpu" / "phast_gpu" / "climb.cu"
     text = climb.read_text(encoding="utf-8")
-    cleared = "call.seeded[i] = 0;"
-    assert text.count(cleared) == 1
-    climb.write_text(text.replace(cleared, ""), encoding="utf-8")
+    assert text.count(line) == 1
+    climb.write_text(text.replace(line, fault), encoding="utf-8")
     monkeypatch.chdir(copy)
     done = emulated(tmp_path / "compiled", "--graphs", "60", "--seed", "6")
     assert done.returncode == 1

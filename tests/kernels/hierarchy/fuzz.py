@@ -5,7 +5,8 @@
 A graph has parts: trees, cycles, cliques, lattices with holes, stars, random ones. Each part is joined to an earlier
 one by bridges or at a vertex, or not at all. Weights may be zero, equal, as large as the type allows, or negative.
 Edges lead both ways, one way, or both ways with different weights. Some graphs are ordered by METIS, and some of these
-are cut before. One to three threads prepare a graph. Options vary too: sources, targets, cutoff, what is kept.
+are cut before. One to three threads prepare a graph. Chunks are smaller than they are otherwise, so that small graphs
+have several bands of them. Options vary too: sources, targets, cutoff, what is kept.
 
 Every graph follows from the seed and its number. So `--first N --graphs 1` repeats graph N, and a failure is printed
 with its edges.
@@ -21,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import repeat
 from unittest import mock
 
 import numpy as np
@@ -28,7 +30,7 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, csr_from_edges
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels import SOLVERS
-from sssp_pipeline.kernels.hierarchy import completion, customization, metis, order
+from sssp_pipeline.kernels.hierarchy import chunks, completion, customization, metis, order
 from sssp_pipeline.kernels.kept import EveryVertex, Kept, Nothing, Targets
 from sssp_pipeline.kernels.nearest import Nearest
 from sssp_pipeline.kernels.reductions import Reductions
@@ -53,6 +55,8 @@ class Case:
     #: From how many vertices on METIS orders what is left, and from how many on that is cut before.
     few: int
     cut_vertices: int
+    #: The most vertices of the top, of the chunks below it, and of a chunk of whole subtrees.
+    chunk_sizes: tuple[int, int, int]
 
 
 # ---- graphs ----
@@ -172,6 +176,10 @@ def kept_of(random: Random, n: int) -> Kept:
     return kinds[int(random.integers(len(kinds)))]
 
 
+#: Of the top, of the chunks below it, and of chunks of whole subtrees.
+CHUNK_SIZES = ([1, 2, 8, 32, chunks.MOST_TOP], [1, 3, 8, 30, chunks.MOST_OWN], [1, 2, 5, 16, chunks.MOST_LOW])
+
+
 def case(seed: int, number: int) -> Case:
     """Return the case of this number; always the same one."""
     random = np.random.default_rng([seed, number])
@@ -186,7 +194,9 @@ def case(seed: int, number: int) -> Case:
     options = SolveOptions(cutoff=cutoff, kept=kept_of(random, n), metrics=bool(random.random() < 0.7))
     by_metis = random.random() < 0.02
     few, cut_vertices = (0, int(random.choice([8, 1000]))) if by_metis else (10**6, 10**6)
-    return Case(graph, sources, options, int(random.choice([1, 1, 1, 1, 1, 1, 2, 3])), few, cut_vertices)
+    n_threads = int(random.choice([1, 1, 1, 1, 1, 1, 2, 3]))
+    chunk_sizes = tuple(int(random.choice(sizes)) for sizes in CHUNK_SIZES)
+    return Case(graph, sources, options, n_threads, few, cut_vertices, chunk_sizes)
 
 
 # ---- comparison ----
@@ -209,6 +219,7 @@ def prepared_as(given: Case) -> Iterator[None]:
         (order, "FEW", given.few),
         (order, "MetisProcess", InThisProcess),
         (metis, "CUT_VERTICES", given.cut_vertices),
+        *zip(repeat(chunks), ("MOST_TOP", "MOST_OWN", "MOST_LOW"), given.chunk_sizes, strict=False),
     ]
     with ExitStack() as stack:
         for module, name, stand_in in stand_ins:
@@ -252,7 +263,8 @@ def shown(given: Case) -> str:
     edges = list(zip(src.tolist(), graph.col_indices.tolist(), graph.weights.tolist(), strict=True))
     return (
         f"  {graph.n_vertices} vertices, {graph.weight_dtype}, edges {edges}\n"
-        f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}"
+        f"  sources {given.sources.tolist()}, {given.options}, {given.n_threads} threads, METIS from {given.few}, "
+        f"chunks of {given.chunk_sizes}"
     )
 
 
