@@ -1,6 +1,6 @@
 """The form in which distances are written, and the Parquet file of a batch in the long layout.
 
-Files are assembled from pages (`parquet_pages.py`). A source is one dictionary entry, vertices in order are differences
+Files are assembled from pages (`parquet_file.py`). A source is one dictionary entry, vertices in order are differences
 of 1 that take almost no space, and distances are plain. `wide_files.py` has the wide layout.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sssp_pipeline.kernels.row_facts import RowFacts
     from sssp_pipeline.kernels.solver import Solution
     from sssp_pipeline.pipeline.graph_store import units
-    from sssp_pipeline.pipeline.results import compaction
+    from sssp_pipeline.pipeline.results import compaction, parquet_file
     from sssp_pipeline.pipeline.results import parquet_pages as pages
     from sssp_pipeline.vertex_ids import VertexIds
 else:
@@ -37,6 +37,7 @@ else:
     pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
     pq, units = LazyModule("pyarrow.parquet"), LazyModule("sssp_pipeline.pipeline.graph_store.units")
     pages = LazyModule("sssp_pipeline.pipeline.results.parquet_pages")
+    parquet_file = LazyModule("sssp_pipeline.pipeline.results.parquet_file")
     compaction = LazyModule("sssp_pipeline.pipeline.results.compaction")
     row_facts = LazyModule("sssp_pipeline.kernels.row_facts")
 
@@ -93,7 +94,7 @@ def write_distances(
     columns = [("source", vertex.type), ("vertex", vertex.type), ("distance", kind)]
     if solution.predecessors is not None:
         columns.append(("predecessor", vertex.type))
-    writer = pages.PageWriter(handle, pa.schema(columns), form.compression)
+    writer = parquet_file.PageWriter(handle, pa.schema(columns), form.compression)
     names = ids.names(sources)
     ids_of_rows = pages.RepeatedColumn.of(vertex, form.compression)
     rows = _Rows.of(solution.distances, form, solution.facts)

@@ -29,9 +29,10 @@ from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.kernels.host import crc32
 from sssp_pipeline.kernels.row_facts import RowFacts
 from sssp_pipeline.kernels.solver import Solution
-from sssp_pipeline.pipeline.results import distance_files, parquet_pages
+from sssp_pipeline.pipeline.results import distance_files, parquet_file, parquet_pages
 from sssp_pipeline.pipeline.results.distance_files import DistanceFormat, write_distances
-from sssp_pipeline.pipeline.results.parquet_pages import PageWriter, plain_chunk
+from sssp_pipeline.pipeline.results.parquet_file import PageWriter
+from sssp_pipeline.pipeline.results.parquet_pages import plain_chunk
 from sssp_pipeline.pipeline.results.reached_pairs import ReachedPairs
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import IdMapping, VertexIds
@@ -271,7 +272,7 @@ def test_threads_that_ask_together_share_a_chunk_of_vertices(monkeypatch):
 
 def test_values_beside_null_are_not_overwritten_before_they_are_uploaded(monkeypatch):
     monkeypatch.setattr(distance_files, "GROUP_ROWS", 2 * N)
-    monkeypatch.setattr(parquet_pages, "_AT_ONCE", 1)
+    monkeypatch.setattr(parquet_file, "_AT_ONCE", 1)
     distances, ids = distances_of("uint32", PATTERNS["some"]), IDS["offset"]
     form = DistanceFormat("long", None, "none", False)
     for url in ("memory://first.parquet", "memory://second.parquet"):
