@@ -162,7 +162,7 @@ def ingest(
     """Convert the edge lists of the workflow into a graph store, and stop."""
     with reporting(log, quiet, verbose, as_json) as progress:
         workflow = _load(inputs, sources, targets, out, overrides, save_workflow, progress)
-        from sssp_pipeline.pipeline.run import ingest_all
+        from sssp_pipeline.pipeline.ingest_workflow import ingest_all
         from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 
         with OneCluster(workflow.cluster) as cluster:
@@ -372,6 +372,8 @@ def main() -> None:
     gc.set_threshold(300_000, 20, 20)
     # Otherwise pydantic searches all installed packages for plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Otherwise NumPy starts a thread on each core for its linear algebra, which no command uses.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
     if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" in os.environ:
         from sssp_pipeline import completion

@@ -59,3 +59,7 @@ def leave_out_optional_packages() -> None:
         import pyarrow as pa
 
         pa.array([0])
+    # Otherwise numba searches all installed packages for extensions; the kernels of this package use none.
+    from numba.core import entrypoints
+
+    entrypoints._already_initialized = True

@@ -18,8 +18,9 @@ import pytest
 
 from sssp_pipeline import cgroup
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.host_memory import free_memory_bytes, memory_bytes
 from sssp_pipeline.pipeline.ingest.memory import Memory
-from sssp_pipeline.pipeline.machine import free_memory_bytes, hardware, memory_bytes
+from sssp_pipeline.pipeline.machine import hardware
 
 MB = 2**20
 UNLIMITED = {1: "9223372036854771712", 2: "max"}
@@ -147,7 +148,7 @@ def test_ingest_takes_half_of_what_the_group_leaves(groups):
 
 
 PROBE = """\
-from sssp_pipeline.pipeline.machine import free_memory_bytes, memory_bytes
+from sssp_pipeline.pipeline.host_memory import free_memory_bytes, memory_bytes
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
 print(memory_bytes(), usable_cores(), free_memory_bytes())
 from distributed.system import MEMORY_LIMIT

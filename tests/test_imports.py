@@ -54,7 +54,7 @@ ORDER = (
     *("kernels.gpu.common", "kernels.gpu", "kernels.registry", "kernels"),
     "pipeline.storage",
     "workflow",
-    *("pipeline.machine", "pipeline.scratch", "pipeline.arrow_arrays"),
+    *("pipeline.host_memory", "pipeline.machine", "pipeline.scratch", "pipeline.arrow_arrays"),
     *(
         "pipeline.formats.parsing.ordered",
         "pipeline.formats.reading",
@@ -70,6 +70,7 @@ ORDER = (
         "pipeline.completed_run",
         "pipeline.inspect",
         "pipeline.hierarchy_stage",
+        "pipeline.ingest_workflow",
         "pipeline.run",
         "pipeline.plan_facts",
         "pipeline.run_each",
@@ -279,3 +280,28 @@ def test_a_table_of_ids_loads_nothing_slow(tmp_path):
         code, slow = loaded_by(tmp_path, "ingest", f"{name}.yaml")
         assert code == 0
     assert not slow & {"pandas", "scipy"}
+
+
+#: What solves, and what writes and checks distances.
+AFTER_INGEST = (
+    *("sssp_pipeline.kernels.registry", "sssp_pipeline.kernels.solver", "sssp_pipeline.pipeline.run"),
+    *("sssp_pipeline.kernels.cpu", "sssp_pipeline.kernels.gpu", "sssp_pipeline.kernels.hierarchy"),
+    *(
+        "sssp_pipeline.pipeline.planning",
+        "sssp_pipeline.pipeline.results",
+        "sssp_pipeline.pipeline.verification",
+    ),
+    *("sssp_pipeline.pipeline.checks", "sssp_pipeline.pipeline.machine"),
+    *("sssp_pipeline.pipeline.solving.dispatch", "sssp_pipeline.pipeline.solving.workers.interface"),
+)
+
+
+@pytest.mark.medium
+def test_an_ingest_loads_no_solver_and_no_results(tmp_path):
+    (tmp_path / "edges.txt").write_text(EDGES)
+    names = (*SLOW, "pyarrow.compute", *AFTER_INGEST)
+    # The first ingest on a machine compiles, which loads SciPy.
+    for out in ("first", "second"):
+        code, loaded = loaded_by(tmp_path, "ingest", "edges.txt", "--from", "0", "--out", out, names=names)
+        assert code == 0
+    assert loaded == {"numba", "numpy", "pyarrow", "pyarrow.parquet", "yaml"}

@@ -11,7 +11,7 @@ from sssp_pipeline.api.wording import naming
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.graph_store.store import graph_with
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.run import ingest_all
+from sssp_pipeline.pipeline.ingest_workflow import ingest_all
 from sssp_pipeline.pipeline.run import run as run_pipeline
 from sssp_pipeline.pipeline.run_each import run_each as run_each_pipeline
 from sssp_pipeline.progress import Progress, Quiet

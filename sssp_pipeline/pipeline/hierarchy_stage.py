@@ -24,7 +24,8 @@ from sssp_pipeline.pipeline.graph_store.hierarchy_record import OfEdges, OfGraph
 from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.machine import Machine, free_memory_bytes
+from sssp_pipeline.pipeline.host_memory import free_memory_bytes
+from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.planning import hierarchy
 from sssp_pipeline.pipeline.planning.plan import Work, has_hierarchy
 from sssp_pipeline.pipeline.storage import files

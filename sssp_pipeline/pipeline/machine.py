@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from sssp_pipeline import cgroup
 from sssp_pipeline.errors import SsspError
 from sssp_pipeline.kernels.gpu.common.cuda.compile import load_kernels
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import Finding, gpu_findings, gpu_missing
 from sssp_pipeline.kernels.gpu.common.graphs.device_graph import obtainable_bytes
 from sssp_pipeline.kernels.gpu.common.rows.device_rows import SUMMARY
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
+from sssp_pipeline.pipeline.host_memory import memory_bytes
 
 _PACKAGES = ("sssp-pipeline", "numpy", "numba", "pyarrow", "dask", "distributed", "fsspec")
 #: Packages that only GPUs need.
@@ -81,27 +81,6 @@ def hardware() -> dict[str, Any]:
         "memory_bytes": memory_bytes(),
         "gpu": gpu_name(),
     }
-
-
-def memory_bytes() -> int:
-    """Return the bytes of memory that the machine and the limits of this process allow."""
-    import psutil
-
-    limits = [psutil.virtual_memory().total, cgroup.memory_limit()]
-    with suppress(ImportError):  # not Windows
-        import resource
-
-        limits.append(
-            resource.getrlimit(resource.RLIMIT_RSS)[1]
-        )  # Dask applies this limit to its workers as well
-    return min(limit for limit in limits if limit > 0)
-
-
-def free_memory_bytes() -> int:
-    """Return the bytes of memory that this process may still take."""
-    import psutil
-
-    return min(psutil.virtual_memory().available, cgroup.memory_left())
 
 
 def versions() -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from sssp_pipeline.errors import InputError, UnsolvableError
-from sssp_pipeline.kernels.compile_notice import on_first_compilation
-from sssp_pipeline.pipeline.checks import check_before_ingest, check_before_making_hierarchy
+from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.completed_run import check_undamaged, finish_run
-from sssp_pipeline.pipeline.graph_store.manifest import Manifest, StoreManifest
+from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, older_versions, read_newest
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
-from sssp_pipeline.pipeline.hierarchy_stage import make_for_all, planned, prepare
-from sssp_pipeline.pipeline.ingest.stage import ingest
+from sssp_pipeline.pipeline.hierarchy_stage import planned, prepare
+from sssp_pipeline.pipeline.ingest_workflow import compile_notice, ingest_all
 from sssp_pipeline.pipeline.machine import Machine, hardware, this_machine, versions
 from sssp_pipeline.pipeline.planning.plan import Plan, cut, make_plan, work_of
 from sssp_pipeline.pipeline.planning.selection import Selection
@@ -42,7 +41,6 @@ from sssp_pipeline.pipeline.results.overall import overall_facts, overall_number
 from sssp_pipeline.pipeline.results.run_files import FileShape, faults_of, part_file
 from sssp_pipeline.pipeline.results.run_folder import RUN_FORMAT, RUN_VERSION, RunFolder
 from sssp_pipeline.pipeline.results.vertex_table import write_vertex_table
-from sssp_pipeline.pipeline.solving.ingest_pool import ClusterForIngest
 from sssp_pipeline.pipeline.solving.stage import Solved, Solving
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.pipeline.storage import files
@@ -68,75 +66,10 @@ class _Timings:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - began
 
 
-def _compile_notice(progress: Progress) -> AbstractContextManager[None]:
-    """Report compilation of kernels during the block through `progress`."""
-    return on_first_compilation(
-        lambda: progress.say("compiling, once: later runs find the compiled kernels", "compiling")
-    )
-
-
 def ingest_stage(workflow: Workflow, progress: Progress, cluster: OneCluster | None = None) -> StoredGraph:
     """Return the graph of a workflow with one weight. Ingest it if the store does not hold it, as `ingest_all`."""
     stored = ingest_all(workflow, progress, cluster=cluster)
     return StoredGraph(workflow.store, graph_with(None, stored, workflow.store))
-
-
-def ingest_all(
-    workflow: Workflow,
-    progress: Progress,
-    *,
-    remove_old_versions: bool = False,
-    hierarchy: bool = False,
-    cluster: OneCluster | None = None,
-) -> StoreManifest:
-    """Return the manifest of the workflow's store with all weights. Ingest the graph if the store does not hold it.
-
-    With `hierarchy`, make what the store lacks of a hierarchy too. With a `cluster` of other machines, its workers
-    ingest. Worker processes of this machine do not: threads of this process already use all of its cores.
-    """
-    if hierarchy:
-        check_before_making_hierarchy(workflow)
-    with _compile_notice(progress):
-        stored, fresh = ingest(
-            workflow.graph,
-            workflow.store,
-            progress,
-            remove_old_versions=remove_old_versions,
-            workers=None
-            if cluster is None or cluster.is_here
-            else ClusterForIngest(cluster, workflow.solve.retries, progress),
-        )
-    for name, manifest in stored.by_weight.items():
-        if fresh and manifest.reading is not None:
-            how, *edges = manifest.reading.lines()
-            inputs = workflow.graph.by_weight[name].inputs
-            given = ", ".join(map(files.redacted, inputs[:3]))
-            progress.say(f"read {given}{', …' * (len(inputs) > 3)}: {how}", "read")
-            for line in edges:
-                progress.say(line, "read")
-    manifest = next(iter(stored.by_weight.values()))
-    size = f"{plural(manifest.n_vertices, 'vertex')}, {plural(manifest.n_edges, 'edge')}"
-    counts = {name.replace("_", " "): n for name, n in manifest.counts.model_dump().items() if n}
-    if len(counts) > 1:  # something was dropped or added
-        size += f" ({', '.join(f'{n:,} {name}' for name, n in counts.items())})"
-    if (cleaning := manifest.cleaning) is not None:
-        progress.say(cleaning.line(), "cleaned", **cleaning.model_dump())
-    weights = ", ".join(
-        f"{graph.weights.dtype} weights" + ("" if name is None else f" `{name}`")
-        for name, graph in stored.by_weight.items()
-    )
-    store = files.redacted(workflow.store)
-    progress.say(
-        f"graph: {size}, {weights} in {store}" + ("" if fresh else " (unchanged, not ingested again)"),
-        "graph",
-        vertices=manifest.n_vertices,
-        edges=manifest.n_edges,
-        store=store,
-    )
-    if hierarchy:
-        with _compile_notice(progress):
-            make_for_all(workflow.store, stored, progress)
-    return stored
 
 
 def select_stage(
@@ -242,7 +175,7 @@ def run(
         with timings.of("plan"):
             batches, output, skipped, snapper = select_stage(workflow, stored, progress)
         with (
-            _compile_notice(progress),
+            compile_notice(progress),
             exclusive(folder.url) as still_ours,
             nullcontext() if of_several else cluster,  # it ends before another process may have the folder
         ):

@@ -14,9 +14,10 @@ from sssp_pipeline.pipeline.checks import check_before_ingest
 from sssp_pipeline.pipeline.graph_store.manifest import StoreManifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with
 from sssp_pipeline.pipeline.graph_store.stored_graph import StoredGraph
+from sssp_pipeline.pipeline.ingest_workflow import ingest_all
 from sssp_pipeline.pipeline.plan_facts import describe_plan, facts_of_plan
 from sssp_pipeline.pipeline.results.run_folder import RunFolder
-from sssp_pipeline.pipeline.run import OfSeveral, ingest_all, run, version_of
+from sssp_pipeline.pipeline.run import OfSeveral, run, version_of
 from sssp_pipeline.pipeline.solving.workers.source import OneCluster
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, StartUp

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from sssp_pipeline.workflow.models import Workflow
@@ -16,7 +20,34 @@ _ITEMS, _VALUES = "items", "additionalProperties"
 @cache
 def schema(model: type[Section] = Workflow) -> dict[str, Any]:
     """Return the JSON schema of a file of `model`. The result is shared; do not change it."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+    made = model.model_json_schema()
+    named = {section.__name__: section for section in _sections(Section)}
+    for name, section in [(model.__name__, made), *made.get("$defs", {}).items()]:
+        meanings = _meanings(named[name])
+        for key, part in section["properties"].items():
+            part["description"] = meanings[key]
+            section["properties"][key] = dict(sorted(part.items()))  # as pydantic sorts them
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def _sections(base: type[Section]) -> Iterator[type[Section]]:
+    """Give all classes that are derived from `base`."""
+    for section in base.__subclasses__():
+        yield section
+        yield from _sections(section)
+
+
+def _meanings(section: type[Section]) -> dict[str, str]:
+    """Return the docstring of each field of `section`: the text below it in the source."""
+    found: dict[str, str] = {}
+    for owner in reversed(section.__mro__[: section.__mro__.index(Section)]):
+        (body,) = ast.parse(inspect.getsource(owner)).body
+        assert isinstance(body, ast.ClassDef)
+        for field, text in pairwise(body.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                assert isinstance(field.target, ast.Name)
+                found[field.target.id] = inspect.cleandoc(ast.literal_eval(text.value))
+    return found
 
 
 def schema_json(model: type[Section] = Workflow) -> str:

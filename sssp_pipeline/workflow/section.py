@@ -17,9 +17,8 @@ Path = tuple[str | int, ...]
 class Section(BaseModel):
     """The base of all sections: unknown keys are refused, and no value is converted to another type."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    # Not `use_attribute_docstrings`: it would parse the source of each class in every process. `schema` does that.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def dotted(path: Path) -> str:

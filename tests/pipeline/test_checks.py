@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from sssp_pipeline.cli import app
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.kernels.gpu.common.cuda.cupy_setup import gpu_missing
-from sssp_pipeline.pipeline import checks
-from sssp_pipeline.pipeline import run as conductor
+from sssp_pipeline.pipeline import checks, ingest_workflow
 from sssp_pipeline.pipeline.machine import Machine
 from sssp_pipeline.pipeline.run import run
 from sssp_pipeline.pipeline.solving.workers import address as address_kind
@@ -41,7 +40,7 @@ def refused(tmp_path, monkeypatch):
     def never(*_, **__):
         raise AssertionError("the graph is read")
 
-    monkeypatch.setattr(conductor, "ingest", never)
+    monkeypatch.setattr(ingest_workflow, "ingest", never)
 
     def check(**sections) -> InputError:
         with pytest.raises(InputError) as caught:

@@ -17,7 +17,7 @@ from sssp_pipeline.csr import MAX_VERTICES
 from sssp_pipeline.errors import InputError
 from sssp_pipeline.pipeline.formats.edge_list import EdgeChunk, EdgeList, ReadOptions
 from sssp_pipeline.pipeline.formats.parsing.declared import declared_reading, refuse_columns
-from sssp_pipeline.pipeline.machine import free_memory_bytes
+from sssp_pipeline.pipeline.host_memory import free_memory_bytes
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import in_bytes
 

@@ -20,7 +20,7 @@ from sssp_pipeline.pipeline.graph_store.loading import load_coordinates, load_gr
 from sssp_pipeline.pipeline.graph_store.machine_cache import shared_graph
 from sssp_pipeline.pipeline.graph_store.manifest import Manifest
 from sssp_pipeline.pipeline.graph_store.store import graph_with, read_manifest
-from sssp_pipeline.pipeline.machine import memory_bytes
+from sssp_pipeline.pipeline.host_memory import memory_bytes
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.progress import Progress, Quiet
 from sssp_pipeline.vertex_ids import VertexIds

@@ -34,7 +34,7 @@ from sssp_pipeline.csr import unreached_distance
 from sssp_pipeline.errors import InputError, UnsolvableError
 from sssp_pipeline.kernels import row_facts
 from sssp_pipeline.kernels.host.kernel_threads import usable_cores
-from sssp_pipeline.pipeline.machine import free_memory_bytes
+from sssp_pipeline.pipeline.host_memory import free_memory_bytes
 from sssp_pipeline.pipeline.results.distance_files import (
     DistanceFormat,
     as_solved,

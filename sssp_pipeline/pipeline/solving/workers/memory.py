@@ -15,7 +15,7 @@ from dask.utils import parse_bytes
 from distributed import Client, Worker
 
 from sssp_pipeline.errors import InputError, SsspError
-from sssp_pipeline.pipeline.machine import memory_bytes
+from sssp_pipeline.pipeline.host_memory import memory_bytes
 from sssp_pipeline.progress import plural
 
 #: Memory of a worker without a graph: Python, Dask, Arrow and the compiled solvers. With a lower limit, Dask ends the

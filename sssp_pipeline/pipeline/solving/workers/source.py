@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
-from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
 from sssp_pipeline.workflow.cluster import Cluster
+
+if TYPE_CHECKING:
+    from sssp_pipeline.pipeline.solving.workers.interface import WorkerSource
 
 #: The kinds whose workers run on this machine.
 _HERE = ("auto", "local-cpu", "local-cuda")
@@ -27,11 +28,13 @@ def worker_source(spec: Cluster, *, keeps: bool = False) -> Iterator[WorkerSourc
         No scheduler answers, no worker joins, a worker runs another release, or the package that starts the cluster is
         not installed.
     """
+    # An ingest on this machine uses no workers. Their import, and that of Dask, take as long as that of a small graph.
     if spec.kind in _HERE:
+        from sssp_pipeline.pipeline.solving.workers.local import ThisMachine
+
         with ExitStack() as kept:
             yield ThisMachine(spec, kept if keeps else None)
         return
-    # The import of Dask takes as long as the ingest of a small graph.
     from sssp_pipeline.pipeline.solving.workers.clusters import connected
     from sssp_pipeline.pipeline.solving.workers.dask_workers import DaskCluster
 
