@@ -36,7 +36,8 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
-from mutations import MAKERS, Input, made
+from makers import MAKERS, made
+from mutations import Input
 from reference_graph import Graph, Refused, stored_edges, weight_types
 from reference_reader import understood
 from stored import graph_spec

@@ -277,7 +277,7 @@ def _in_a_container(rng: random.Random, made: Input, is_text: bool = True) -> In
     return made
 
 
-def _graphml(rng: random.Random) -> Input:
+def graphml(rng: random.Random) -> Input:
     def write(edges: Rows) -> bytes:
         content = writers.graphml(edges).decode()
         if rng.random() < 0.2:
@@ -296,17 +296,17 @@ def _graphml(rng: random.Random) -> Input:
     return _lines_format(write, "edges.graphml", 0, True)(rng)
 
 
-def _csv(rng: random.Random) -> Input:
+def csv(rng: random.Random) -> Input:
     separator, header = rng.choice([",", ",", ";", "|", "\t"]), rng.random() < 0.6
     make = _lines_format(lambda edges: writers.lines(edges, separator, header), "edges.csv", 0, True)
     return make(rng)
 
 
-def _metis(rng: random.Random) -> Input:
+def metis(rng: random.Random) -> Input:
     return _lines_format(writers.metis, "edges.graph", 1, False)(rng)
 
 
-def _tntp(rng: random.Random) -> Input:
+def tntp(rng: random.Random) -> Input:
     """The workflow names the weight, mostly."""
     given = _lines_format(writers.tntp, "edges_net.tntp", 1, False)(rng)
     if rng.random() < 0.9:
@@ -339,7 +339,7 @@ HIGHWAYS = _words(
 )
 
 
-def _osm(rng: random.Random) -> Input:
+def osm(rng: random.Random) -> Input:
     n = rng.randrange(2, 9)
     ways = []
     for _ in range(rng.randrange(1, 5)):
@@ -363,7 +363,7 @@ def _osm(rng: random.Random) -> Input:
     return Input("edges.osm", content, graph)
 
 
-def _matrix_market(rng: random.Random) -> Input:
+def matrix_market(rng: random.Random) -> Input:
     field_, symmetry = (
         rng.choice(["real", "integer", "pattern", "complex"]),
         rng.choice(["general", "general", "symmetric", "hermitian"]),
@@ -377,7 +377,7 @@ def _matrix_market(rng: random.Random) -> Input:
     return _lines_format(write, "edges.mtx", 1, False)(rng)
 
 
-def _dimacs(rng: random.Random) -> Input:
+def dimacs(rng: random.Random) -> Input:
     kind = rng.choice(["sp", "sp", "sp", "edge", "col", "tw"])
 
     def write(edges: Rows) -> bytes:
@@ -394,7 +394,7 @@ def _dimacs(rng: random.Random) -> Input:
     return _lines_format(write, "edges.gr", 1, False)(rng)
 
 
-def _galois(rng: random.Random) -> Input:
+def galois(rng: random.Random) -> Input:
     edges = rows(rng)
     code = rng.choice("IIQfd")
     edges = [(u, v, str(abs(int(float(w))) % 2**32)) for u, v, w in edges]
@@ -415,7 +415,7 @@ def _galois(rng: random.Random) -> Input:
     return _in_a_container(rng, Input("edges.gr", content, options(rng)), is_text=False)
 
 
-def _npz(rng: random.Random) -> Input:
+def npz(rng: random.Random) -> Input:
     edges = rows(rng)
     seen = {(u, v): (u, v, w) for u, v, w in edges}
     content = writers.npz(list(seen.values()), rng.choice(["csr", "csc", "coo"]))
@@ -487,7 +487,7 @@ def _inside_of_a_zip(rng: random.Random, content: bytes) -> bytes:
     return out.getvalue()
 
 
-def _parquet(rng: random.Random) -> Input:
+def parquet(rng: random.Random) -> Input:
     edges = rows(rng)
     if rng.random() < 0.3:
         edges = named(rng, edges)
@@ -561,24 +561,6 @@ def _odd_table(rng: random.Random, table: pa.Table) -> pa.Table:
     return table
 
 
-#: What makes an input of each format.
-MAKERS: dict[str, Callable[[random.Random], Input]] = {
-    "text": _lines_format(writers.text, "edges.txt", 0, True),
-    "csv": _csv,
-    "dimacs": _dimacs,
-    "galois": _galois,
-    "matrix-market": _matrix_market,
-    "metis": _metis,
-    "tntp": _tntp,
-    "osm": _osm,
-    "parquet": _parquet,
-    "scipy-npz": _npz,
-    "graphml": _graphml,
-    "neo4j": _lines_format(writers.neo4j, "edges.csv", 0, True),
-    "networkx": _lines_format(writers.networkx, "edges.edgelist", 0, True),
-}
-
-
-def made(format_name: str, seed: int, number: int) -> Input:
-    """Return input `number` of a format; the same one always."""
-    return MAKERS[format_name](random.Random(f"{format_name} {seed} {number}"))
+text = _lines_format(writers.text, "edges.txt", 0, True)
+neo4j = _lines_format(writers.neo4j, "edges.csv", 0, True)
+networkx = _lines_format(writers.networkx, "edges.edgelist", 0, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Container
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import groupby, pairwise
 from xml.etree import ElementTree
@@ -59,34 +60,51 @@ def is_osm(text: str) -> bool:
     return re.match(r"\s*(<\?.*?\?>|<!--.*?-->|\s)*<osm[\s>/]", text, re.DOTALL) is not None
 
 
+#: A way: its id, its nodes, its tags, and whether it is not deleted.
+Road = tuple[int, list[int], dict, bool]
+#: The id of a node and its position; None if it has none.
+Place = tuple[int, tuple[float, float] | None]
+
+
 def read_osm(data: bytes, graph: dict) -> Graph:
-    """Nodes that ways share, and both ends of each way, are vertices; what lies between two of them is an edge."""
-    weight = asked_columns(graph)[2]
-    if weight not in ("length", "time", "none"):
-        raise Refused("no weight is named")
+    """Return the roads of an XML file."""
     try:
         root = ElementTree.fromstring(data)
     except (ElementTree.ParseError, ValueError, LookupError):
         raise Refused("no XML") from None
-    ways = root.findall("way")
-    roads, ids = [], set()
-    for way in ways:
+    ways = []
+    for way in root.findall("way"):
         # No object of OpenStreetMap has a tag twice. Where one has, the first counts.
         tags = {tag.get("k"): tag.get("v", "") for tag in reversed(_first_run(way, "tag"))}
         refs = [_number(nd.get("ref")) for nd in _first_run(way, "nd")]
+        ways.append((_id(way), refs, tags, way.get("visible") != "false"))
+
+    def places(used: Container[int]) -> list[Place]:
+        return [(_id(node), _position(node)) for node in root.findall("node") if _id(node) in used]
+
+    return graph_of_roads(ways, places, graph)
+
+
+def graph_of_roads(ways: list[Road], places: Callable[[Container[int]], list[Place]], graph: dict) -> Graph:
+    """Nodes that ways share, and both ends of each way, are vertices; what lies between two of them is an edge."""
+    weight = asked_columns(graph)[2]
+    if weight not in ("length", "time", "none"):
+        raise Refused("no weight is named")
+    roads, ids = [], set()
+    for way, refs, tags, is_visible in ways:
         speeds = speeds_of(tags, graph.get("profile", "car"))
         if any(speeds) and len(refs) > 1:
             roads.append((refs, speeds))
-            if _id(way) in ids or min(_id(way), *refs) < 0:
-                raise Refused("a way stands twice, or an id is negative")
-            ids.add(_id(way))
+            if way in ids or min(way, *refs) < 0 or not is_visible:
+                raise Refused("a way stands twice or is deleted, or an id is negative")
+            ids.add(way)
     if not roads:
         raise Refused("no open way")
     occurs = Counter(ref for refs, _ in roads for ref in refs)
     vertices = {ref for ref, count in occurs.items() if count > 1}
     vertices |= {end for refs, _ in roads for end in (refs[0], refs[-1])}
-    used = [node for node in root.findall("node") if _id(node) in occurs]
-    nodes = {_id(node): _position(node) for node in used}
+    used = places(occurs)
+    nodes = dict(used)
     if len(nodes) < len(used):
         raise Refused("a node stands twice")
     if any(nodes.get(ref) is None for ref in occurs):

@@ -23,7 +23,9 @@ import pyarrow as pa
 from reference_declared import read_dimacs, read_galois, read_matrix_market, read_metis, read_npz, read_tntp
 from reference_graph import BLANKS, DIGITS, NUMBER, Graph, Refused, rows_of, weight_types, words
 from reference_graphml import is_graphml, read_graphml
+from reference_lines import SQLITE_MAGIC, is_geoparquet, read_geopackage, read_geoparquet
 from reference_osm import is_osm, read_osm
+from reference_pbf import is_pbf, read_pbf
 from reference_tables import NETWORKX_ROW, read_csv, read_networkx, read_parquet, read_table, read_text
 
 
@@ -42,7 +44,13 @@ def _read(data: bytes, name: str, graph: dict) -> Graph:
     if not data:
         raise Refused("empty")
     asked = graph.get("format", "auto")
+    if is_pbf(data):
+        return read_pbf(data, graph)
     found = _binary_format(data)
+    if data.startswith(SQLITE_MAGIC):
+        return read_geopackage(data, graph)
+    if found == "parquet" and data.startswith(b"PAR1") and is_geoparquet(data, graph):
+        return read_geoparquet(data, graph)
     if found in ("parquet", "scipy-npz") or asked in ("parquet", "scipy-npz"):
         if asked not in ("auto", found):
             raise Refused(f"the file is {found}, not {asked}")

@@ -7,6 +7,7 @@ import io
 import re
 import warnings
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -373,6 +374,21 @@ def read_parquet(data: bytes, graph: dict) -> Graph:
             opened = pa.ipc.open_stream if data.startswith(b"\xff\xff\xff\xff") else pa.ipc.open_file
             table = opened(pa.BufferReader(data)).read_all()
             schema, read = table.schema, table.select
+        return typed_graph(schema, read, graph)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(f"damaged: {error}") from None
+
+
+def names_a_pair(names: list[str]) -> bool:
+    """Return whether a pair of columns may be the ends."""
+    return bool(_pairs(names, list(range(len(names))), None, None))
+
+
+def typed_graph(schema: pa.Schema, read: Callable[[list[str]], pa.Table], graph: dict) -> Graph:
+    """Return the graph of a table whose columns have types; `read` gives the columns with some names."""
+    try:
         names = [str(name) for name in schema.names]
         numeric = [
             pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t) for t in schema.types

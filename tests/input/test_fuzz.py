@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fuzz import kept
-from mutations import MAKERS, made
+from makers import MAKERS, made
 
 pytestmark = pytest.mark.medium
 

@@ -27,7 +27,7 @@ def primary_geometry(metadata: Mapping[bytes, bytes] | None) -> tuple[str, dict[
         facts = json.loads(described)
         name = facts["primary_column"]
         about = facts["columns"][name]
-    except (LookupError, TypeError) as error:
+    except (LookupError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     if not isinstance(name, str) or not isinstance(about, dict):
         raise ValueError("the description has another form")
@@ -41,9 +41,8 @@ def other_crs(about: Mapping[str, Any]) -> str | None:
     crs = about["crs"]
     given = crs.get("id") if isinstance(crs, dict) else None
     if isinstance(given, dict):
-        if (given.get("authority"), str(given.get("code"))) in _WGS_84:
-            return None
-        return f"{given.get('authority')}:{given.get('code')}"
+        authority, code = (str(given.get(key))[:60] for key in ("authority", "code"))
+        return None if (authority, code) in _WGS_84 else f"{authority}:{code}"
     if crs is None:
         return "not known"
     name = str(crs.get("name") if isinstance(crs, dict) else crs)

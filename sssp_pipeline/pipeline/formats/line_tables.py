@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -27,9 +28,11 @@ Batches: TypeAlias = Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]
 _CONVERT = "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326"
 #: The types of layers that may hold lines.
 _LINE_TYPES = ("LINESTRING", "MULTILINESTRING", "GEOMETRY", "GEOMETRYCOLLECTION")
-_WGS_84 = (("EPSG", 4326), ("OGC", 84))
+_WGS_84 = (("EPSG", "4326"), ("OGC", "84"))
 #: The bytes of the envelope in the header of a geometry, by three bits of its flags.
 _ENVELOPE_BYTES = (0, 32, 48, 48, 64)
+#: The types of columns with WKB.
+_WKB_TYPES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 _FETCH_AGAIN = "write or fetch it again"
 
 
@@ -75,11 +78,18 @@ def open_geoparquet(url: str) -> LineTable:
             hint="write it as GeoParquet, or name the columns of source and target: `graph.columns`",
         )
     name, about = found
+    if schema.names.count(name) > 1:
+        raise InputError(f"{place} has two columns `{name}`", hint="give each column its own name")
     if (crs := other_crs(about)) is not None:
         raise InputError(f"{place}: the CRS of the geometry `{name}` is {crs}, not WGS 84", hint=_CONVERT)
     if about.get("encoding") != "WKB":
         raise InputError(
             f"{place}: the geometry `{name}` is encoded as {str(about.get('encoding'))[:60]}",
+            hint="write lines encoded as WKB",
+        )
+    if not any(has_type(schema.field(name).type) for has_type in _WKB_TYPES):
+        raise InputError(
+            f"{place}: the geometry `{name}` has type {schema.field(name).type}, not binary",
             hint="write lines encoded as WKB",
         )
 
@@ -106,10 +116,19 @@ def open_geopackage(url: str, layer: str) -> LineTable:
         place = f"`{files.redacted(url)}` layer `{name}`"
         if (crs := _other_srs(database, srs)) is not None:
             raise InputError(f"{place}: its reference system is {crs}, not WGS 84", hint=_CONVERT)
+        columns = database.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
+        # SQLite's names are the same in upper and lower case.
+        found = [column for _, column, *_ in columns if column.lower() == geometry.lower()]
+        if not found:
+            raise InputError(
+                f"{place} has no column `{geometry}`, which `gpkg_geometry_columns` names for its geometry",
+                hint=_FETCH_AGAIN,
+            )
+        geometry = found[0]
         fields = [
             pa.field(column, pa.binary() if column == geometry else _arrow_type(kind))
-            for _, column, kind, _, _, key in database.execute(f"PRAGMA table_info({_quoted(name)})")
-            if not key
+            for _, column, kind, _, _, key in columns
+            if not key or column == geometry
         ]
     schema = pa.schema(fields)
 
@@ -130,10 +149,13 @@ def open_geopackage(url: str, layer: str) -> LineTable:
 def _connection(url: str) -> Iterator[sqlite3.Connection]:
     """Give a connection that only reads, and turn SQLite's errors into `InputError`."""
     with local_file(url) as path:
+        # SQLite would write files beside a database that may have a log. If it has none, SQLite must not look for it.
+        has_log = any(Path(f"{path}-{log}").exists() for log in ("wal", "journal"))
+        uri = f"file:{quote(path)}?mode=ro{'' if has_log else '&immutable=1'}"
         try:
-            with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
+            with closing(sqlite3.connect(uri, uri=True)) as database:
                 yield database
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for a name that is no text
             raise InputError(
                 f"`{files.redacted(url)}` cannot be read as a GeoPackage: {error}", hint=_FETCH_AGAIN
             ) from error
@@ -146,19 +168,22 @@ def _quoted(name: str) -> str:
 def _chosen_layer(url: str, database: sqlite3.Connection, layer: str) -> tuple[str, str, int]:
     """Return the name of the layer, its column of the geometry, and its reference system."""
     place = f"`{files.redacted(url)}`"
-    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    tables = {str(name).lower() for (name,) in database.execute("SELECT name FROM sqlite_master")}
     if "gpkg_geometry_columns" not in tables:
         raise InputError(
             f"{place} is a SQLite database and no GeoPackage: it has no table `gpkg_geometry_columns`",
             hint="write a GeoPackage, or export the edges as CSV or Parquet",
         )
-    found = {
-        str(name): (str(column), str(kind).upper(), srs)
-        for name, column, kind, srs in database.execute(
-            "SELECT table_name, column_name, geometry_type_name, srs_id FROM gpkg_geometry_columns"
-        )
-        if name in tables
-    }
+    found: dict[str, tuple[str, str, int]] = {}
+    for name, column, kind, srs in database.execute(
+        "SELECT table_name, column_name, geometry_type_name, srs_id FROM gpkg_geometry_columns"
+    ):
+        about = (str(column), str(kind).upper(), srs)
+        if str(name).lower() in tables and found.setdefault(str(name), about) != about:
+            raise InputError(
+                f"{place}: `gpkg_geometry_columns` describes the layer `{name}` twice, in different ways",
+                hint="a layer has one geometry: " + _FETCH_AGAIN,
+            )
     if layer != "auto":
         if layer not in found:
             raise InputError(
@@ -184,10 +209,8 @@ def _other_srs(database: sqlite3.Connection, srs: int) -> str | None:
     ).fetchall()
     if not rows:
         return f"{srs}, which the file does not describe"
-    organization, number = rows[0]
-    if (str(organization).upper(), number) in _WGS_84:
-        return None
-    return f"{organization}:{number}"
+    others = [row for row in rows if (str(row[0]).upper(), str(row[1])) not in _WGS_84]
+    return f"{others[0][0]}:{others[0][1]}" if others else None
 
 
 def _arrow_type(declared: str) -> pa.DataType:

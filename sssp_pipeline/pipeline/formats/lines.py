@@ -44,6 +44,7 @@ from sssp_pipeline.pipeline.formats.parsing.tables import (
     may_name_both_ends,
 )
 from sssp_pipeline.pipeline.formats.reading import Reading
+from sssp_pipeline.pipeline.formats.wkb import lines_of_wkb
 from sssp_pipeline.pipeline.storage import files
 from sssp_pipeline.vertex_ids import VertexIds
 
@@ -56,8 +57,6 @@ else:
 _ENDS = ("first point", "last point")
 #: About as many bytes as a line takes.
 _LINE_BYTES = 1024
-#: The types of geometry in shapely.
-_LINE, _LINES = 1, 5
 
 
 def open_lines(urls: list[str], options: ReadOptions) -> EdgeList:
@@ -100,9 +99,13 @@ def open_lines(urls: list[str], options: ReadOptions) -> EdgeList:
 
     def read(n_threads: int) -> Iterator[EdgeChunk]:
         batches = (item for lines in readers for item in lines.batches())
+        n_edges = 0
         for chunk, left_out in map_in_order(_to_chunk, batches, n_threads):
             skipped.add(len(left_out), left_out)
+            n_edges += len(chunk)
             yield chunk
+        if not n_edges:
+            raise InputError(f"{first.place} holds no lines", hint="check that this is the file you mean")
 
     typed = [lines.weight_dtype for lines in readers if lines.weight_dtype is not None]
     return EdgeList(
@@ -137,13 +140,9 @@ def _open_table(url: str, options: ReadOptions) -> LineTable:
 
 def _columns(table: LineTable, options: ReadOptions) -> EdgeColumns:
     """Return which column is the weight; the column of the geometry stands for the length of the line."""
-    others = [name for name in table.schema.names if name != table.geometry]
-    names = [*_ENDS, *others, table.geometry]
-    numeric = {
-        i
-        for i, name in enumerate(names[2:], 2)
-        if name in others and is_numeric(table.schema.field(name).type)
-    }
+    others = [field for field in table.schema if field.name != table.geometry]
+    names = [*_ENDS, *(field.name for field in others), table.geometry]
+    numeric = {i for i, field in enumerate(others, len(_ENDS)) if is_numeric(field.type)}
     options = replace(options, source_column=_ENDS[0], target_column=_ENDS[1])
     is_only_choice = options.weight_column == "auto" and not numeric
     if is_only_choice:
@@ -204,15 +203,8 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     """Return the edges of some rows, and a line about each row that was left out."""
     lines, n_before, batch = item
     shapely = _shapely(lines.table.place)
-    bad: dict[int, str] = {}
-    values = batch[0].cast(pa.binary()).to_numpy(zero_copy_only=False)
-    with np.errstate(invalid="ignore"):  # a point that is no number is found below
-        # Invalid WKB becomes None, like NULL.
-        shapes = shapely.from_wkb(values, on_invalid="ignore")
-    kinds = shapely.get_type_id(shapes)
-    n_parts = np.where(kinds == _LINES, shapely.get_num_geometries(shapes), 1)
-    for i in np.flatnonzero(((kinds != _LINE) & (kinds != _LINES)) | shapely.is_empty(shapes)).tolist():
-        bad[i] = _why_no_line(values[i], shapes[i])
+    shapes, bad = lines_of_wkb(shapely, batch[0])
+    n_parts = shapely.get_num_geometries(shapes)
     weights = None
     if lines.weight_column is not None:
         column = batch[1]
@@ -229,6 +221,11 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     is_good = np.ones(len(batch), bool)
     is_good[list(bad)] = False
     parts, row_of = shapely.get_parts(shapes[is_good], return_index=True)
+    if (is_empty := shapely.is_empty(parts)).any():
+        good_rows = np.flatnonzero(is_good)
+        bad |= dict.fromkeys(good_rows[row_of[is_empty]].tolist(), "a part of its line is empty")
+        is_kept = ~np.isin(row_of, row_of[is_empty])
+        parts, row_of = parts[is_kept], row_of[is_kept]
     points, part_of = shapely.get_coordinates(parts, return_index=True)
     rows = np.flatnonzero(is_good)[row_of]
     if (off := ~((np.abs(points[:, 0]) <= 180) & (np.abs(points[:, 1]) <= 90))).any():
@@ -249,16 +246,6 @@ def _to_chunk(item: tuple[_Lines, int, pa.RecordBatch]) -> tuple[EdgeChunk, list
     else:
         found = _metres(points, starts, ends)
     return EdgeChunk(_ids(points[starts]), _ids(points[ends]), found), left_out
-
-
-def _why_no_line(value: bytes | None, shape: object) -> str:
-    if value is None:
-        return "its geometry is null"
-    if shape is None:
-        return "its geometry is no WKB"
-    if shape.is_empty:  # type: ignore[attr-defined]
-        return "its geometry is empty"
-    return f"its geometry is a {shape.geom_type}, not a line"  # type: ignore[attr-defined]
 
 
 def _left_out(lines: _Lines, n_before: int, bad: dict[int, str]) -> list[str]:

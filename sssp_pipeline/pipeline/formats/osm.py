@@ -33,6 +33,7 @@ from sssp_pipeline.pipeline.formats.edge_list import (
 )
 from sssp_pipeline.pipeline.formats.great_circle import step_metres
 from sssp_pipeline.pipeline.formats.local_copy import local_file
+from sssp_pipeline.pipeline.formats.osm_pbf import check_texts
 from sssp_pipeline.pipeline.formats.osm_rules import PROFILES, Profile, speeds_of
 from sssp_pipeline.pipeline.formats.parsing.magic import is_osm_pbf
 from sssp_pipeline.pipeline.formats.reading import ColumnRead, Reading
@@ -44,7 +45,7 @@ WEIGHTS = {"length": "metres", "time": "seconds"}
 #: The profile unless the workflow names one.
 _DEFAULT_PROFILE = "car"
 #: The position of a node that is not in the file, in units of 1e-7 degrees.
-_NOWHERE = np.int32(2**31 - 1)
+_NOWHERE = 2**31 - 1
 #: The factor from degrees to the integers of OpenStreetMap.
 _PER_DEGREE = 10**7
 #: How many nodes are looked up at a time.
@@ -240,14 +241,16 @@ class _Source:
     url: str
     path: str
 
+    def is_pbf(self) -> bool:
+        with Path(self.path).open("rb") as stream:
+            return is_osm_pbf(stream.read(_HEAD_BYTES))
+
     @contextmanager
     def objects(self, kind: Any, only: Any) -> Iterator[Any]:
         """Give an iterator over the objects of one kind that pass the filter `only`."""
         osmium = _osmium(self.url)
-        with Path(self.path).open("rb") as stream:
-            is_pbf = is_osm_pbf(stream.read(_HEAD_BYTES))
         try:
-            file = osmium.io.File(self.path, "pbf" if is_pbf else "osm")
+            file = osmium.io.File(self.path, "pbf" if self.is_pbf() else "osm")
             found = osmium.FileProcessor(file, kind)
             if found.header.has_multiple_object_versions:
                 raise InputError(
@@ -256,6 +259,11 @@ class _Source:
                 )
             yield found.with_filter(only)
         except (RuntimeError, ValueError, osmium.InvalidLocationError) as error:
+            if "required feature" in str(error):
+                raise InputError(
+                    f"`{files.redacted(self.url)}` is written in a way that libosmium does not read: {error}",
+                    hint="write it again with the features `OsmSchema-V0.6` and `DenseNodes` alone",
+                ) from error
             raise InputError(
                 f"`{files.redacted(self.url)}` is cut short or damaged: {error}", hint="fetch it again"
             ) from error
@@ -267,12 +275,16 @@ def _read_ways(sources: list[_Source], profile: Profile) -> _Ways:
     refs, ids, lengths = array("q"), array("q"), array("q")
     along, against = array("d"), array("d")
     for source in sources:
+        if source.is_pbf():
+            check_texts(source.url, source.path)
         n_before = len(ids)
         with source.objects(osmium.osm.WAY, osmium.filter.KeyFilter("highway")) as ways:
             for way in ways:
                 speeds = speeds_of(way.tags.get, profile)
                 if speeds is None or len(way.nodes) < 2:
                     continue
+                if way.deleted:
+                    raise _several_versions(source.url, f"way {way.id}, which is deleted")
                 ids.append(way.id)
                 along.append(speeds.along)
                 against.append(speeds.against)
@@ -305,10 +317,14 @@ def _check_ids_of_ways(url: str, ids: np.ndarray) -> None:
     if len(unique) and unique[0] < 0:
         raise _negative_id(url, f"way {unique[0]}")
     if len(again := unique[counts > 1]):
-        raise InputError(
-            f"`{files.redacted(url)}` has way {again[0]} twice",
-            hint="a history has several versions of each object: extract one day of it with `osmium time-filter`",
-        )
+        raise _several_versions(url, f"way {again[0]} twice")
+
+
+def _several_versions(url: str, what: str) -> InputError:
+    return InputError(
+        f"`{files.redacted(url)}` has {what}",
+        hint="a history has several versions of each object: extract one day of it with `osmium time-filter`",
+    )
 
 
 def _negative_id(url: str, what: str) -> InputError:
@@ -326,7 +342,8 @@ def _nodes_of(ways: _Ways) -> _Nodes:
     is_vertex = np.diff(starts, append=len(refs)) > 1
     for ends in (ways.offsets[:-1], ways.offsets[1:] - 1):
         is_vertex[np.searchsorted(ids, ways.refs[ends])] = True
-    return _Nodes(ids, np.full(len(ids), _NOWHERE), np.full(len(ids), _NOWHERE), is_vertex)
+    lon, lat = (np.full(len(ids), _NOWHERE, np.int32) for _ in range(2))
+    return _Nodes(ids, lon, lat, is_vertex)
 
 
 def _read_nodes(sources: list[_Source], nodes: _Nodes) -> _Nodes:
@@ -342,10 +359,7 @@ def _read_nodes(sources: list[_Source], nodes: _Nodes) -> _Nodes:
         in_order = np.sort(rows)
         again = np.concatenate([rows[is_placed[rows]], in_order[1:][in_order[1:] == in_order[:-1]]])
         if len(again):
-            raise InputError(
-                f"`{files.redacted(source.url)}` has node {nodes.ids[again[0]]} twice",
-                hint="a history has several versions of each object: extract one day of it with `osmium time-filter`",
-            )
+            raise _several_versions(source.url, f"node {nodes.ids[again[0]]} twice")
         is_placed[rows] = True
         nodes.lon[rows] = np.frombuffer(lon, np.int32)[is_wanted]
         nodes.lat[rows] = np.frombuffer(lat, np.int32)[is_wanted]
@@ -356,11 +370,10 @@ def _read_nodes(sources: list[_Source], nodes: _Nodes) -> _Nodes:
         with source.objects(osmium.osm.NODE, _filter_of(osmium, nodes.ids, source)) as found:
             for node in found:
                 location = node.location
-                if not location.valid():
-                    continue  # as if the file did not have it
+                is_valid = location.valid()
                 ids.append(node.id)
-                lon.append(location.x)
-                lat.append(location.y)
+                lon.append(location.x if is_valid else _NOWHERE)
+                lat.append(location.y if is_valid else _NOWHERE)
                 if len(ids) == _NODES_AT_A_TIME:
                     place(ids, lon, lat)
                     ids, lon, lat = array("q"), array("i"), array("i")
@@ -371,7 +384,9 @@ def _read_nodes(sources: list[_Source], nodes: _Nodes) -> _Nodes:
 
 def _filter_of(osmium: ModuleType, ids: np.ndarray, source: _Source) -> Any:
     """Return a filter of libosmium for the nodes `ids`, or for no nodes if their bitmap would be large for the file."""
-    bitmap_bytes = len(np.unique(ids // _IDS_OF_A_BLOCK)) * _IDS_OF_A_BLOCK // 8
+    blocks = np.unique(ids // _IDS_OF_A_BLOCK)
+    # Each block up to the last one takes a pointer, also one without an id.
+    bitmap_bytes = len(blocks) * _IDS_OF_A_BLOCK // 8 + int(blocks[-1] + 1) * 8
     if bitmap_bytes > max(_BITMAP_BYTES, 2 * Path(source.path).stat().st_size):
         return osmium.filter.EntityFilter(osmium.osm.NODE)
     return osmium.filter.IdFilter(

@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 import struct
+from contextlib import closing
 from itertools import pairwise
 
 import hypothesis.strategies as st
@@ -22,6 +23,13 @@ from sssp_pipeline.vertex_ids import IdMapping, VertexIds
 
 A, B, C, D = (7.42, 43.73), (7.42, 43.732), (7.424, 43.732), (7.43, 43.74)
 ROADS = [shapely.LineString([A, (7.42, 43.731), B]), shapely.LineString([B, C]), shapely.LineString([C, D])]
+
+
+def several(*lines):
+    """Return the WKB of lines as one geometry; shapely drops parts without points."""
+    return struct.pack("<BII", 1, 5, len(lines)) + b"".join(map(shapely.to_wkb, lines))
+
+
 NAMES = [",".join(map(str, point)) for point in (A, B, C, D)]
 WGS_84 = {"type": "GeographicCRS", "id": {"authority": "EPSG", "code": 4326}}
 
@@ -160,6 +168,18 @@ def test_parts_with_one_weight(roads, refused):
     assert message.endswith("row 1: its line has 2 parts, and `km` is that of all together")
 
 
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("flavor", ["iso", "extended"])
+def test_many_parts(roads, read, order, flavor):
+    lines = [shapely.LineString([(x / 99, y, 1), (y, x / 99, 2)]) for x in range(40) for y in range(9)]
+    shape = shapely.set_srid(shapely.MultiLineString(lines), 4326)
+    wkb = shapely.to_wkb(shape, byte_order=order, flavor=flavor, include_srid=flavor == "extended")
+    assert len(wkb) > 9000, "its parts are checked one by one"
+    assert [row[2] for row in read(roads([wkb])).rows()] == [
+        metres([point[:2] for point in line.coords]) for line in lines
+    ]
+
+
 def test_three_dimensions_and_a_closed_line(roads, read):
     ring = shapely.LineString([(0, 0, 9), (1, 0, 9), (0, 0, 9)])
     assert read(roads([ring])).rows() == [("0,0", "0,0", metres([(0, 0), (1, 0), (0, 0)]))]
@@ -290,6 +310,12 @@ def test_layers_belong_to_geopackages(tmp_path, write, refused):
         (shapely.LineString([(0, 0), (181, 0)]), "its point 181, 0 is not on the globe"),
         (shapely.LineString([(0, 0), (500_000, 5_000_000)]), "its point 500000, 5000000 is not on the globe"),
         (struct.pack("<BII4d", 1, 2, 2, 0, 0, math.nan, 0), "its point nan, 0 is not on the globe"),
+        (struct.pack("<BII", 1, 8, 0), "its geometry is a CircularString, not a line"),
+        (several(ROADS[2], shapely.LineString()), "a part of its line is empty"),
+        (several(shapely.LineString(), ROADS[2]), "a part of its line is empty"),
+        # Recursion over so many ended the process.
+        (struct.pack("<BII", 1, 7, 1) * 10**5, "its geometry is a GeometryCollection, not a line"),
+        (struct.pack("<BII", 1, 5, 1) * 10**5, "its geometry is no WKB"),
     ],
     ids=lambda value: value if isinstance(value, str) else "shape",
 )
@@ -323,6 +349,7 @@ def test_two_columns_could_be_the_weight(roads, refused):
     [
         ({"id": {"authority": "EPSG", "code": 32632}}, "EPSG:32632"),
         ({"name": "my plane"}, "`my plane`"),
+        ({"id": {"authority": ["EPSG"], "code": 4326}}, "['EPSG']:4326"),
         (None, "not known"),
     ],
 )
@@ -351,11 +378,44 @@ def test_another_encoding(tmp_path, refused):
     )
 
 
-@pytest.mark.parametrize("geo", [b"{", b"[]", b"{}", b'{"primary_column": 5, "columns": {"5": {}}}'])
+@pytest.mark.parametrize(
+    "geo", [b"{", b"[" * 100_000, b"[]", b"{}", b'{"primary_column": 5, "columns": {"5": {}}}']
+)
 def test_a_damaged_description(tmp_path, refused, geo):
     table = pa.table({"geometry": pa.array([b""], pa.binary())}).replace_schema_metadata({"geo": geo})
     pq.write_table(table, path := tmp_path / "a.parquet")
     assert refused(path)[0].startswith(f"`{path}` has no usable description of its geometry: ")
+
+
+@pytest.mark.parametrize("kind", [pa.large_binary(), pa.binary_view()])
+def test_types_of_wkb(tmp_path, read, kind):
+    path = geoparquet(tmp_path / "a.parquet", ROADS)
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(0, "geometry", table["geometry"].cast(kind)), path)
+    assert read(path).rows() == LENGTHS
+
+
+def test_a_geometry_that_is_not_binary(tmp_path, refused):
+    path = geoparquet(tmp_path / "a.parquet", ROADS)
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(0, "geometry", pa.array([[1.0]] * 3)), path)
+    assert refused(path) == (
+        f"`{path}`: the geometry `geometry` has type list<element: double>, not binary",
+        "write lines encoded as WKB",
+    )
+
+
+@pytest.mark.parametrize("name", ["geometry", "km"])
+def test_two_columns_of_one_name(tmp_path, refused, name):
+    path = geoparquet(tmp_path / "a.parquet", ROADS, km=[1.0, 2.0, 3.0])
+    table = pq.read_table(path)
+    pq.write_table(table.append_column(name, table[name]), path)
+    assert refused(path) == (f"`{path}` has two columns `{name}`", "give each column its own name")
+
+
+def test_no_lines(tmp_path, refused):
+    path = geoparquet(tmp_path / "a.parquet", [])
+    assert refused(path) == (f"`{path}` holds no lines", "check that this is the file you mean")
 
 
 def test_a_table_without_a_geometry(tmp_path, refused):
@@ -371,6 +431,85 @@ def test_a_database_that_is_no_geopackage(tmp_path, refused):
         f"`{path}` is a SQLite database and no GeoPackage: it has no table `gpkg_geometry_columns`",
         "write a GeoPackage, or export the edges as CSV or Parquet",
     )
+
+
+def change(path, *commands):
+    with sqlite3.connect(path) as database:
+        for command in commands:
+            database.execute(command)
+    database.close()
+    return path
+
+
+@pytest.fixture
+def package(tmp_path):
+    return geopackage(tmp_path / "a.gpkg", {"r": ("LINESTRING", ROADS, {})})
+
+
+def test_a_geopackage_with_a_log_of_writes(package, read):
+    """Without the log of another program, no file appears beside the package."""
+    change(package, "PRAGMA journal_mode = wal")
+    assert read(package).rows() == LENGTHS
+    assert [path.name for path in package.parent.iterdir()] == ["a.gpkg"]
+
+
+def test_the_log_of_another_program_is_read(package, read):
+    with closing(sqlite3.connect(package)) as other:
+        other.execute("PRAGMA journal_mode = wal")
+        other.execute("DELETE FROM r WHERE fid > 1")
+        other.commit()
+        assert read(package).rows() == LENGTHS[:1]
+
+
+def test_names_in_upper_and_lower_case(package, read):
+    change(package, "UPDATE gpkg_geometry_columns SET table_name = 'R', column_name = 'GEOM'")
+    assert read(package).rows() == LENGTHS
+
+
+def test_a_code_of_the_reference_system_that_is_text(package, read):
+    change(
+        package,
+        "DROP TABLE gpkg_spatial_ref_sys",
+        "CREATE TABLE gpkg_spatial_ref_sys (srs_id, organization, organization_coordsys_id)",
+        "INSERT INTO gpkg_spatial_ref_sys VALUES (4326, 'epsg', '4326')",
+    )
+    assert read(package).rows() == LENGTHS
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "hint"),
+    [
+        (
+            "ALTER TABLE r DROP COLUMN geom",
+            "`{}` layer `r` has no column `geom`, which `gpkg_geometry_columns` names for its geometry",
+            "write or fetch it again",
+        ),
+        (
+            "INSERT INTO gpkg_geometry_columns VALUES ('r', 'geom', 'LINESTRING', 2056)",
+            "`{}`: `gpkg_geometry_columns` describes the layer `r` twice, in different ways",
+            "a layer has one geometry: write or fetch it again",
+        ),
+        (
+            "INSERT INTO gpkg_spatial_ref_sys VALUES (4326, 'EPSG', 2056)",
+            "`{}` layer `r`: its reference system is EPSG:2056, not WGS 84",
+            "convert it to longitude and latitude: OGC:CRS84 or EPSG:4326",
+        ),
+        (
+            "DELETE FROM r",
+            "`{}` layer `r` holds no lines",
+            "check that this is the file you mean",
+        ),
+    ],
+)
+def test_geopackages_that_are_refused(package, refused, command, message, hint):
+    change(package, command)
+    assert refused(package) == (message.format(package), hint)
+
+
+def test_a_name_in_a_geopackage_that_is_not_utf_8(package, refused):
+    change(package, "ALTER TABLE r ADD COLUMN name_of_a_road TEXT")
+    package.write_bytes(package.read_bytes().replace(b"name_of_a_road", b"name\xff\xfea_road"))
+    assert refused(package)[0].startswith(f"`{package}` cannot be read as a GeoPackage: ")
 
 
 def test_a_damaged_geopackage(tmp_path, refused):
