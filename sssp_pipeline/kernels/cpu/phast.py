@@ -36,10 +36,10 @@ import numpy as np
 from sssp_pipeline.csr import CsrGraph, GraphTraits, unreached_distance
 from sssp_pipeline.errors import DeadlineError
 from sssp_pipeline.kernels.forecast import Forecast
-from sssp_pipeline.kernels.hierarchy import costs, metis
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy
 from sssp_pipeline.kernels.hierarchy.region import Region, no_distance_above
-from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy
+from sssp_pipeline.kernels.hierarchy.shared import shared_hierarchy, why_not_solved
 from sssp_pipeline.kernels.hierarchy.sweep import Sweep, Swept, most_lanes, n_lanes_for
 from sssp_pipeline.kernels.hierarchy.tiles import TILE
 from sssp_pipeline.kernels.host.accumulator import Accumulator
@@ -128,14 +128,7 @@ class Phast(WholeCalls):
     counts_arcs = True
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        if (reason := super().supports(graph, options)) is not None:
-            return reason
-        if graph.weight_dtype.kind == "f":
-            return (
-                f"it adds weights in another order than along the path, which rounds {graph.weight_dtype} differently; "
-                "`delta-stepping` takes floats, and `graph.weights.scale` makes integers of decimal weights"
-            )
-        return metis.missing()
+        return super().supports(graph, options) or why_not_solved(graph.weight_dtype, "delta-stepping")
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         at_once = most_lanes(traits.n_vertices, traits.weight_dtype)

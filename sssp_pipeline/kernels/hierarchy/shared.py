@@ -19,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from sssp_pipeline.csr import CsrGraph, HierarchyTraits
+from sssp_pipeline.kernels.hierarchy import metis
 from sssp_pipeline.kernels.hierarchy.completion import Completion, completion_of
 from sssp_pipeline.kernels.hierarchy.customization import Hierarchy, customize
 
@@ -46,6 +47,16 @@ _hierarchies: weakref.WeakKeyDictionary[CsrGraph, Hierarchy] = weakref.WeakKeyDi
 _offers: weakref.WeakKeyDictionary[CsrGraph, Offer] = weakref.WeakKeyDictionary()
 _traits: weakref.WeakKeyDictionary[CsrGraph, HierarchyTraits | None] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
+
+
+def why_not_solved(dtype: np.dtype, takes_floats: str) -> str | None:
+    """Return why no distances of the type `dtype` follow from a hierarchy, or None; the solver `takes_floats`."""
+    if dtype.kind == "f":
+        return (
+            f"it adds weights in another order than along the path, which rounds {dtype} differently; "
+            f"`{takes_floats}` takes floats, and `graph.weights.scale` makes integers of decimal weights"
+        )
+    return metis.missing()
 
 
 def shared_completion(graph: CsrGraph) -> Completion:

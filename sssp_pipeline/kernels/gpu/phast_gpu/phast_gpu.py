@@ -28,8 +28,9 @@ from sssp_pipeline.kernels.gpu.phast_gpu.device_hierarchy import (
     host_hierarchy,
     matrices_unit,
 )
-from sssp_pipeline.kernels.hierarchy import costs, metis
+from sssp_pipeline.kernels.hierarchy import costs
 from sssp_pipeline.kernels.hierarchy.chunks import MOST_LOW
+from sssp_pipeline.kernels.hierarchy.shared import why_not_solved
 from sssp_pipeline.kernels.host.search_graph import largest_distance
 from sssp_pipeline.kernels.kept import Nothing, Targets
 from sssp_pipeline.kernels.solver import SolveOptions
@@ -127,14 +128,7 @@ class PhastGpu(GpuBatchSolver):
         )
 
     def supports(self, graph: GraphTraits, options: SolveOptions) -> str | None:
-        if (reason := super().supports(graph, options)) is not None:
-            return reason
-        if graph.weight_dtype.kind == "f":
-            return (
-                f"it adds weights in another order than along the path, which rounds {graph.weight_dtype} differently; "
-                "`adds-slots` takes floats, and `graph.weights.scale` makes integers of decimal weights"
-            )
-        return metis.missing()
+        return super().supports(graph, options) or why_not_solved(graph.weight_dtype, "adds-slots")
 
     def forecast(self, traits: GraphTraits, n_sources: int) -> Forecast:
         at_once = max(1, min(n_sources, _FULL))
