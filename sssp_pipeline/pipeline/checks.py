@@ -43,7 +43,7 @@ def check_before_ingest(
         Whether to check the cluster, which may mean to wait for a scheduler.
     overwrite
         Whether a finished run will be removed and solved again. Otherwise a finished run needs no solver and no
-        cluster, and neither is checked.
+        cluster, and only the name and the options of the solver are checked.
     """
     folder = RunFolder(workflow.output.path)
     if not folder.is_begun():
@@ -56,6 +56,8 @@ def check_before_ingest(
             files.open_read(url).close()
     if (dtype := workflow.graph.weights.dtype) != "auto":
         check_unreached(workflow.output.unreached, np.dtype(dtype))
+    if workflow.solve.solver != "auto":
+        solver_named(workflow.solve.solver, workflow.solve.options)
     if files.exists(folder.path(RUN_FILE)) and not overwrite:
         return
     _check_solver(workflow)
@@ -64,10 +66,8 @@ def check_before_ingest(
 
 
 def _check_solver(workflow: Workflow) -> None:
-    """Check the name and the options of the solver, and whether any solver supports the workflow."""
+    """Check whether the solver supports the workflow, or any solver if it is `auto`."""
     name, options = workflow.solve.solver, solve_options(workflow.solve)
-    if name != "auto":
-        solver_named(name, workflow.solve.options)
     refused = _refused(workflow)
     check_choice(name, refused, options)
     _check_hierarchy(workflow.solve, refused)

@@ -184,6 +184,16 @@ def test_a_finished_run_needs_no_scheduler(tmp_path, monkeypatch):
     assert record["verify"]["refuted"] is None
 
 
+def test_a_finished_run_needs_no_gpu_but_a_solver_that_exists(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(made(), Quiet())
+    monkeypatch.setattr(checks, "gpu_missing", lambda: "no GPU")
+    _, record = run(made(solve={"solver": "near-far"}), Quiet())
+    assert record["verify"]["refuted"] is None
+    with pytest.raises(InputError, match="unknown solver `dikstra`"):
+        run(made(solve={"solver": "dikstra"}), Quiet())
+
+
 def test_a_finished_run_that_is_to_be_replaced_needs_what_a_new_one_needs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(made(), Quiet())
